@@ -46,7 +46,6 @@ from jupyter_agent.models.faults import readable
 INVALID_INPUT = "INVALID_JSON"
 """Key under which the history keeps the raw text of an input that is no JSON object."""
 
-
 _NO_RESULT = "The model's service gave no result."
 _DEEPEST = foreign.DEEPEST + 3
 """Of an event of a stream, which has the input of a call within its block."""
@@ -247,7 +246,7 @@ class Reply:
             case "text" | "thinking" as kind:
                 return self._write(part, block[kind])
             case "tool_use":
-                return [*self._open_call(part), *self._write(part, _input_text(block))]
+                return self._open_call(part)
             case "server_tool_use":
                 part.shown = True
                 self._awaited.add(block["id"])
@@ -331,10 +330,11 @@ class Reply:
 
     def _close_call(self, part: _Part) -> Event:
         block = part.block
-        if part.pieces or not isinstance(block.get("input"), Mapping):
-            block["input"], part.error = parse_input(part.text)
+        begun = block.get("input") or {}
+        text = part.text or (begun if isinstance(begun, str) else json.dumps(begun))
+        block["input"], part.error = parse_input(text)
         if part.error is not None:
-            return _invalid(part, part.text)
+            return _invalid(part, text)
         return CallReady(call_id=block["id"], tool=block["name"], input=block["input"])
 
     def _end(self, delta: Mapping[str, Any], usage: Any) -> list[Event]:
@@ -443,14 +443,6 @@ def _word(described: Mapping[str, Any], key: str) -> str:
     return value or ""
 
 
-def _input_text(block: Block) -> str:
-    """The input of a call that began with something else than an object: it comes as a text."""
-    input = block.get("input") or {}
-    if isinstance(input, Mapping):
-        return ""
-    return input if isinstance(input, str) else json.dumps(input)
-
-
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     "tool_use": ("id", "name"),
     "server_tool_use": ("id", "name"),
@@ -471,6 +463,8 @@ def _new_block(block: Mapping[str, Any]) -> dict[str, Any]:
     for key, type in (("citations", list), ("signature", str)):
         if not isinstance(made.get(key, type()), type):
             del made[key]
+    if kind == "server_tool_use" and not isinstance(block.get("input"), Mapping):
+        made["input"] = {}
     return made
 
 

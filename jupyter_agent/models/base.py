@@ -24,19 +24,17 @@ ServerTool: TypeAlias = Literal["web_search", "web_fetch", "code_execution"]
 """What a service itself may do for its model."""
 CacheTtl: TypeAlias = Literal["5m", "1h"]
 """How long a service keeps what it was sent."""
+Message: TypeAlias = Mapping[str, Any]
+"""`{"role": "user" | "assistant", "content": [Block, ...]}`."""
+ModelEvent: TypeAlias = Mapping[str, Any]
+"""`message_start`, `content_block_start`, `content_block_delta`, `content_block_stop`,
+`message_delta`, `message_stop`, or a type not known here."""
 
 
 class LeftOut(dict[str, Any]):
     """An event of ours among those of a reply, which no service can send: what its request lacks,
     since the service refused it with that. `kind`, `text` and `facts` are those of a notice.
     """
-
-
-Message: TypeAlias = Mapping[str, Any]
-"""`{"role": "user" | "assistant", "content": [Block, ...]}`."""
-ModelEvent: TypeAlias = Mapping[str, Any]
-"""`message_start`, `content_block_start`, `content_block_delta`, `content_block_stop`,
-`message_delta`, `message_stop`, or a type not known here."""
 
 
 @dataclass(frozen=True, kw_only=True)

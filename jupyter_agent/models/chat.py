@@ -29,6 +29,8 @@ Source: https://ai.google.dev/gemini-api/docs/thought-signatures."""
 
 _SHORT = re.compile(r"[A-Za-z0-9]{9}")
 """All that Mistral takes as the id of a call. Source: https://docs.mistral.ai/api."""
+_LONGEST_ID = 40
+"""Characters of the id of a call that OpenAI takes."""
 _OF_KIMI = re.compile(r"functions\.[\w-]+:\d+")
 """Source: https://github.com/MoonshotAI/Kimi-K2/blob/main/docs/tool_call_guidance.md."""
 
@@ -180,7 +182,7 @@ def _id(call_id: str, dialect: Dialect) -> str:
     """The id of a call as every service takes it, also after another model; the same in each
     request. Kimi reads the tool's name in its own.
     """
-    if not dialect.short_ids and _OF_KIMI.fullmatch(call_id):
+    if not dialect.short_ids and len(call_id) <= _LONGEST_ID and _OF_KIMI.fullmatch(call_id):
         return call_id
     return call_id if _SHORT.fullmatch(call_id) else short_id(call_id)
 

@@ -183,7 +183,7 @@ def learned(dialect: Dialect, said: str, effort: Effort | None = None) -> Dialec
 
 def learned_tools(dialect: Dialect, said: str, asked: Sequence[ServerTool]) -> Dialect:
     """What a refusal says of the service's own tools: a model may lack some of them."""
-    if "container_id is required" in said:  # it names the tools that wait for it
+    if _OF_THE_HISTORY.search(said):
         return dialect
     listed = _VALID.search(said)
     valid, after = _until_other(said[listed.end() :]) if listed else ("", "")
@@ -196,6 +196,8 @@ def learned_tools(dialect: Dialect, said: str, asked: Sequence[ServerTool]) -> D
     return replace(dialect, no_server_tools=dialect.no_server_tools | lacks)
 
 
+_OF_THE_HISTORY = re.compile(r"container_id is required|\b(messages|input)[.\[]\d|\bItem '")
+"""Words about what was said before; they may name the tools that did it."""
 _VALID = re.compile(
     r"expected (tags|values)|(supported|valid|allowed|available) (tags|values|tools|types)"
     r"|one of|input should be|must be",

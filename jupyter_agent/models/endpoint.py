@@ -183,7 +183,8 @@ class Endpoint(ABC):
         return better or learned_pictures(dialect, said, digests(request.messages))
 
     def _left_out(self, before: Dialect, now: Dialect, request: ModelRequest) -> Iterator[LeftOut]:
-        """What was learned just now that a request lacks since."""
+        """What a person is told that a request lacks: what was learned just now, and pictures of
+        its newest message."""
         if tools := sorted(now.no_server_tools - before.no_server_tools):
             text = f"{self.id} has no {', '.join(tools)}, so it answers without."
             facts: dict[str, Any] = {"model": self.id, "tools": tools}
@@ -192,7 +193,8 @@ class Endpoint(ABC):
         left_out = refused_among(pictures, now.refused_pictures)
         if before.images and not now.images:
             left_out = pictures
-        if count := len(left_out - refused_among(pictures, before.refused_pictures)):
+        told = refused_among(pictures, before.refused_pictures) - digests(request.messages[-1:])
+        if count := len(left_out - told):
             which = "a picture" if count == 1 else f"{count} pictures"
             text = f"{self._service} refused {which}, so {self.id} answers without."
             facts = {"model": self.id, "count": count}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jupyter_agent.models.base import (
@@ -20,6 +20,7 @@ from jupyter_agent.models.base import (
     ModelRequest,
     ServerTool,
     data_url,
+    short_id,
     usage_of,
 )
 from jupyter_agent.models.dialect import (
@@ -41,8 +42,9 @@ _SERVER_TOOLS: Mapping[ServerTool, Mapping[str, Any]] = {
 """Pages are opened by its search."""
 _SERVED = {"web_search_call": "web_search", "code_interpreter_call": "code_execution"}
 """Items of what the service does itself, and the names of its tools."""
-_AS_A_FIELD = r"""["'`\\]{0}\b|\b(parameter|argument|field|property|body|key)\S? {0}\b"""
-"""How a refusal names a field; some of them are words as well."""
+_AS_A_FIELD = r"""["'`]{0}\b|\b(parameter|argument|field|property|body|supplied)\W+{0}\b"""
+"""How a refusal names a field that is a word as well."""
+_LONGEST_ID = 64
 _OPTIONAL = ("include", "max_output_tokens", "store", "tool_choice")
 """Fields that can be left out where a service refuses them."""
 
@@ -83,11 +85,10 @@ class ResponsesModel(OpenAIModel):
             return better
         if not REFUSED.search(said):
             return None
-        said = said.replace("encrypted content", "'include'").replace(
-            "encrypted_content", "'include'"
-        )
+        said = re.sub("encrypted.content", "'include'", said, flags=re.IGNORECASE)
         for name in _OPTIONAL:
-            named = re.search(_AS_A_FIELD.format(name), said, re.IGNORECASE)
+            pattern = rf"\b{name}\b" if "_" in name else _AS_A_FIELD.format(name)
+            named = re.search(pattern, said, re.IGNORECASE)
             if named and name not in dialect.without:
                 return replace(dialect, without=dialect.without | {name})
         return None
@@ -168,7 +169,7 @@ def _said(block: Block) -> Iterator[dict[str, Any]]:
         case "tool_use":
             yield {
                 "type": "function_call",
-                "call_id": block["id"],
+                "call_id": _own_id(block["id"]),
                 "name": block["name"],
                 "arguments": json.dumps(block["input"]),
             }
@@ -180,13 +181,18 @@ def _asked(content: Sequence[Block]) -> Iterator[dict[str, Any]]:
         if block["type"] == "tool_result":
             yield {
                 "type": "function_call_output",
-                "call_id": block["tool_use_id"],
+                "call_id": _own_id(block["tool_use_id"]),
                 "output": _output(block),
             }
         elif part := _part(block):
             parts.append(part)
     if parts:
         yield {"type": "message", "role": "user", "content": parts}
+
+
+def _own_id(call_id: str) -> str:
+    """The id of a call as the API takes it; other services have longer ones."""
+    return call_id if len(call_id) <= _LONGEST_ID else short_id(call_id)
 
 
 def _output(result: Block) -> str | list[dict[str, Any]]:
@@ -220,9 +226,10 @@ class _Open:
     call_id: str = ""
     begun: bool = True
     """Whether its own beginning came, and not only a piece of it."""
-    written: bool = False
-    parts: int = 0
-    """Parts of a summary that began."""
+    pieces: list[str] = field(default_factory=list)
+    """What was written of it."""
+    gap: str = ""
+    """What stands before the next piece, in another part of a summary."""
 
 
 class ItemReader:
@@ -239,7 +246,7 @@ class ItemReader:
         self._open: list[_Open] = []
         self._types: Counter[str] = Counter()
         """How many items of each type came so far."""
-        self._over: dict[tuple[int | None, str], str] = {}
+        self._over: dict[tuple[int | None, str], set[str]] = defaultdict(set)
         """What items said that are over, by place and type."""
         self._refusal = ""
 
@@ -257,12 +264,12 @@ class ItemReader:
             case "response.refusal.delta":
                 self._refusal += event["delta"]
             case "response.reasoning_summary_part.added":
-                yield from self._next_part(place)
+                self._next_part(place)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 yield from self._continue(place, "reasoning", "thinking", event["delta"])
             case "response.function_call_arguments.delta":
                 if call := self._find(place, "function_call"):
-                    yield from self._write(call, "input", event["delta"])
+                    yield _delta(call, "input", event["delta"])
             case "response.output_item.done":
                 yield from self._end(place, event["item"])
             case "response.completed" | "response.incomplete":
@@ -271,22 +278,35 @@ class ItemReader:
                 yield from self._close(event)
 
     def _find(self, place: int | None, type: str, call_id: str = "") -> _Open | None:
-        """The open item that is meant: a call is never taken for another one."""
+        """The open item that is meant: the one with that id, else at that place, else the last one
+        of its type. (vLLM gives a call another id at its end.)"""
         same = [item for item in reversed(self._open) if item.type == type]
-        if type == "function_call":
-            if call_id:
-                same = [item for item in same if item.call_id == call_id]
-            elif len(same) > 1 and place is not None:
-                same = [item for item in same if item.place == place]
-            return same[0] if same else None
         here = [item for item in same if item.place == place]
-        return next(iter([*here, *same]), None)
+        if type != "function_call":
+            return next(iter([*here, *same]), None)
+        if call_id:
+            named = [item for item in same if item.call_id == call_id]
+            alike = same if place is None else here
+            return next(iter(named or (alike if len(alike) == 1 else [])), None)
+        return next(iter(here if len(same) > 1 and place is not None else same), None)
+
+    def _is_open(self, place: int | None, type: str, call_id: str) -> bool:
+        """Whether an item is open that began just so."""
+        return any(
+            item.begun
+            and item.type == type
+            and (item.place == place if place is not None else bool(call_id))
+            and item.call_id == call_id
+            for item in self._open
+        )
 
     def _begin(
         self, place: int | None, item: Mapping[str, Any], *, begun: bool = True
     ) -> Iterator[ModelEvent]:
         type = item["type"]
-        early = self._find(place, type) if type in ("message", "reasoning") else None
+        if begun and self._is_open(place, type, _call_id(item)):  # it begins twice
+            return
+        early = self._find(place, type) if begun and type != "function_call" else None
         if early is not None and not early.begun:  # its first piece came before it
             early.place, early.begun = place, True
             return
@@ -312,45 +332,39 @@ class ItemReader:
     def _continue(
         self, place: int | None, type: str, kind: str, piece: str
     ) -> Iterator[ModelEvent]:
-        if self._find(place, type) is None:
-            if (place, type) in self._over:  # what it says came with its end
-                return
-            yield from self._begin(place, {"type": type}, begun=False)
-        if item := self._find(place, type):
-            yield from self._write(item, kind, piece)
-
-    def _write(self, item: _Open, kind: str, piece: str) -> Iterator[ModelEvent]:
-        if not piece:
+        item = self._find(place, type)
+        if item is None and (place, type) in self._over:  # what it says came with its end
             return
-        item.written = True
-        delta = {"type": f"{kind}_delta", kind: piece}
-        if kind == "input":
-            delta = {"type": "input_json_delta", "partial_json": piece}
-        yield {"type": "content_block_delta", "index": item.block, "delta": delta}
+        if item is None or (not item.begun and item.place != place):
+            yield from self._begin(place, {"type": type}, begun=False)
+            item = self._open[-1]
+        yield _delta(item, kind, piece)
 
-    def _next_part(self, place: int | None) -> Iterator[ModelEvent]:
+    def _next_part(self, place: int | None) -> None:
         item = self._find(place, "reasoning")
-        if item is not None:
-            item.parts += 1
-            if item.parts > 1:
-                yield from self._write(item, "thinking", "\n\n")
+        if item is not None and item.pieces:
+            item.gap = "\n\n"
 
     def _end(self, place: int | None, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
         type, said = item["type"], _said_by(item)
-        again = self._over.get((place, type)) == said
-        if self._find(place, type, _call_id(item)) is None:
-            if again:
-                return
-            yield from self._begin(place, item)
+        again = said in self._over[place, type]
         ended = self._find(place, type, _call_id(item))
+        if again and (ended is None or ended.place != place):
+            return
+        if ended is None:
+            yield from self._begin(place, item)
+            ended = self._find(place, type, _call_id(item))
         if ended is None:
             return
-        self._over[place, type] = said
+        self._over[place, type].add(said)
         if type in _SERVED:
             yield from self._end_served(ended, item)
             return
-        if not ended.written and not again:
-            yield from self._write(ended, *_whole(item))
+        kind, whole = _whole(item)
+        written = "".join(ended.pieces)
+        if whole.startswith(written) and whole != written and not again:
+            ended.gap = ""
+            yield _delta(ended, kind, whole[len(written) :])
         self._refusal = self._refusal or _refusal(item)
         if type == "reasoning":
             kept = ("type", "id", "summary", "content", "encrypted_content")
@@ -364,7 +378,7 @@ class ItemReader:
 
     def _end_served(self, ended: _Open, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
         """The end of a call by the service itself, then its result as a block of its own."""
-        yield from self._write(ended, "input", json.dumps(_served_input(item)))
+        yield _delta(ended, "input", json.dumps(_served_input(item)))
         yield _signature(ended, item)
         yield from self._stop(ended)
         name = _SERVED[item["type"]]
@@ -421,6 +435,17 @@ def _said_by(item: Mapping[str, Any]) -> str:
     """What tells an item that ends again from another one at the same place."""
     own = item["id"] if item["type"] in _SERVED else item.get("encrypted_content")
     return json.dumps([*_whole(item), _call_id(item), own])
+
+
+def _delta(item: _Open, kind: str, piece: str) -> ModelEvent:
+    """The next piece of an item."""
+    text = item.gap + piece
+    item.gap = ""
+    item.pieces.append(text)
+    delta = {"type": f"{kind}_delta", kind: text}
+    if kind == "input":
+        delta = {"type": "input_json_delta", "partial_json": text}
+    return {"type": "content_block_delta", "index": item.block, "delta": delta}
 
 
 def _signature(open: _Open, item: Mapping[str, Any]) -> ModelEvent:

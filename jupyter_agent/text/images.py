@@ -38,7 +38,8 @@ _HEADER_BYTES = 65_536
 """Where a picture tells its size, at the latest."""
 _ORIENTATION = 0x0112
 """The tag of Exif by which a camera says how it was held."""
-
+_WITH_PROFILE = ("RGB", "RGBA", "P")
+"""Modes whose colours keep their meaning when it is painted anew."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _SHOWN_CHUNKS = frozenset(
@@ -51,15 +52,16 @@ _SHOWN_CHUNKS = frozenset(
 _SCAN, _END = 0xDA, 0xD9
 _NOTES = frozenset((*range(0xE0, 0xF0), 0xFE))
 """Application segments and comments of a JPEG (ITU-T T.81, table B.1)."""
-_SHOWN_NOTES = {0xE0: b"JFIF\0", 0xE2: b"ICC_PROFILE\0", 0xEE: b"Adobe"}
-"""How big a dot is, the colour profile, and how Adobe transforms colours."""
+_JFIF, _ICC, _ADOBE = 0xE0, 0xE2, 0xEE
+"""Of those: how big a dot is, the colour profile, and how Adobe transforms colours."""
 _MARKER = re.compile(rb"\xff+([^\x00\xd0-\xd7\xff])", re.DOTALL)
 """What ends the data of a scan; a segment may have more than one 0xFF before its name."""
 _ENDS = {"image/png": b"IEND\xae\x42\x60\x82", "image/jpeg": b"\xff\xd9", "image/gif": b"\x3b"}
 """With which a picture ends that was not cut."""
-_WEBP_NOTES = (b"EXIF", b"XMP ")
+_SHOWN_RIFF = (b"VP8X", b"VP8 ", b"VP8L", b"ALPH", b"ANIM", b"ANMF", b"ICCP")
 _WEBP_NOTED = 0x0C
-"""The flags that announce those two. https://developers.google.com/speed/webp/docs/riff_container"""
+"""Of a WebP: its chunks without Exif, XMP and unknown ones, and the flags that announce Exif and
+XMP. https://developers.google.com/speed/webp/docs/riff_container"""
 
 
 def pictures_in(data: Mapping[str, Any]) -> list[Picture]:
@@ -247,6 +249,7 @@ def _decoded(kind: str, file: bytes, orientation: int) -> tuple[str, bytes] | No
         picture.load()
         if not large and turn is None:
             return kind, file
+        profile = picture.info.get("icc_profile") if picture.mode in _WITH_PROFILE else None
         if picture.mode.startswith("I"):  # 16 bits of grey
             picture = picture.convert("I").point(lambda grey: grey / 257).convert("L")
         if picture.mode not in ("RGB", "RGBA", "L"):
@@ -255,9 +258,9 @@ def _decoded(kind: str, file: bytes, orientation: int) -> tuple[str, bytes] | No
         if turn is not None:
             picture = picture.transpose(pillow.Transpose[turn])
         kind = kind if kind == "image/jpeg" else "image/png"
-        small = _painted(picture, kind)
+        small = _painted(picture, kind, profile)
         if len(_written(small)) > _CHARACTERS:  # noise, as PNG
-            kind, small = "image/jpeg", _painted(picture.convert("RGB"), "image/jpeg")
+            kind, small = "image/jpeg", _painted(picture.convert("RGB"), "image/jpeg", profile)
     except Exception:  # noqa: BLE001  whatever a decoder raises over what others wrote
         return None
     return kind, small
@@ -271,8 +274,7 @@ def _without_metadata(kind: str, file: bytes) -> bytes:
         case "image/png":
             return b"".join([_PNG, *_chunks(file)])
         case "image/jpeg":
-            shown = (each for marker, each in _segments(file) if _is_shown(marker, each))
-            return b"".join([file[:2], *shown])
+            return b"".join([file[:2], *(_bare(*each) for each in _segments(file))])
         case "image/webp":
             body = b"".join([b"WEBP", *_riff_chunks(file)])
             whole = _little(file[4:8]) + 8 <= len(file)
@@ -311,13 +313,19 @@ def _segments(file: bytes) -> Iterator[tuple[int, bytes]]:
         yield marker, file[start:place]
 
 
-def _is_shown(marker: int, segment: bytes) -> bool:
-    named = _SHOWN_NOTES.get(marker)
-    return marker not in _NOTES or (named is not None and segment[4:].startswith(named))
+def _bare(marker: int, segment: bytes) -> bytes:
+    """The segment of a JPEG with nothing that is not needed to show it; empty for most notes."""
+    body = segment[4:]
+    if marker == _JFIF and body.startswith(b"JFIF\0"):
+        return b"\xff\xe0\0\x10" + body[:12] + b"\0\0"  # no thumbnail
+    if marker == _ADOBE and body.startswith(b"Adobe"):
+        return b"\xff\xee\0\x0e" + body[:12]
+    profile = marker == _ICC and body.startswith(b"ICC_PROFILE\0")
+    return segment if marker not in _NOTES or profile else b""
 
 
 def _riff_chunks(file: bytes) -> Iterator[bytes]:
-    """Of a WebP: all but Exif and XMP, and no announcement of them."""
+    """Of a WebP: what is shown, and no announcement of anything else."""
     place = 12
     file = file[: _little(file[4:8]) + 8]
     while place + 8 <= len(file):
@@ -327,13 +335,13 @@ def _riff_chunks(file: bytes) -> Iterator[bytes]:
         if name == b"VP8X":
             flags = _little(chunk[8:9]) & ~_WEBP_NOTED
             chunk = chunk[:8] + flags.to_bytes() + chunk[9:]
-        if name not in _WEBP_NOTES:
+        if name in _SHOWN_RIFF:
             yield chunk
         place = end
 
 
 def _gif_blocks(file: bytes) -> Iterator[bytes]:
-    """Of a GIF: all but comments and what applications noted, up to its end
+    """Of a GIF: its pictures and how long each is shown, up to its end
     (https://www.w3.org/Graphics/GIF)."""
     place = 13 + _colours(file[10:11])
     yield file[:place]
@@ -343,7 +351,7 @@ def _gif_blocks(file: bytes) -> Iterator[bytes]:
         while name != b"\x00" and end < len(file) and file[end]:
             end += 1 + file[end]
         end = place + 1 if name == b"\x00" else end + 1
-        noted = extension and file[place + 1 : place + 2] in (b"\xfe", b"\xff")
+        noted = extension and file[place + 1 : place + 2] != b"\xf9"
         if not noted and name != b"\x00":
             yield file[place:end]
         place = end
@@ -356,9 +364,10 @@ def _colours(byte: bytes) -> int:
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
-def _painted(picture: Any, kind: str) -> bytes:
+def _painted(picture: Any, kind: str, profile: bytes | None) -> bytes:
     file = io.BytesIO()
-    picture.save(file, kind.removeprefix("image/").upper())
+    more = {"quality": 90} if kind == "image/jpeg" else {}
+    picture.save(file, kind.removeprefix("image/").upper(), icc_profile=profile, **more)
     return file.getvalue()
 
 

@@ -364,6 +364,8 @@ HISTORIES = {
     "citations-that-are-none": {"type": "text", "text": "Hm.", "citations": "x"},
     "a-number-that-is-none": {**LOOKS, "input": '{"cell_id": 1e999}'},
     "half-a-character": {**LOOKS, "name": "look\ud83d", "input": {"cell_id": "\ud83d"}},
+    "a-number-that-is-none-in-an-object": {**LOOKS, "input": {"cell_id": float("inf")}},
+    "no-input-of-a-search": {"type": "server_tool_use", "id": "s", "name": "web_search"},
     "a-list": {**LOOKS, "input": [1]},
 }
 

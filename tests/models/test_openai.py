@@ -248,6 +248,7 @@ def test_the_history_is_told_in_the_shapes_of_chat_completions() -> None:
         ("aB3dE6gH9", False, "aB3dE6gH9"),
         ("functions.look:0", False, "functions.look:0"),
         ("functions.look:0", True, None),
+        ("functions.mcp__jupyter__read_notebook_cells:12", False, None),
     ],
 )
 def test_ids_of_calls_are_such_that_every_service_takes_them(

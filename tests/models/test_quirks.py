@@ -563,6 +563,9 @@ def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless(
         ("Invalid tool type: must be one of ['function'], got 'web_search'", {"web_search"}),
         ("Tool type must be 'function', not web_search.", {"web_search"}),
         ("model must be one of [gpt-5] to use web_search", {"web_search"}),
+        ("messages.1.content.2: unexpected `tool_use_id` found in `code_execution_tool_result`",
+         set()),
+        ("Item 'ws_1' of type 'web_search_call' was provided without 'reasoning'", set()),
         ("tools.7.custom.name: String should match", set()),
         ("max_tokens: must be less than 4096", set()),
     ],
@@ -627,12 +630,15 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
             assert (first, others) == (True, [False, False]), said
             await model.close()
         dialects: dict[str, Dialect] = {}
-        for pictures, refused, seen in (("ab", True, ""), ("a", False, "a"), ("abc", False, "c")):
+        asked_with = (("ab", True, "", 1), ("a", False, "a", 0), ("abc", False, "c", 1))
+        for pictures, refused, seen, notices in asked_with:
             blocks = [pixel(f"{each}" * 4) for each in pictures]
             asked_for = request({"role": "user", "content": [says("Please."), *blocks]})
             service.refusals, service.requests = [ABOUT_A_PICTURE[1]] * refused, []
             model = MODELS[kind]("all", api_key="sk-x", base_url=service.url, dialects=dialects)
-            await read(model, asked_for)
+            reply = Reply(1, Limits())
+            told = [each async for event in model.stream(asked_for) for each in reply.feed(event)]
+            assert sum(isinstance(each, Notice) for each in told) == notices
             sent = json.dumps(service.requests[-1])
             assert [each for each in "abc" if each * 4 in sent] == list(seen)
             await model.close()

@@ -221,6 +221,50 @@ def args(place: int | None, n: int = 1) -> Json:
             1,
             "tool_use",
         ),
+        # As vLLM: another id of the call in each event
+        (
+            [
+                added(0, {**look("a"), "arguments": ""}),
+                args(0),
+                ended(0, look("b")),
+                done(output=[look("c")]),
+            ],
+            "",
+            1,
+            "tool_use",
+        ),
+        ([text(0, "Hi."), text(1, "Bye."), done(output=[HI, BYE])], "Hi.Bye.", 0, "end_turn"),
+        (
+            [added(0, BEGUN), added(0, BEGUN), text(0, "Hi."), ended(0, HI), done()],
+            "Hi.",
+            0,
+            "end_turn",
+        ),
+        (
+            [added(0, look("a")), added(0, look("a")), ended(0, look("a")), done()],
+            "",
+            1,
+            "tool_use",
+        ),
+        (
+            [ended(0, HI), added(1, BEGUN), ended(0, HI), text(1, "Bye."), ended(1, BYE), done()],
+            "Hi.Bye.",
+            0,
+            "end_turn",
+        ),
+        # The last piece did not come, but the whole did
+        ([added(0, BEGUN), text(0, "H"), ended(0, HI), done()], "Hi.", 0, "end_turn"),
+        (
+            [
+                added(0, {**look("a"), "arguments": ""}),
+                delta("function_call_arguments", 0, '{"n"'),
+                ended(0, look("a")),
+                done(),
+            ],
+            "",
+            1,
+            "tool_use",
+        ),
         ([ended(0, NO), done(output=[NO])], "", 0, "refusal"),
         ([added(0, {"type": "message"}), done(output=[NO])], "", 0, "refusal"),
         ([done(output=[NO])], "", 0, "refusal"),

@@ -217,6 +217,26 @@ def test_notes_between_the_scans_of_a_jpeg_are_not_sent(pillow: bool) -> None:
             )
 
 
+def test_no_unknown_part_of_a_file_is_sent(pillow: bool) -> None:
+    """Only what shows the picture is: in parts that nobody knows of may be anything."""
+    jpeg, gif, webp = saved("jpeg"), saved("gif"), saved("webp", lossless=True)
+    jfif = b"\xff\xe0" + (16 + 39).to_bytes(2) + jpeg[6:18] + b"\x0d\x01" + b"sk-ant-canary" * 3
+    unknown = b"cnry" + struct.pack("<I", 13) + b"sk-ant-canary" + b"\0"
+    table = 13 + 3 * 256
+    noted = {
+        "jpeg": jpeg[:2] + jfif + jpeg[20:],
+        "gif": gif[:table] + b"\x21\x42\x0dsk-ant-canary\0" + gif[table:],
+        "webp": b"RIFF" + struct.pack("<I", len(webp) - 8 + len(unknown)) + webp[8:] + unknown,
+    }
+    for kind, file in noted.items():
+        assert b"canary" in file
+        ((media, data),) = fitting([(f"image/{kind}", based(file))])
+        sent = base64.b64decode(data)
+        assert (media, b"canary" in sent) == (f"image/{kind}", False)
+        with Image.open(io.BytesIO(sent)) as now, Image.open(io.BytesIO(file)) as before:
+            assert now.convert("RGB").tobytes() == before.convert("RGB").tobytes()
+
+
 def test_a_picture_is_read_whatever_is_wrong_in_its_notes(pillow: bool) -> None:
     noted = PngInfo()
     noted.add_text("mxfile", "x" * 3_000_000, zip=True)

@@ -193,8 +193,8 @@ class Endpoint(ABC):
         left_out = refused_among(pictures, now.refused_pictures)
         if before.images and not now.images:
             left_out = pictures
-        told = refused_among(pictures, before.refused_pictures) - digests(request.messages[-1:])
-        if count := len(left_out - told):
+        earlier = refused_among(pictures, before.refused_pictures) - digests(request.messages[-1:])
+        if count := len(left_out - earlier):
             which = "a picture" if count == 1 else f"{count} pictures"
             text = f"{self._service} refused {which}, so {self.id} answers without."
             facts = {"model": self.id, "count": count}

@@ -38,8 +38,13 @@ _HEADER_BYTES = 65_536
 """Where a picture tells its size, at the latest."""
 _ORIENTATION = 0x0112
 """The tag of Exif by which a camera says how it was held."""
+_TURNS = {
+    2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE",
+    6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90",
+}  # fmt: skip
+"""How Pillow turns it upright, by the value of that tag."""
 _WITH_PROFILE = ("RGB", "RGBA", "P")
-"""Modes whose colours keep their meaning when it is painted anew."""
+"""Modes whose colour profile still holds when the picture is drawn again."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _SHOWN_CHUNKS = frozenset(
@@ -233,12 +238,10 @@ def _orientation(file: bytes) -> int:
 
 def _decoded(kind: str, file: bytes, orientation: int) -> tuple[str, bytes] | None:
     """The picture as it is, if it can be read to its end; where it is large, or was taken with the
-    camera turned, painted anew. None if it cannot be read.
+    camera turned, drawn again. None if it cannot be read.
     """
     pillow = importlib.import_module("PIL.Image")
-    turns = [None, None, "FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE",
-             "ROTATE_270", "TRANSVERSE", "ROTATE_90"]  # fmt: skip
-    turn = turns[orientation] if 0 < orientation < len(turns) else None
+    turn = _TURNS.get(orientation)
     try:
         picture = pillow.open(io.BytesIO(file))
         if picture.width * picture.height > _MOST_PIXELS:  # a later part may say another size
@@ -258,9 +261,9 @@ def _decoded(kind: str, file: bytes, orientation: int) -> tuple[str, bytes] | No
         if turn is not None:
             picture = picture.transpose(pillow.Transpose[turn])
         kind = kind if kind == "image/jpeg" else "image/png"
-        small = _painted(picture, kind, profile)
+        small = _drawn(picture, kind, profile)
         if len(_written(small)) > _CHARACTERS:  # noise, as PNG
-            kind, small = "image/jpeg", _painted(picture.convert("RGB"), "image/jpeg", profile)
+            kind, small = "image/jpeg", _drawn(picture.convert("RGB"), "image/jpeg", profile)
     except Exception:  # noqa: BLE001  whatever a decoder raises over what others wrote
         return None
     return kind, small
@@ -364,7 +367,7 @@ def _colours(byte: bytes) -> int:
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
-def _painted(picture: Any, kind: str, profile: bytes | None) -> bytes:
+def _drawn(picture: Any, kind: str, profile: bytes | None) -> bytes:
     file = io.BytesIO()
     more = {"quality": 90} if kind == "image/jpeg" else {}
     picture.save(file, kind.removeprefix("image/").upper(), icc_profile=profile, **more)

@@ -17,6 +17,7 @@ _INVISIBLE = re.compile(
 )
 """Control, direction and tag characters: they show nothing, and could hide text from a person."""
 _CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NOT_IN_A_TOOLS_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _QUOTED_CHARS = 200
 """Of a name that has to be quoted."""
 
@@ -48,6 +49,11 @@ def quoted(name: str) -> str:
 def quoted_id(cell_id: str) -> str:
     """A cell's id likewise; as JSON where nbformat would not take it (`is_cell_id`)."""
     return cell_id if is_cell_id(cell_id) else _as_json(legible(cell_id))
+
+
+def tool_name(name: str) -> str:
+    """A name with `_` for each character that no service takes in the name of a tool."""
+    return _NOT_IN_A_TOOLS_NAME.sub("_", name)
 
 
 def with_names_quoted(text: str, names: Iterable[str]) -> str:

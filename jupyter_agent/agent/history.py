@@ -10,11 +10,11 @@ are taken off before sending.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_agent.agent.reply import INVALID_INPUT
+from jupyter_agent.legible import tool_name
 from jupyter_agent.models.base import (
     VIA,
     Block,
@@ -27,9 +27,8 @@ from jupyter_agent.models.chat import EXTRA
 PLAN = "write_plan"
 """The tool whose last input outlives a summary."""
 _PLAN_MARKS = {"done": "x", "doing": ">"}
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What services take as the name of a tool, in calls of tools that there are not, too."""
-_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
+"""Characters of the name of a tool that services take, also in calls of one that is not there."""
 _IMAGES_SENT = 20
 """The API refuses images above 2,000 pixels in a request that has more of them than this."""
 _ELIDED_FROM = 500
@@ -392,8 +391,7 @@ def _valid_blocks(message: Message) -> list[Block]:
                 seen.add(block["id"])
                 if not isinstance(block["input"], Mapping):
                     block = {**block, "input": {INVALID_INPUT: str(block["input"])}}
-                if not _NAME.fullmatch(block["name"]):
-                    block = {**block, "name": _NOT_IN_A_NAME.sub("_", block["name"])[:64] or "_"}
+                block = {**block, "name": tool_name(block["name"])[:_LONGEST_NAME] or "_"}
         blocks.append(block)
     only_thoughts = all("thinking" in block["type"] for block in blocks)
     return [] if only_thoughts else blocks

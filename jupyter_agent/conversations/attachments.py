@@ -157,7 +157,7 @@ async def attached_blocks(
 
 
 def _is_file(part: Mapping[str, str]) -> bool:
-    return part["type"] == "file" and not part["mediaType"].startswith("image/")
+    return part["type"] == "file" and not _is_picture(part)
 
 
 def _is_picture(part: Mapping[str, str]) -> bool:
@@ -216,7 +216,7 @@ async def fit_pictures(parts: Sequence[Mapping[str, str]]) -> list[dict[str, str
 
 
 def pictures_left_out(parts: Sequence[Mapping[str, str]]) -> list[Notice]:
-    """What the person is told of pictures in their question that were not sent."""
+    """The notice of pictures in a question that are not sent."""
     said = [part["leftOut"] for part in parts if "leftOut" in part]
     facts = {"count": len(said)}
     return [Notice(kind="pictures-left-out", text=" ".join(said), facts=facts)] if said else []

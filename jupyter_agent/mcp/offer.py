@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_agent.legible import clip, legible
+from jupyter_agent.legible import clip, legible, tool_name
 from jupyter_agent.mcp.client import mirrored
 
 PREFIX = "mcp__"
@@ -84,7 +84,7 @@ def offers(server: str, listed: Sequence[Mapping[str, Any]]) -> tuple[list[Offer
 
 def name_of(server: str, tool: str) -> str:
     """The name here of a server's tool, always the same, whatever other tools there are."""
-    plain = re.sub(r"[^a-zA-Z0-9_-]", "_", tool)
+    plain = tool_name(tool)
     name = f"{PREFIX}{server}__{plain}"
     if plain == tool and len(name) <= MOST_OF_A_NAME:
         return name

@@ -224,7 +224,7 @@ _A_PICTURE = re.compile(r"image|picture", re.IGNORECASE)
 
 
 def learned_pictures(dialect: Dialect, said: str, sent: Digests) -> Dialect | None:
-    """What a refusal says of the pictures that were sent; None where it is about something else."""
+    """What a refusal says of the pictures that were sent; None if it is about something else."""
     if not sent or not _A_PICTURE.search(said):
         return None
     return replace(dialect, refused_pictures=dialect.refused_pictures | {sent})

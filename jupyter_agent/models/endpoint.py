@@ -156,10 +156,9 @@ class Endpoint(ABC):
         """
         status_error = importlib.import_module(self._sdk).APIStatusError
         dialect = before = self._dialect
-        pictures = digests(request.messages)
         first: Exception | None = None
         for _ in range(_LESSONS):
-            left_out = refused_among(pictures, dialect.refused_pictures)
+            left_out = refused_among(request.messages, dialect.refused_pictures)
             sent = replace(request, messages=without(request.messages, left_out))
             try:
                 stream = await self._create(client, sent, dialect)
@@ -178,22 +177,24 @@ class Endpoint(ABC):
         raise first
 
     def _better(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
-        """The dialect after these words of a refusal; None where they teach nothing."""
+        """The dialect after these words of a refusal; None if they teach nothing."""
         better = self._learned(dialect, said, request)
         return better or learned_pictures(dialect, said, digests(request.messages))
 
     def _left_out(self, before: Dialect, now: Dialect, request: ModelRequest) -> Iterator[LeftOut]:
-        """What a person is told that a request lacks: what was learned just now, and pictures of
-        its newest message."""
+        """Notices of what a request lacks: what was learned just now, and pictures of its newest
+        message."""
         if tools := sorted(now.no_server_tools - before.no_server_tools):
             text = f"{self.id} has no {', '.join(tools)}, so it answers without."
             facts: dict[str, Any] = {"model": self.id, "tools": tools}
             yield LeftOut(kind="tools-missing", text=text, facts=facts)
-        pictures = digests(request.messages)
-        left_out = refused_among(pictures, now.refused_pictures)
+        left_out = refused_among(request.messages, now.refused_pictures)
         if before.images and not now.images:
-            left_out = pictures
-        earlier = refused_among(pictures, before.refused_pictures) - digests(request.messages[-1:])
+            left_out = digests(request.messages)
+        if not left_out:
+            return
+        earlier = refused_among(request.messages, before.refused_pictures)
+        earlier -= digests(request.messages[-1:])
         if count := len(left_out - earlier):
             which = "a picture" if count == 1 else f"{count} pictures"
             text = f"{self._service} refused {which}, so {self.id} answers without."

@@ -22,8 +22,9 @@ def digests(messages: Sequence[Message]) -> Digests:
     return frozenset(_digest(block) for message in messages for block in _pictures(message))
 
 
-def refused_among(found: Digests, refused: Collection[Digests]) -> Digests:
-    """Those of them that were refused together."""
+def refused_among(messages: Sequence[Message], refused: Collection[Digests]) -> Digests:
+    """Those of a history that were refused together; nothing is hashed where none were."""
+    found = digests(messages) if refused else frozenset()
     return frozenset().union(*(together for together in refused if together <= found))
 
 

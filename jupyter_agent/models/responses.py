@@ -347,7 +347,7 @@ class ItemReader:
 
     def _end(self, place: int | None, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
         type, said = item["type"], _said_by(item)
-        again = said in self._over[place, type]
+        again = said in self._over.get((place, type), ())
         ended = self._find(place, type, _call_id(item))
         if again and (ended is None or ended.place != place):
             return

@@ -33,9 +33,9 @@ from jupyter_agent.server.answers import OutcomeAnswer, RetryAnswer, TurnStateAn
 from jupyter_agent.server.base import MEBIBYTE, STREAM, WHILE_AWAY, Authorizer, operation, page_of
 from jupyter_agent.server.once import ONCE, digest_of
 from jupyter_agent.server.sse import StreamHandler
+from jupyter_agent.text.images import KINDS
 from jupyter_agent.workspace.workspace import Services
 
-IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 MAX_IMAGE_CHARS = 20_000_000
 """Characters of a picture in base64, before it is made smaller."""
 FILES = (
@@ -438,14 +438,14 @@ def _part(part: Any) -> dict[str, str] | None:
         return {"type": "text", "text": part["text"]}
     if part.get("type") == "file":
         url, media_type = part.get("url"), part.get("mediaType")
-        kinds = (*IMAGES, *FILES)
+        kinds = (*KINDS, *FILES)
         if media_type not in kinds or not isinstance(url, str) or not _is_data(url):
             message = f"A file part is a data: URL in base64 of one of {', '.join(kinds)}."
             raise RequestError(400, "invalid_body", message)
         if media_type in FILES:
             _check_file(media_type, url.partition(",")[2])
             url = f"data:{media_type};base64,{url.partition(',')[2]}"
-        if media_type in IMAGES and len(url) > MAX_IMAGE_CHARS:
+        if media_type in KINDS and len(url) > MAX_IMAGE_CHARS:
             message = "A picture is too large: at most 20 MB in base64. Send it smaller."
             raise RequestError(413, "too_large", message)
         name = part.get("filename")

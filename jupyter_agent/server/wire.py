@@ -124,7 +124,7 @@ def failure(event: Event) -> dict[str, Any] | None:
 
 
 def failure_in(events: Iterable[Event]) -> dict[str, Any] | None:
-    """Why the turn of these events failed; None where it did not."""
+    """Why the turn of these events failed; None if it did not."""
     return next(filter(None, map(failure, events)), None)
 
 

@@ -33,8 +33,7 @@ _SERVER_TOOLS = {
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _MESSAGE_FIELDS = {"role", "content"}
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_NAMED = "^[a-zA-Z0-9_-]{1,128}$"
-_NAME, _ID = re.compile(_NAMED), re.compile("^[a-zA-Z0-9_-]+$")
+_ID = re.compile("^[a-zA-Z0-9_-]+$")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _MAX_CACHE_MARKS = 4
 
@@ -203,8 +202,9 @@ def _check_block(where: str, block: Mapping[str, Any]) -> None:
             if block["signature"] != signature(block["thinking"]):
                 raise Refused(f"{where}: Invalid `signature` in `thinking` block")
         case "tool_use":
-            if not _NAME.fullmatch(block["name"]):
-                raise Refused(f"{where}.tool_use.name: String should match pattern '{_NAMED}'")
+            if not _TOOL_NAME.fullmatch(block["name"]):
+                named = f"^{_TOOL_NAME.pattern}$"
+                raise Refused(f"{where}.tool_use.name: String should match pattern '{named}'")
             if not isinstance(block["input"], Mapping):
                 raise Refused(f"{where}.tool_use.input: Input should be a valid dictionary")
         case "tool_result":

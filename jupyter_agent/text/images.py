@@ -112,7 +112,7 @@ def told(kind: str, value: str) -> str:
 
 
 def pixels(kind: str, value: str) -> tuple[int, int] | None:
-    """Width and height of a picture in base64 or of an SVG; None where it does not tell."""
+    """Width and height of a picture in base64 or of an SVG; None if it does not say."""
     if kind.startswith("image/svg"):
         begin = _SVG.search(value[:_HEADER_BYTES])
         sides = [_LENGTH[side].search(begin[0]) for side in ("width", "height")] if begin else []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from jupyter_agent.agent.permissions import Act, Policy, Rule, decide
+from jupyter_agent.agent.permissions import Act, Grant, Policy, Rule, decide
 from jupyter_agent.choices import MODES
 from jupyter_agent.tools.base import Action
 
@@ -58,9 +60,50 @@ def test_deny_rules_win_over_ask_rules_and_these_over_allow_rules() -> None:
     assert decide(act(tool="delete_cell"), edits).verdict == "deny"
     assert decide(act(), edits).verdict == "ask"
     assert decide(act(), Policy(mode="ask", rules=[allow])).verdict == "run"
+    asking = Policy(mode="auto", rules=[ask], allow=frozenset({"tool"}))
+    assert decide(act(), asking).verdict == "ask"
     assert (
         decide(act(), Policy(mode="ask", rules=[Rule(verdict="deny", tool="x")])).verdict == "ask"
     )
+
+
+def test_a_rule_for_what_is_in_a_folder_holds_for_listing_it() -> None:
+    policy = Policy(mode="auto", rules=[Rule(verdict="deny", notebook="exam/*")])
+    for folder, verdict in (("exam", "deny"), ("examples", "run")):
+        listing = Act(tool="list_files", action="read", notebook=folder)
+        assert decide(listing, policy).verdict == verdict
+
+
+def test_a_grant_is_for_one_tool_one_notebook_and_one_life_of_its_kernel() -> None:
+    grant = Grant(tool="run_cell", notebook="n.ipynb", kernel="life")
+    granted = Act(tool="run_cell", action="run", notebook="n.ipynb", kernel="life")
+    for wanted, verdict in (
+        (granted, "run"),
+        (replace(granted, kernel="another life"), "ask"),
+        (replace(granted, leaves_language=True), "ask"),
+        (replace(granted, notebook="other.ipynb"), "ask"),
+        (replace(granted, tool="run_all"), "ask"),
+        (replace(granted, loads=("https://example.org/x.png",)), "ask"),
+    ):
+        assert decide(wanted, Policy(mode="ask", grants=[grant])).verdict == verdict, wanted
+
+
+def test_a_call_that_does_the_work_of_several_tools_needs_each_to_be_allowed() -> None:
+    both = replace(act("run"), powers=(("create_cells",), ("run_cell", "run_cells")))
+    for allowed, verdict in (
+        ({"create_cells"}, "ask"),
+        ({"run_cells"}, "ask"),
+        ({"create_cells", "run_cells"}, "run"),
+    ):
+        assert decide(both, Policy(mode="ask", allow=frozenset(allowed))).verdict == verdict
+
+
+def test_only_in_mode_auto_may_an_administrator_let_edits_load_from_elsewhere() -> None:
+    loading = replace(act(), loads=("https://example.org/x.png",))
+    for allowed, expected in ((False, "deny ask ask ask"), (True, "deny ask ask run")):
+        policies = [Policy(mode=mode, allow_remote_content=allowed) for mode in MODES]
+        verdicts = [decide(loading, policy).verdict for policy in policies]
+        assert " ".join(verdicts) == expected
 
 
 @pytest.mark.parametrize("pattern", ["prod/*", "/prod/*", "./prod/*", "prod/x.ipynb"])

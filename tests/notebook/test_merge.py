@@ -41,12 +41,26 @@ BASE = "import os\n\nx = 1\ny = 2\nprint(x)"
         (BASE + "\n# mine", BASE + "\n# its", BASE + "\n# mine\n# its"),
         (BASE.replace("1", "3"), BASE.replace("1", "3"), BASE.replace("1", "3")),
         (
+            "# top\n" + BASE.replace("x = 1", "x = 3"),
+            BASE.replace("x = 1", "x = 3").replace("print(x)", "print(y)"),
+            "# top\n" + BASE.replace("x = 1", "x = 3").replace("print(x)", "print(y)"),
+        ),
+        (
             "# top\n" + BASE,
             BASE.replace("import os", "import re"),
             "# top\n" + BASE.replace("os", "re"),
         ),
     ],
-    ids=["only-new", "only-current", "far", "neighbours", "both-append", "alike", "above-a-change"],
+    ids=[
+        "only-new",
+        "only-current",
+        "far",
+        "neighbours",
+        "both-append",
+        "alike",
+        "alike-and-more",
+        "above-a-change",
+    ],
 )
 def test_what_both_changed_is_in_the_merged_text(current: str, new: str, result: str) -> None:
     assert merge(BASE, current, new) == result

@@ -1,0 +1,13 @@
+"""The list of bugs; what notices them takes hours, and is asked for by hand."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import ROOT, listed, near
+
+
+def test_each_bug_can_still_be_made_in_its_file_and_has_tests_beside_it() -> None:
+    for mutant in listed():
+        text = (ROOT / mutant.file).read_text(encoding="utf-8")
+        assert mutant.made_in(text) != text
+        if mutant.file.endswith(".py"):
+            assert all((ROOT / test).exists() for test in near(mutant.file)), mutant.file

@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_agent.mcp.config import servers_of
 from jupyter_agent.mcp.servers import Servers
+from tests.waiting import until
 
 from .fake import Fake, serving
 
@@ -72,12 +73,24 @@ class Child:
 
     async def got(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The first such message, once it was sent."""
-        async with asyncio.timeout(30):
-            while True:
-                for message in self.received():
-                    if wanted(message):
-                        return message
-                await asyncio.sleep(0.02)
+        return await until(lambda: next(filter(wanted, self.received()), {}))
+
+
+class Clock:
+    """The event loop's, which a test moves on."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, patch: pytest.MonkeyPatch) -> None:
+        self._skipped = 0.0
+        read = loop.time
+        patch.setattr(loop, "time", lambda: read() + self._skipped)
+
+    def skip(self, seconds: float) -> None:
+        self._skipped += seconds
+
+
+@pytest.fixture
+def clock(jp_asyncio_loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(jp_asyncio_loop, monkeypatch)
 
 
 @pytest.fixture

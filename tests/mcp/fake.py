@@ -85,6 +85,10 @@ class Fake:
         """The parameters of all calls."""
         return [each["params"] for each in self.received if each.get("method") == "tools/call"]
 
+    def answers(self) -> dict[str, Any]:
+        """What was answered to its own questions, by their ids."""
+        return {each["id"]: each for each in self.received if "method" not in each}
+
     def session(self) -> str:
         """A new one."""
         self._made += 1

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ NAMES = (
     "stubborn"
 ).split()
 READS = {"name": "look", "description": "Looks.", "inputSchema": {"type": "object"}}
+FOREVER = "import threading; threading.Event().wait()"
 changed = False
 
 
@@ -87,7 +88,7 @@ def call(asked: dict[str, Any]) -> None:
                 send({"jsonrpc": "2.0", "id": id, "result": {"content": []}})
             say(asked, "asked")
         case "child":
-            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+            child = subprocess.Popen([sys.executable, "-c", FOREVER])
             say(asked, str(child.pid))
         case "asks":
             send({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": {}})
@@ -96,9 +97,10 @@ def call(asked: dict[str, Any]) -> None:
             said = sorted((receive() for _ in range(3)), key=lambda reply: str(reply["id"]))
             say(asked, json.dumps(said))
         case "progress":
-            for n in range(4):
+            for n in range(given["signs"]):
+                other = receive()
                 notify("notifications/progress", progressToken=token_of(asked), progress=n)
-                time.sleep(given["pause"])
+                call(other)
             say(asked, "arrived")
         case "change":
             changed = True
@@ -106,15 +108,13 @@ def call(asked: dict[str, Any]) -> None:
             say(asked, "changed")
         case "silent":
             sys.stdin.close()
-            while True:
-                time.sleep(600)
+            threading.Event().wait()
         case "stubborn":
             import signal
 
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             say(asked, str(os.getpid()))
-            while True:
-                time.sleep(600)
+            threading.Event().wait()
 
 
 def token_of(asked: dict[str, Any]) -> Any:

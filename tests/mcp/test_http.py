@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from jupyter_agent.mcp.messages import McpError
+from tests.waiting import until
 
-from .conftest import at, call, said, servers
+from .conftest import Clock, at, call, said, servers
 from .fake import NEW, OLD, Exchange, Fake, serving, text
 
 ERAS = pytest.mark.parametrize("era", ["new", "old"])
@@ -115,17 +116,18 @@ async def test_of_all_servers_together_models_get_what_they_can_take() -> None:
             ]
 
 
-@pytest.mark.full
-async def test_signs_of_progress_keep_a_call_alive_beyond_its_timeout() -> None:
+async def test_signs_of_progress_keep_a_call_alive_beyond_its_timeout(clock: Clock) -> None:
     async def works(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
-        for n in range(8):
+        for n in range(3):
             await exchange.progress(n)
-            await asyncio.sleep(0.25)
+            await exchange.say({"jsonrpc": "2.0", "id": f"q{n}", "method": "ping", "params": {}})
+            await until(lambda: len(fake.answers()) > n)  # noqa: B023  read in this turn of it
+            clock.skip(20)
         return text("worked")
 
-    fake = Fake()
+    fake = only("old")
     fake.add("work", works)
-    async with at(fake, timeout=1) as made:
+    async with at(fake, timeout=30) as made:
         assert said(await call(made, "work")) == "worked"
 
 
@@ -355,21 +357,17 @@ async def test_questions_of_a_session_are_declined() -> None:
     async def asks(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
         for id, method in enumerate(["elicitation/create", "sampling/createMessage", "ping"]):
             await exchange.say({"jsonrpc": "2.0", "id": f"q{id}", "method": method, "params": {}})
-        async with asyncio.timeout(30):
-            while len(answers()) < 3:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(fake.answers()) == 3)
         return text("asked")
-
-    def answers() -> dict[str, Any]:
-        return {each["id"]: each for each in fake.received if "method" not in each}
 
     fake = only("old")
     fake.add("ask", asks)
     async with at(fake) as made:
         assert said(await call(made, "ask")) == "asked"
-    assert answers()["q0"]["result"] == {"action": "decline"}
-    assert answers()["q1"]["error"]["code"] == -32601
-    assert answers()["q2"]["result"] == {}
+    answers = fake.answers()
+    assert answers["q0"]["result"] == {"action": "decline"}
+    assert answers["q1"]["error"]["code"] == -32601
+    assert answers["q2"]["result"] == {}
 
 
 async def test_questions_of_the_newer_era_are_declined_with_the_servers_state() -> None:
@@ -458,5 +456,5 @@ async def test_a_server_that_is_slow_to_start_does_not_hold_up_the_question() ->
             gate.set()
             async with asyncio.timeout(30):
                 while not await made.offered():
-                    await asyncio.sleep(0.01)
+                    pass
         assert made.faults() == []

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent.mcp.messages import McpError
+from tests.waiting import until
 
-from .conftest import Child, call, said, servers
+from .conftest import Child, Clock, call, said, servers
 from .fake import check_envelope, check_message
 
 ERAS = pytest.mark.parametrize("era", ["new", "old"])
@@ -93,19 +94,26 @@ async def test_a_call_that_nobody_waits_for_is_cancelled_there(child: Child, era
         assert said(await call(made, "echo")) == "{}"
 
 
-async def test_a_call_without_an_answer_ends(child: Child) -> None:
-    async with servers(child.configured(timeout=2)) as made:
+async def test_a_call_without_an_answer_ends(child: Child, clock: Clock) -> None:
+    async with servers(child.configured(timeout=30)) as made:
         await made.offered()
-        with pytest.raises(McpError, match="did not answer within 2 s; whether"):
-            await call(made, "never")
+        calling = asyncio.create_task(call(made, "never"))
+        await child.got(lambda message: message.get("method") == "tools/call")
+        clock.skip(40)
+        with pytest.raises(McpError, match="did not answer within 30 s; whether"):
+            await calling
         assert said(await call(made, "echo")) == "{}"
 
 
-@pytest.mark.full
-async def test_progress_keeps_a_call_alive(child: Child) -> None:
-    async with servers(child.configured(timeout=3)) as made:
+async def test_progress_keeps_a_call_alive(child: Child, clock: Clock) -> None:
+    async with servers(child.configured(timeout=30)) as made:
         await made.offered()
-        assert said(await call(made, "progress", pause=1)) == "arrived"
+        calling = asyncio.create_task(call(made, "progress", signs=3))
+        await child.got(lambda message: message.get("method") == "tools/call")
+        for _ in range(3):
+            assert said(await call(made, "echo")) == "{}"  # a sign of progress came before this
+            clock.skip(20)
+        assert said(await calling) == "arrived"
 
 
 async def test_a_program_that_dies_is_told_and_started_again_with_the_next_question(
@@ -184,9 +192,7 @@ async def test_it_ends_with_all_that_it_started(child: Child) -> None:
         await made.offered()
         pid = int(said(await call(made, "child")))
         assert alive(pid)
-    async with asyncio.timeout(30):
-        while alive(pid):
-            await asyncio.sleep(0.02)
+    await until(lambda: not alive(pid))
 
 
 @pytest.mark.full

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -16,8 +15,9 @@ import pytest
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply, Scripted
 
+from ..gate import Gate
 from ..programs import Server
-from ..waiting import PATIENCE
+from ..waiting import eventually
 from .conftest import ESCAPE, NOTEBOOK, Desk
 
 pytestmark = pytest.mark.full
@@ -164,10 +164,12 @@ def test_one_answer_allows_all_edits_of_the_turn(desk: Desk, replies: list[FakeR
 def test_a_line_says_what_is_going_on_and_for_how_long(
     desk: Desk, replies: list[FakeReply]
 ) -> None:
-    replies += [[calls("run_code", code="import time; time.sleep(4)")], [says("Slept.")]]
-    with desk.terminal("ask", NOTEBOOK, "Sleep", "--mode", "auto") as terminal:
+    gate = Gate(desk.folder / "gate")
+    replies += [[calls("run_code", code=gate.wait)], [says("Waited.")]]
+    with desk.terminal("ask", NOTEBOOK, "Wait", "--mode", "auto") as terminal:
         terminal.expect("Run code..., 2 s\r\x1b[K")
-        terminal.expect("Slept.\n")
+        gate.open()
+        terminal.expect("Waited.\n")
         assert terminal.ended() == 0
 
 
@@ -199,10 +201,7 @@ def test_a_command_that_is_killed_leaves_no_server(desk: Desk, replies: list[Fak
         terminal.expect("I begin")
         assert any("client.alone" in line for line in desk.programs())
         os.kill(terminal.process.pid, signal.SIGKILL)
-    until = time.monotonic() + PATIENCE
-    while desk.programs() and time.monotonic() < until:
-        time.sleep(0.05)  # nothing outside a program tells when it has ended
-    assert desk.programs() == []
+    eventually(desk.programs, lambda running: running == [])
 
 
 def test_what_a_model_writes_cannot_command_the_terminal(

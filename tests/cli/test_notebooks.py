@@ -11,6 +11,7 @@ import pytest
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
+from ..gate import FOREVER
 from ..programs import jupyter_server
 from .conftest import ESCAPE, NOTEBOOK, Desk
 
@@ -97,14 +98,14 @@ def test_cells_run_by_id_and_by_number_and_are_interrupted_when_they_take_too_lo
     assert (done.code, "x is 1" in done.out) == (0, True)
     none = desk.type("run", NOTEBOOK, "nope")
     assert (none.code, none.err) == (2, "No cell `nope`. Cells now: a1, b2, c3.\n")
-    slow = [{"cell": "b2", "source": "import time; time.sleep(600)"}]
+    slow = [{"cell": "b2", "source": FOREVER}]
     desk.type("edit", NOTEBOOK, "-", stdin=json.dumps(slow))
     late = desk.type("run", NOTEBOOK, "b2", "--timeout", "2")
     assert (late.code, "cell 2 (b2): timeout" in late.out) == (1, True)
 
 
 def test_ctrl_c_interrupts_the_cell_that_runs(somewhere: Desk) -> None:
-    slow = "print('begun', flush=True); import time; time.sleep(600)"
+    slow = f"print('begun', flush=True); {FOREVER}"
     somewhere.type("edit", NOTEBOOK, "--cell", "b2", "--source", slow)
     with somewhere.terminal("run", NOTEBOOK) as terminal:
         terminal.expect("Running cell 2 (b2), 3 s")

@@ -110,21 +110,26 @@ def test_an_approval_is_given_for_the_exact_diff_or_denied_with_a_reason(
     fourth = calls("delete_cell", cell_id="a1")
     replies += [[EDIT], [third], [fourth], [fourth], [says("Well.")]]
     asked: list[ApprovalRequested] = []
+    seen: list[dict[str, str]] = []
 
     async def approve(question: ApprovalRequested) -> bool | str | Answer:
-        await asyncio.sleep(0)
+        seen.append(await asyncio.to_thread(desk.sources))
         asked.append(question)
         answers = ["make it three", True, False, Answer(approved=True, remember="conversation")]
         return answers[len(asked) - 1]
 
     async def script() -> None:
         async with Agent(NOTEBOOK, approve=approve) as agent:
-            seen = [event async for event in agent.ask("Go on")]
-            shown = [event for event in seen if isinstance(event, ApprovalRequested)]
+            told = [event async for event in agent.ask("Go on")]
+            shown = [event for event in told if isinstance(event, ApprovalRequested)]
             assert [each.approval["id"] for each in shown] == [each.approval_id for each in asked]
 
     asyncio.run(script())
     assert [each.approval["tool"] for each in asked] == [*2 * ["update_cell"], *2 * ["delete_cell"]]
+    assert [sources["c3"] for sources in seen] == [
+        *2 * ["print('x is', x)"],
+        *2 * ["print('x:', x)"],
+    ]
     assert "-x = 1\n+x = 2" in asked[0].approval["diff"]
     assert "make it three" in json.dumps(model.requests[1])
     assert desk.sources() == {"b2": "x = 1", "c3": "print('x:', x)"}

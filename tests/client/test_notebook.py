@@ -12,6 +12,7 @@ from jupyter_agent import Agent, SyncAgent
 from jupyter_agent.errors import CellNotFound, Conflict, InvalidInput, NotOnce
 
 from ..cli.conftest import NOTEBOOK, Desk
+from ..gate import FOREVER
 from ..waiting import until
 
 pytestmark = pytest.mark.usefixtures("at_home")
@@ -92,7 +93,7 @@ def test_runs_tell_how_they_ended_and_what_they_show(somewhere: Desk) -> None:
         assert [run.status for run in ended] == ["ok", "error"]
         assert "ZeroDivisionError" in ended[-1].text
         assert [run.ok for run in nb.run(keep_going=True)] == [True, False, True]
-        nb.edit(wrong.id, "import time; time.sleep(600)")
+        nb.edit(wrong.id, FOREVER)
         (late,) = nb.run(wrong.id, timeout=0.5)
         assert (late.status, late.ok) == ("timeout", False)
         nb.edit("b2", "x = 3")
@@ -104,7 +105,7 @@ def test_runs_tell_how_they_ended_and_what_they_show(somewhere: Desk) -> None:
 @pytest.mark.full
 def test_a_cancelled_run_is_interrupted(desk: Desk, tmp_path: Path) -> None:
     flag = desk.folder / ".cache-begun"
-    code = f"open({str(flag)!r}, 'w').close()\nimport time; time.sleep(600)"
+    code = f"open({str(flag)!r}, 'w').close()\n{FOREVER}"
 
     async def script() -> None:
         async with Agent(NOTEBOOK) as agent:

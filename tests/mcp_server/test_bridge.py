@@ -14,6 +14,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from tests.gate import FOREVER
 from tests.programs import Server, environment, jupyter_agent, jupyter_server
 
 from .conftest import ALLOWED, FORMS, NEW, OLD, envelope, message, sources, text
@@ -133,7 +134,7 @@ def test_two_programs_of_one_name_are_told_apart(sales: Path) -> None:
 
 @pytest.mark.full
 def test_a_cancelled_request_is_given_up(sales: Path) -> None:
-    code = "import time\nprint('on')\ntime.sleep(600)"
+    code = f"print('on')\n{FOREVER}"
     slow = {"notebook": "sales.ipynb", "code": code}
     told = {"_meta": {**envelope("Codex", {}), "progressToken": "p"}}
     with program(sales.parent, "--mode", "auto") as bridge:

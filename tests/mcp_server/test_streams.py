@@ -10,23 +10,29 @@ import pytest
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.server import mcp as route
+from tests.gate import FOREVER, Gate
 from tests.waiting import until
 
 from .conftest import PATH, Ask, Begin, Call, HangUp, Streaming, Tool, message, text
 
 pytestmark = pytest.mark.full
 
-SLOW = "import time\nfor n in range(600):\n    print(n)\n    time.sleep(0.2)"
+ENDLESS = f"print('on')\n{FOREVER}"
 TOKEN = {"progressToken": "p1"}
 
 
 async def test_progress_is_told_to_who_gave_a_token_and_has_no_outputs(
-    ask: Ask, streaming: Streaming, notebook: Path
+    ask: Ask, streaming: Streaming, notebook: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    code = "import time\nfor n in range(8):\n    print('secret', n)\n    time.sleep(0.3)"
+    monkeypatch.setattr(route, "_BETWEEN_PROGRESS_S", 0.0)
+    gates = [Gate(tmp_path / "first"), Gate(tmp_path / "second")]
+    code = "\n".join(f"print('secret {n}')\n{gate.wait}" for n, gate in enumerate(gates))
     params = {"name": "run_code", "arguments": {"notebook": PATH, "code": code}}
     async with streaming(ask, "tools/call", params, meta=TOKEN, mode="auto") as stream:
-        told = [await stream.next(), await stream.next()]
+        told = []
+        for gate in gates:
+            told.append(await stream.next())
+            await asyncio.to_thread(gate.open)
         for each in told:
             assert each["method"] == "notifications/progress"
             assert each["params"]["progressToken"] == "p1"
@@ -35,15 +41,15 @@ async def test_progress_is_told_to_who_gave_a_token_and_has_no_outputs(
         assert second > first
         *_, last = await stream.rest()
         assert last["id"] == 1
-        assert "secret 7" in text(last["result"])
+        assert "secret 1" in text(last["result"])
         assert last["result"]["resultType"] == "complete"
 
 
 async def test_without_a_token_or_a_stream_the_answer_is_json(
-    ask: Ask, session: Begin, notebook: Path
+    ask: Ask, session: Begin, notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = "import time\nfor n in range(3):\n    print(n)\n    time.sleep(0.3)"
-    params = {"name": "run_code", "arguments": {"notebook": PATH, "code": code}}
+    monkeypatch.setattr(route, "_BETWEEN_PROGRESS_S", 0.0)
+    params = {"name": "run_code", "arguments": {"notebook": PATH, "code": "print(1)"}}
     answer = await ask("tools/call", params, mode="auto")
     assert answer.headers["Content-Type"] == "application/json"
     in_session = await session()
@@ -54,18 +60,20 @@ async def test_without_a_token_or_a_stream_the_answer_is_json(
 
 
 async def test_a_silent_call_shows_signs_of_life(
-    ask: Ask, streaming: Streaming, notebook: Path, monkeypatch: pytest.MonkeyPatch
+    ask: Ask, streaming: Streaming, notebook: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(route, "_SIGN_OF_LIFE_S", 0.2)
-    code = "import time\ntime.sleep(2)"
-    params = {"name": "run_code", "arguments": {"notebook": PATH, "code": code}}
+    gate = Gate(tmp_path / "gate")
+    params = {"name": "run_code", "arguments": {"notebook": PATH, "code": gate.wait}}
     async with streaming(ask, "tools/call", params, meta=TOKEN, mode="auto") as stream:
         assert (await stream.next())["params"]["message"] == "still at work"
+        await asyncio.to_thread(gate.open)
+        assert (await stream.rest())[-1]["result"]["isError"] is False
 
 
 async def test_a_long_run_returns_a_handle_in_time(call: Call, tool: Tool, notebook: Path) -> None:
     await tool("run_code", {"notebook": PATH, "code": "1"}, mode="auto")  # the kernel is there
-    asked = {"notebook": PATH, "code": SLOW, "wait": 0.5}
+    asked = {"notebook": PATH, "code": ENDLESS, "wait": 0.5}
     begun = await tool("run_code", asked, mode="auto")
     run_id = begun["structuredContent"]["run_id"]
     assert "wait_for_run" in text(begun)
@@ -80,7 +88,7 @@ async def test_a_long_run_returns_a_handle_in_time(call: Call, tool: Tool, noteb
 async def test_a_client_that_closes_its_request_cancels_it_and_the_run_goes_on(
     agent: Assistant, tool: Tool, hang_up: HangUp, notebook: Path
 ) -> None:
-    connection = await hang_up("run_code", {"notebook": PATH, "code": SLOW}, "mode=auto")
+    connection = await hang_up("run_code", {"notebook": PATH, "code": ENDLESS}, "mode=auto")
     (live,) = await until(lambda: agent.runner.running)
     await until(lambda: [e for e in live.events if e.type == "tool-output-available"])
     connection.close()
@@ -98,7 +106,7 @@ async def test_a_session_cancels_by_a_notification(
     agent: Assistant, session: Begin, streaming: Streaming, notebook: Path
 ) -> None:
     ask = await session()
-    params = {"name": "run_code", "arguments": {"notebook": PATH, "code": SLOW}, "_meta": TOKEN}
+    params = {"name": "run_code", "arguments": {"notebook": PATH, "code": ENDLESS}, "_meta": TOKEN}
     asked = message("tools/call", params, "long")
     async with streaming(ask, asked, {"mode": "auto"}) as stream:
         assert (await stream.next())["method"] == "notifications/progress"

@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations import clients
+from tests.gate import FOREVER
 from tests.waiting import until
 
 from .conftest import PATH, Call, Tool, sources, text
@@ -209,7 +210,7 @@ async def test_after_ten_minutes_without_a_call_another_turn_begins(
 async def test_a_person_stops_what_it_does(
     agent: Assistant, call: Call, tool: Tool, notebook: Path
 ) -> None:
-    code = "import time\nprint('on')\ntime.sleep(600)"
+    code = f"print('on')\n{FOREVER}"
     running = asyncio.create_task(
         tool("run_code", {"notebook": PATH, "code": code}, mode="auto", meta={})
     )

@@ -24,30 +24,26 @@ def edit(cell_id: str, old: str, new: str) -> dict[str, Any]:
     return {"notebook": PATH, "edits": [change]}
 
 
+def type_words(tab: Tab, words: Sequence[str]) -> None:
+    """A person types two of them now, and two as each edit of others comes into their page."""
+    for word in words[:2]:
+        tab.type("c3", word)
+    if words:
+        tab.as_the_edit_arrives(lambda: type_words(tab, words[2:]))
+
+
 async def test_a_person_types_while_a_client_edits(
     agent: Assistant, jp_serverapp: Any, tool: Tool, notebook: Path
 ) -> None:
     contents = jp_serverapp.contents_manager
     tab = await Tab(agent.tabs, contents, PATH, "local/page-1").open()
     words = [f"# word {n}\n" for n in range(20)]
-
-    async def person() -> None:
-        for word in words:
-            tab.type("c3", word)
-            await asyncio.sleep(0)
-
-    async def client() -> None:
-        value = 1
-        for following in range(2, 12):
-            done = await tool(
-                "edit_cells", edit("b2", f"x = {value}", f"x = {following}"), mode="edit"
-            )
-            assert done["isError"] is False, text(done)
-            value = following
-        new = {"notebook": PATH, "cells": [{"source": "z = 1"}]}
-        assert (await tool("create_cells", new, mode="edit"))["isError"] is False
-
-    await asyncio.gather(person(), client())
+    type_words(tab, words)
+    for value in range(1, 11):
+        done = await tool("edit_cells", edit("b2", f"x = {value}", f"x = {value + 1}"), mode="edit")
+        assert done["isError"] is False, text(done)
+    new = {"notebook": PATH, "cells": [{"source": "z = 1"}]}
+    assert (await tool("create_cells", new, mode="edit"))["isError"] is False
     assert all(word in tab.source("c3") for word in words)
     assert tab.source("c3").endswith("print('x is', x)") or "print('x is', x)" in tab.source("c3")
     assert tab.source("b2") == "x = 11"
@@ -154,12 +150,6 @@ async def test_two_clients_our_own_model_and_a_person_lose_nothing_and_learn_of_
         [says("Done.")],
     ]
     words = [f"# word {n}\n" for n in range(20)]
-
-    async def person() -> None:
-        for word in words:
-            tab.type("c3", word)
-            await asyncio.sleep(0)
-
     heard: dict[str, list[str]] = {client: [] for client in clients}
 
     async def client_work(client: str, changes: Sequence[dict[str, Any]]) -> None:
@@ -172,9 +162,8 @@ async def test_two_clients_our_own_model_and_a_person_lose_nothing_and_learn_of_
     titled = [edit("a1", "# Sales", f"# Sales\n\nLine {n}") for n in range(6)]
     own = asyncio.create_task(call("POST", "chat", body=question("Say was.", stream=False)))
     await until(lambda: len(fake.requests) == 2)
-    await asyncio.gather(
-        person(), client_work("Claude Code", counted), client_work("Codex", titled)
-    )
+    type_words(tab, words)
+    await asyncio.gather(client_work("Claude Code", counted), client_work("Codex", titled))
     others_are_done.set()
     answer = await own
     assert answer.status == 200, answer.text

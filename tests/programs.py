@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
+
+from .waiting import eventually
 
 SCRIPTS = Path(sys.executable).parent
 
@@ -90,11 +91,9 @@ def jupyter_server(
             stderr=written,
             text=True,
         )
-    while not _answers(port):
-        if process.poll() is not None:
-            raise AssertionError(f"The server ended before it ran:\n{log.read_text()}")
-        time.sleep(0.05)  # nothing outside a program tells when it begins to listen
     try:
+        eventually(lambda: _answers(port) or process.poll() is not None, bool)
+        assert process.poll() is None, f"The server ended before it ran:\n{log.read_text()}"
         yield Server(port, token, process)
     finally:
         process.terminate()

@@ -7,31 +7,31 @@ import asyncio
 import pytest
 
 from jupyter_agent.tasks import surely
+from tests.waiting import until
 
 
 async def test_a_timeout_fires_after_the_work_has_ended() -> None:
-    release, done = asyncio.Event(), asyncio.Event()
+    limit, done = asyncio.timeout(0.01), asyncio.Event()
 
     async def work() -> None:
-        await release.wait()
+        await until(limit.expired)
         done.set()
 
     async def within_limit() -> None:
-        async with asyncio.timeout(0.01):
+        async with limit:
             await surely(work())
 
-    asyncio.get_running_loop().call_later(0.05, release.set)
     with pytest.raises(TimeoutError):
         await within_limit()
     assert done.is_set()
 
 
 async def test_work_ends_however_often_its_caller_is_cancelled() -> None:
-    release, begun = asyncio.Event(), asyncio.Event()
+    asked, answered = asyncio.Queue[bool](), asyncio.Queue[str]()
 
     async def work() -> str:
-        begun.set()
-        await release.wait()
+        while await asked.get():
+            await answered.put("at work")
         return "whole"
 
     results: list[str] = []
@@ -40,28 +40,28 @@ async def test_work_ends_however_often_its_caller_is_cancelled() -> None:
         results.append(await surely(work()))
 
     caller = asyncio.create_task(call())
-    await begun.wait()
-    for _ in range(3):
-        caller.cancel()
-        await asyncio.sleep(0)
+    for _ in range(4):
+        await asked.put(True)
+        assert await answered.get() == "at work"
         assert not caller.done()
-    release.set()
+        caller.cancel()
+    await asked.put(False)
     with pytest.raises(asyncio.CancelledError):
         await caller
     assert not results
 
 
 async def test_an_error_of_the_work_is_raised_and_known_after_a_cancellation() -> None:
-    release = asyncio.Event()
+    begun, release = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
+        begun.set()
         await release.wait()
         raise ValueError("full")
 
     caller = asyncio.create_task(surely(work()))
-    await asyncio.sleep(0)
+    await begun.wait()
     caller.cancel()
-    await asyncio.sleep(0)
     release.set()
     with pytest.raises(asyncio.CancelledError) as caught:
         await caller

@@ -256,7 +256,7 @@ class Bench:
             answers=self,
             limits=self.limits,
             facts=self.facts,
-            sleep=self._sleep,
+            sleep=self._pause,
         )
 
     async def run(self, model: Model, question: str | None = "Please.") -> Ending:
@@ -306,7 +306,7 @@ class Bench:
     async def _record(self, audit: Audit) -> None:
         self.audits.append(audit)
 
-    async def _sleep(self, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> None:
         self.waits.append(seconds)
 
 

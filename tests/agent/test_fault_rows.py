@@ -94,11 +94,11 @@ async def test_a_limited_rate_is_waited_for_and_told(bench: Bench) -> None:
 async def test_stop_works_while_waiting(bench: Bench) -> None:
     waiting = asyncio.Event()
 
-    async def sleep(seconds: float) -> None:
+    async def pause(seconds: float) -> None:
         waiting.set()
         await asyncio.Event().wait()
 
-    bench._sleep = sleep  # type: ignore[method-assign]
+    bench._pause = pause  # type: ignore[method-assign]
     async with FakeAnthropic([LIMITED]) as api:
         model = AnthropicModel("claude", api_key=api.api_key, base_url=api.url)
         running = asyncio.create_task(bench.run(model))

@@ -55,11 +55,11 @@ async def attempt(
     """What comes of a call, and the pauses in it."""
     pauses: list[float] = []
 
-    async def sleep(seconds: float) -> None:
+    async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
     door = Dispatcher(
-        Toolbox([Reach, Poke, Miss]), record=bench._record, retries=retries, sleep=sleep
+        Toolbox([Reach, Poke, Miss]), record=bench._record, retries=retries, sleep=pause
     )
     work = bench.turn(ScriptedModel([])).work
     try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from jupyter_agent.agent.loop import Moment
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.events import CallFailed, CallOutput, CellsChanged
 from jupyter_agent.testing import ScriptedModel, calls, says
+from tests.waiting import until
 
 from .conftest import Bench
 
@@ -20,23 +22,24 @@ from .conftest import Bench
 class Slow(Bench):
     """Stops the turn while its first audit entry, or its first event of one kind, is stored."""
 
-    at: type[Any] | None = None
+    at: type[Any]
     stop: Callable[[], None]
+    disk: Path
 
     async def keep(self, moment: Moment) -> None:
         told = (*moment.events, *moment.audits)
-        if self.at is not None and any(isinstance(each, self.at) for each in told):
+        if any(isinstance(each, self.at) for each in told):
             self.stop()
-            await asyncio.sleep(0)
+            await asyncio.to_thread(self.disk.touch)
         await super().keep(moment)
 
 
 @pytest.mark.parametrize("at", [Audit, CallOutput, CellsChanged])
 async def test_an_edit_that_is_done_is_told_also_when_the_turn_is_stopped(
-    at: type[Any],
+    at: type[Any], tmp_path: Path
 ) -> None:
     bench = Slow()
-    bench.at = at
+    bench.at, bench.disk = at, tmp_path / "store"
     model = ScriptedModel([[calls("write", cell_id="a", source="x = 2")], [says("Done.")]])
     turn = bench.turn(model)
     bench.stop = turn.stop.request
@@ -66,23 +69,24 @@ async def test_a_stop_while_a_reply_is_stored_ends_its_calls() -> None:
     assert len(bench.told(CallFailed)) == 1
 
 
-async def within(seconds: float, work: Awaitable[object]) -> None:
-    async with asyncio.timeout(seconds):
-        await work
-
-
 async def test_a_timeout_around_a_call_fires_though_its_audit_is_slow(bench: Bench) -> None:
     noted: list[Audit] = []
 
+    limit = asyncio.timeout(0.1)
+
     async def slowly(audit: Audit) -> None:
-        await asyncio.wait([asyncio.create_task(asyncio.Event().wait())], timeout=0.5)
+        await until(limit.expired)
         noted.append(audit)
 
-    turn = bench.turn(ScriptedModel([]))
-    door = turn.dispatcher.recording(slowly)
-    write = {"cell_id": "a", "source": "x = 2"}
+    async def call() -> None:
+        turn = bench.turn(ScriptedModel([]))
+        write = {"cell_id": "a", "source": "x = 2"}
+        async with limit:
+            door = turn.dispatcher.recording(slowly)
+            await door.call("write", write, turn.work, Policy(mode="auto"))
+
     with pytest.raises(TimeoutError):
-        await within(0.1, door.call("write", write, turn.work, Policy(mode="auto")))
+        await call()
     (audit,) = noted  # and what it changed is noted all the same
     assert audit.outcome == "done"
     (change,) = audit.changes

@@ -68,29 +68,36 @@ async def sending(pieces: Iterator[bytes], encoding: str) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
+class Turns:
+    """Counts how often the event loop serves somebody else."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._next = asyncio.get_running_loop().call_soon(self._serve)
+
+    def _serve(self) -> None:
+        self.count += 1
+        self._next = asyncio.get_running_loop().call_soon(self._serve)
+
+    def end(self) -> None:
+        self._next.cancel()
+
+
 async def refused(kind: type[AnthropicModel] | type[OpenAIModel], url: str) -> tuple[str, int, int]:
     """The kind of fault, the bytes that were held at most, and the turns of others meanwhile."""
     model = kind("m", api_key="sk-test-key", base_url=url)
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     await model._connected()  # imports the SDK, which is no part of this
-    beside = asyncio.ensure_future(others())
+    turns = Turns()
     tracemalloc.start()
     try:
         async with asyncio.timeout(300):
             async for _ in model.stream(REQUEST):
                 pass
     except ModelError as error:
-        return error.kind, tracemalloc.get_traced_memory()[1], turns
+        return error.kind, tracemalloc.get_traced_memory()[1], turns.count
     finally:
         tracemalloc.stop()
-        beside.cancel()
+        turns.end()
         await model.close()
     raise AssertionError("It was taken.")
 

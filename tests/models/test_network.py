@@ -265,14 +265,6 @@ async def test_a_redirect_is_told_and_no_key_goes_there() -> None:
         assert elsewhere.addresses == []
 
 
-async def test_nobody_who_listens() -> None:
-    error = await fault_of(
-        AnthropicModel("claude", api_key="sk-0123456", base_url="http://127.0.0.1:9")
-    )
-    assert error.kind == "network"
-    assert "The connection to 127.0.0.1:9 failed" in error.message
-
-
 async def test_a_key_that_is_not_accepted(faraway: Faraway, authority: Authority) -> None:
     model = faraway.model(ca_bundle=authority.bundle)
     faraway.api.api_key = "sk-another-0123"

@@ -1,9 +1,11 @@
-"""Chat completions as OpenAI and others really write them, read into Anthropic's blocks."""
+"""What only chat completions have; how others write them is in `test_quirks.py`."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,16 @@ from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import Scripted, says, thinks
 from jupyter_agent.testing.chat import ChatCompletions, LimitName
 from jupyter_agent.testing.chat import serving as strictly
+from jupyter_agent.testing.script import FakeReply
 
 from .conftest import Chat, read, recording, request, serving
 
 KEY = "sk-openai-test-0123"
 TEXT = recording("openai/text.txt")
+
+
+HI = [says("Hi.")]
+LIMITS: tuple[LimitName, ...] = ("max_tokens", "max_completion_tokens")
 
 
 async def ask(chat: Chat, asked: ModelRequest | None = None, **more: Any) -> Reply:
@@ -35,144 +42,28 @@ async def ask(chat: Chat, asked: ModelRequest | None = None, **more: Any) -> Rep
             await model.close()
 
 
-def chunks(*deltas: dict[str, Any], finish: str | None = "stop") -> Chat:
-    """A server that answers with these deltas."""
-    written = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
-    written.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
-    return Chat(b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in written))
+@asynccontextmanager
+async def lab(
+    *replies: FakeReply, **options: Any
+) -> AsyncIterator[tuple[ChatCompletions, OpenAIModel]]:
+    """A strict service of that name with these replies, and a model with these options."""
+    async with strictly(ChatCompletions(replies)) as api:
+        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab", options=options)
+        try:
+            yield api, model
+        finally:
+            await model.close()
 
 
-def call(**facts: Any) -> dict[str, Any]:
-    function = {key: facts.pop(key) for key in ("name", "arguments") if key in facts}
-    return {"tool_calls": [{"type": "function", "function": function, **facts}]}
-
-
-# -- what is read
-
-
-async def test_a_recorded_text_is_understood() -> None:
-    reply = await ask(Chat(TEXT))
-    assert reply.complete
-    assert reply.stop_reason == "end_turn"
-    assert [block["type"] for block in reply.content] == ["text"]
-    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (79, 14)
-
-
-async def test_recorded_parallel_calls_are_understood() -> None:
-    reply = await ask(Chat(recording("openai/parallel_calls.txt")))
-    assert reply.stop_reason == "tool_use"
-    assert [(made.name, dict(made.input)) for made in reply.calls] == [
-        ("GetWeatherArgs", {"city": "Edinburgh", "country": "GB", "units": "c"}),
-        ("get_stock_price", {"ticker": "AAPL", "exchange": "NASDAQ"}),
-    ]
-
-
-async def test_a_recorded_cut_is_one() -> None:
-    reply = await ask(Chat(recording("openai/cut_by_length.txt")))
-    assert reply.stop_reason == "max_tokens"
-
-
-async def test_a_recorded_error_within_the_stream_can_be_retried() -> None:
-    with pytest.raises(ModelError) as caught:
-        await ask(Chat(recording("pydantic-ai/groq_tool_use_failed.txt")))
-    assert caught.value.retryable
-    assert "did not match schema" in caught.value.message
-
-
-async def test_reasoning_becomes_thinking_before_the_text() -> None:
-    reply = await ask(chunks({"reasoning_content": "Hm"}, {"reasoning": "."}, {"content": "So."}))
-    assert [block["type"] for block in reply.content] == ["thinking", "text"]
-
-
-@pytest.mark.parametrize(
-    "deltas",
-    [
-        pytest.param(
-            [
-                call(index=0, id="a", name="look", arguments='{"n"'),
-                call(index=0, arguments=": 1}"),
-                call(index=1, id="b", name="look", arguments='{"n": 2}'),
-            ],
-            id="as-documented",
-        ),
-        pytest.param(
-            [
-                call(index=0, id="a", name="look", arguments='{"n": 1}'),
-                call(index=0, id="b", name="look", arguments='{"n": 2}'),
-            ],
-            id="all-at-index-0",
-        ),
-        pytest.param(
-            [
-                {
-                    "tool_calls": [
-                        {"id": "a", "function": {"name": "look", "arguments": {"n": 1}}},
-                        {"id": "b", "function": {"name": "look", "arguments": {"n": 2}}},
-                    ]
-                }
-            ],
-            id="without-index-input-as-object",
-        ),
-        pytest.param(
-            [
-                call(index=0, name="look", arguments='{"n": 1}'),
-                call(index=1, name="look", arguments='{"n": 2}'),
-            ],
-            id="without-id",
-        ),
-    ],
-)
-async def test_calls_are_read_however_a_server_writes_them(deltas: list[dict[str, Any]]) -> None:
-    reply = await ask(chunks(*deltas))
-    assert [dict(made.input) for made in reply.calls] == [{"n": 1}, {"n": 2}]
-    assert len({made.id for made in reply.calls}) == 2
+def names_of_limit(api: ChatCompletions) -> list[list[str]]:
+    """By which names each request has one."""
+    return [[name for name in LIMITS if name in body] for body in api.requests]
 
 
 def test_an_id_that_the_history_has_already_is_replaced() -> None:
-    reader = ChunkReader({"call_0"})
-    delta = call(index=0, id="call_0", name="look", arguments="{}")
-    events = list(reader.feed({"choices": [{"delta": delta}]}))
+    call = {"index": 0, "id": "call_0", "function": {"name": "look", "arguments": "{}"}}
+    events = list(ChunkReader({"call_0"}).feed({"choices": [{"delta": {"tool_calls": [call]}}]}))
     assert events[1]["content_block"]["id"] != "call_0"
-
-
-async def test_a_stream_without_an_end_is_never_complete() -> None:
-    assert not (await ask(chunks({"content": "Half"}, finish=None))).complete
-
-
-@pytest.mark.parametrize("end", range(0, len(TEXT) - 400, 97))
-async def test_a_stream_cut_anywhere_is_never_complete(end: int) -> None:
-    try:
-        complete = (await ask(Chat(TEXT[:end]))).complete
-    except ModelError as error:
-        complete = not error.retryable
-    assert not complete
-
-
-@pytest.mark.parametrize("body", [b"", b"data: 5\n\n", b"data: {oh\n\n"])
-async def test_what_is_no_stream_is_a_fault_of_the_service(body: bytes) -> None:
-    try:
-        complete = (await ask(Chat(body))).complete
-    except ModelError as error:
-        complete = error.kind != "broken_stream"
-    assert not complete
-
-
-@pytest.mark.parametrize(
-    ("status", "kind", "words"),
-    [
-        (401, "authentication", "does not accept the API key"),
-        (404, "not_found", "no model `gpt-test`"),
-        (402, "billing", "at its limit"),
-        (429, "rate_limit", "limits the rate"),
-        (503, "overloaded", "overloaded"),
-    ],
-)
-async def test_each_status_has_its_sentence(status: int, kind: str, words: str) -> None:
-    body = {"error": {"message": f"No, {KEY}.", "type": "x", "code": None}}
-    with pytest.raises(ModelError, match=words) as caught:
-        await ask(Chat(json.dumps(body).encode(), status=status))
-    assert caught.value.kind == kind
-    assert KEY not in caught.value.message
 
 
 async def test_a_context_that_is_too_long_is_known_by_its_code() -> None:
@@ -267,13 +158,6 @@ def test_ids_of_calls_are_such_that_every_service_takes_them(
     assert found["id"] == sent or (sent is None and re.fullmatch("[A-Za-z0-9]{9}", found["id"]))
 
 
-async def test_a_forced_answer_keeps_the_tools_where_the_server_knows_tool_choice() -> None:
-    chat = Chat(TEXT)
-    await ask(chat, request(tool_choice="none"))
-    assert chat.requests[0]["tool_choice"] == "none"
-    assert chat.requests[0]["tools"][0]["function"]["name"] == "look"
-
-
 async def test_a_forced_answer_has_no_tools_where_the_server_does_not() -> None:
     chat = Chat(TEXT)
     await ask(chat, request(tool_choice="none"), dialect=Dialect(tool_choice=False))
@@ -281,9 +165,6 @@ async def test_a_forced_answer_has_no_tools_where_the_server_does_not() -> None:
 
 
 # -- the name of the limit
-
-
-LIMITS: tuple[LimitName, ...] = ("max_tokens", "max_completion_tokens")
 
 
 @pytest.mark.parametrize(
@@ -300,7 +181,7 @@ async def test_the_limit_has_the_name_that_the_service_knows(provider: str, fiel
 async def test_the_name_that_a_service_takes_is_learned_once(
     tmp_path: Path, provider: str, wanted: LimitName
 ) -> None:
-    async with strictly(ChatCompletions([[says("Hi.")]] * 5, limit=wanted)) as api:
+    async with strictly(ChatCompletions([HI] * 5, limit=wanted)) as api:
         endpoint = {"kind": "openai", "base_url": api.url, "needs_key": False}
         known = Models(
             default=None, key_file=tmp_path / "keys", providers={provider: endpoint}, environment={}
@@ -309,55 +190,81 @@ async def test_the_name_that_a_service_takes_is_learned_once(
             known.set_key(provider, key)  # makes another client
             for _ in range(2):
                 reply = await read(known.get(f"{provider}:gpt"), request(max_tokens=7))
-                assert reply.text == [says("Hi.")]
+                assert reply.text == HI
         assert len(api.refusals) <= 1
         learned = len(api.refusals)
         await read(known.get(f"{provider}:other"), request(max_tokens=7))
         assert len(api.refusals) == 2 * learned, "each model of a provider has its own"
         await known.close()
-    assert [{name: body[name] for name in LIMITS if name in body} for body in api.requests] == [
-        {wanted: 7}
-    ] * 5
+    assert names_of_limit(api) == [[wanted]] * 5
+    assert {body[wanted] for body in api.requests} == {7}
+
+
+def wrong(message: str, status: int = 400) -> Scripted:
+    return Scripted(status=status, error=("invalid_request_error", message))
+
+
+def refusal(body: Any, status: int = 400) -> Scripted:
+    return Scripted(status=status, body=json.dumps(body).encode())
+
+
+EXTRA = {"type": "extra_forbidden", "loc": ["body", "max_tokens"], "msg": "Extra inputs"}
+NEITHER = [wrong(f"Unsupported parameter: {name}") for name in LIMITS]
+UNDER_THE_OTHER = [["max_tokens"], ["max_completion_tokens"], ["max_completion_tokens"]]
+UNDER_NO_NAME = [["max_tokens"], [], []]
 
 
 @pytest.mark.parametrize(
-    ("status", "body"),
+    ("refusals", "sent"),
     [
-        (
-            400,
-            {
-                "error": {
-                    "message": "Unsupported parameter: 'max_tokens' is not supported with this "
-                    "model. Use 'max_completion_tokens' instead.",
-                    "type": "invalid_request_error",
-                    "param": "max_tokens",
-                    "code": "unsupported_parameter",
-                }
-            },
+        pytest.param(
+            [
+                wrong(
+                    "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
+                    "'max_completion_tokens' instead."
+                )
+            ],
+            UNDER_THE_OTHER,
+            id="openai",
         ),
-        (400, {"error": {"message": "Unrecognized request argument supplied: max_tokens"}}),
-        (400, {"message": "property 'max_tokens' is unsupported", "type": "invalid_request"}),
-        (
-            422,
-            {
-                "detail": [
-                    {
-                        "type": "extra_forbidden",
-                        "loc": ["body", "max_tokens"],
-                        "msg": "Extra inputs are not permitted",
-                    }
-                ]
-            },
+        pytest.param(
+            [refusal({"error": {"message": "Unrecognized request argument supplied: max_tokens"}})],
+            UNDER_THE_OTHER,
+            id="azure",
+        ),
+        pytest.param(
+            [refusal({"message": "property 'max_tokens' is unsupported", "type": "invalid"})],
+            UNDER_THE_OTHER,
+            id="groq",
+        ),
+        pytest.param([refusal({"detail": [EXTRA]}, 422)], UNDER_THE_OTHER, id="mistral"),
+        pytest.param(
+            NEITHER, [["max_tokens"], ["max_completion_tokens"], [], []], id="neither-name"
+        ),
+        pytest.param(
+            [wrong("max_tokens is too large: 16000. This model supports at most 4096 tokens.")],
+            UNDER_NO_NAME,
+            id="too-high",
+        ),
+        pytest.param(
+            [
+                wrong(
+                    "'max_tokens' or 'max_completion_tokens' is too large: 16000. This model's "
+                    "maximum context length is 8192 tokens and your request has 2000 input tokens"
+                )
+            ],
+            UNDER_NO_NAME,
+            id="too-high-under-both-names",
         ),
     ],
 )
-async def test_a_name_is_refused_in_many_words(status: int, body: dict[str, Any]) -> None:
-    refused = Scripted(status=status, body=json.dumps(body).encode())
-    async with strictly(ChatCompletions([refused, [says("Hi.")]])) as api:
-        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
-        assert (await read(model)).text == [says("Hi.")]
-        await model.close()
-    assert [name for body in api.requests for name in LIMITS if name in body] == list(LIMITS)
+async def test_how_a_limit_is_taken_is_learned_from_its_refusal(
+    refusals: list[Scripted], sent: list[list[str]]
+) -> None:
+    async with lab(*refusals, HI, HI) as (api, model):
+        for _ in range(2):
+            assert (await read(model)).text == HI
+    assert names_of_limit(api) == sent
 
 
 @pytest.mark.parametrize(
@@ -369,79 +276,30 @@ async def test_a_name_is_refused_in_many_words(status: int, body: dict[str, Any]
     ],
 )
 async def test_what_is_wrong_besides_is_not_asked_again(status: int, message: str) -> None:
-    refused = Scripted(status=status, error=("invalid_request_error", message))
-    async with strictly(ChatCompletions([refused])) as api:
-        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
+    async with lab(wrong(message, status)) as (api, model):
         with pytest.raises(ModelError):
             await read(model)
-        await model.close()
     assert len(api.requests) == 1
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        "max_tokens is too large: 16000. This model supports at most 4096 tokens.",
-        "'max_tokens' or 'max_completion_tokens' is too large: 16000. This model's maximum context "
-        "length is 8192 tokens and your request has 2000 input tokens",
-    ],
-)
-async def test_a_limit_that_is_too_high_for_a_model_is_left_to_the_service(message: str) -> None:
-    refused = Scripted(status=400, error=("invalid_request_error", message))
-    async with strictly(ChatCompletions([refused, [says("Hi.")], [says("Hi.")]])) as api:
-        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
-        for _ in range(2):
-            assert (await read(model)).text == [says("Hi.")]
-        await model.close()
-    sent = [[name for name in LIMITS if name in body] for body in api.requests]
-    assert sent == [["max_tokens"], [], []]
-
-
-async def test_a_service_that_takes_neither_name_is_sent_no_limit() -> None:
-    refused = [
-        Scripted(status=400, error=("e", f"Unsupported parameter: {name}")) for name in LIMITS
-    ]
-    async with strictly(ChatCompletions([*refused, [says("Hi.")], [says("Hi.")]])) as api:
-        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
-        for _ in range(2):
-            assert (await read(model)).text == [says("Hi.")]
-        await model.close()
-    sent = [[name for name in LIMITS if name in body] for body in api.requests]
-    assert sent == [["max_tokens"], ["max_completion_tokens"], [], []]
 
 
 async def test_a_configured_limit_that_is_taken_under_no_name_is_told_with_the_first_words() -> (
     None
 ):
-    refused = [
-        Scripted(status=400, error=("e", f"Unsupported parameter: {name}")) for name in LIMITS
-    ]
-    async with strictly(ChatCompletions([*refused, *refused])) as api:
-        model = OpenAIModel(
-            "gpt", api_key=KEY, base_url=api.url, provider="lab", options={"max_tokens": 9}
-        )
+    async with lab(*NEITHER, *NEITHER, max_tokens=9) as (api, model):
         for _ in range(2):  # nothing is learned of it
             with pytest.raises(ModelError, match="Unsupported parameter: max_tokens"):
                 await read(model)
-        await model.close()
     assert len(api.requests) == 4
 
 
 async def test_what_fails_under_the_other_name_is_told_and_the_name_is_kept() -> None:
-    first = Scripted(status=400, error=("e", "Unsupported parameter: max_tokens"))
     busy = Scripted(status=429, error=("rate_limit_error", "Slow down."))
-    async with strictly(ChatCompletions([first, busy, [says("Hi.")]])) as api:
-        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab")
+    async with lab(NEITHER[0], busy, HI) as (api, model):
         with pytest.raises(ModelError) as caught:
             await read(model)
         assert caught.value.kind == "rate_limit"
         await read(model)
-        await model.close()
-    assert [name for body in api.requests for name in LIMITS if name in body] == [
-        "max_tokens",
-        "max_completion_tokens",
-        "max_completion_tokens",
-    ]
+    assert names_of_limit(api) == UNDER_THE_OTHER
 
 
 # -- what is configured
@@ -451,7 +309,7 @@ async def asked_with(
     options: dict[str, Any], *, provider: str = "lab", **api: Any
 ) -> tuple[ChatCompletions, dict[str, Any]]:
     """The server and the request that it took, with these options configured."""
-    async with strictly(ChatCompletions([[says("Hi.")]], **api)) as served:
+    async with strictly(ChatCompletions([HI], **api)) as served:
         model = OpenAIModel(
             "gpt", api_key=KEY, base_url=served.url, provider=provider, options=options
         )
@@ -503,10 +361,7 @@ async def test_what_is_configured_wins_and_none_leaves_ours_out() -> None:
 
 
 async def test_an_option_that_the_service_does_not_know_is_told_with_its_words() -> None:
-    async with strictly(ChatCompletions([])) as api:
-        options = {"effort": "low"}
-        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, options=options)
+    async with lab(effort="low") as (_, model):
         with pytest.raises(ModelError, match="argument supplied: effort") as caught:
             await read(model)
-        await model.close()
     assert caught.value.kind == "invalid_request"

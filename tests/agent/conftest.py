@@ -215,6 +215,18 @@ def _state(source: str) -> CellState:
     )
 
 
+class Gate(asyncio.Event):
+    """Where a scripted reply stands still; tells when it has come there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+
+    async def wait(self) -> Any:
+        self.reached.set()
+        return await super().wait()
+
+
 Answering = Callable[[Sequence[Approval]], Awaitable[Mapping[str, Answer]]]
 
 

@@ -16,6 +16,7 @@ from jupyter_agent.models.facts import Facts, Price
 from jupyter_agent.testing import FakeAnthropic, Scripted, ScriptedModel, calls, says
 
 from .conftest import Bench, with_limits
+from .strict import converse
 
 TOO_LONG = ModelError("The conversation is too long.", kind="context_length")
 ELIDED = "[elided, 2000 characters; call again if needed]"
@@ -185,6 +186,20 @@ async def test_what_cannot_be_shortened_any_more_fails_plainly(bench: Bench) -> 
     assert ending.stop_reason == "context_length"
     assert notices(bench) == ["compacted", "compacted"]
     assert len(model.requests) == 4
+
+
+async def test_what_the_api_refuses_as_too_long_is_summarised_and_the_turn_goes_on(
+    bench: Bench,
+) -> None:
+    bench.history = [
+        {"role": "user", "content": [says("Hello. " * 1000)]},
+        {"role": "assistant", "content": [says("Hello you. " * 2000)]},
+    ]
+    replies = [[says("Greetings were said.")], [says("Yes.")]]
+    ending, api = await converse(bench, replies, max_chars=25_000)
+    assert ending.state == "done"
+    assert (len(api.refusals), len(api.requests)) == (1, 2)
+    assert notices(bench) == ["compacted"]
 
 
 async def test_without_a_summary_the_fault_is_told_as_it_was(bench: Bench) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -14,7 +14,7 @@ from jupyter_agent.events import ApprovalRequested, CallDenied, CallFailed, Call
 from jupyter_agent.models.base import Block
 from jupyter_agent.testing import ScriptedModel, calls, says
 
-from .conftest import Bench, approving
+from .conftest import Answering, Bench, approving
 
 
 def asking(bench: Bench, *blocks: Block, mode: str = "ask") -> ScriptedModel:
@@ -25,6 +25,24 @@ def asking(bench: Bench, *blocks: Block, mode: str = "ask") -> ScriptedModel:
 def sent(model: ScriptedModel) -> list[str]:
     """What the model was told of its calls."""
     return [block["content"][0]["text"] for block in model.requests[1].messages[-1]["content"]]
+
+
+def meanwhile(act: Callable[[], None]) -> Answering:
+    """Somebody who allows everything, after something else was done."""
+
+    async def answer(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
+        act()
+        return await approving()(approvals)
+
+    return answer
+
+
+def groups(asked: Sequence[Approval]) -> list[list[str]]:
+    """The tools of each group, in the order in which they are asked about."""
+    found: dict[str, list[str]] = {}
+    for approval in asked:
+        found.setdefault(approval.group, []).append(approval.tool)
+    return list(found.values())
 
 
 async def test_a_person_sees_what_would_change_and_allows_it(bench: Bench) -> None:
@@ -46,23 +64,14 @@ async def test_a_person_sees_what_would_change_and_allows_it(bench: Bench) -> No
     }
 
 
-async def test_the_questions_of_a_step_are_asked_together(bench: Bench) -> None:
+async def test_the_questions_of_a_step_are_asked_together_and_answered_apart(bench: Bench) -> None:
     bench.answering = approving()
     await bench.run(
         asking(bench, calls("write", cell_id="a", source="1"), calls("execute", cell_id="b"))
     )
-    assert [[approval.tool for approval in asked] for asked in bench.asked] == [
-        ["write", "execute"]
-    ]
+    (asked,) = bench.asked
+    assert groups(asked) == [["write"], ["execute"]]
     assert bench.desk.log == ["write a", "run y = 2"]
-
-
-def groups(asked: Sequence[Approval]) -> list[list[str]]:
-    """The tools of each group, in the order in which they are asked about."""
-    found: dict[str, list[str]] = {}
-    for approval in asked:
-        found.setdefault(approval.group, []).append(approval.tool)
-    return list(found.values())
 
 
 async def test_an_edit_and_the_run_of_it_are_one_question(bench: Bench) -> None:
@@ -99,22 +108,10 @@ async def test_the_edits_of_a_step_are_one_question_with_all_diffs(bench: Bench)
     assert bench.desk.log == ["write a", "write b", "write a", "restart"]
 
 
-async def test_a_run_of_something_else_is_a_question_of_its_own(bench: Bench) -> None:
-    bench.answering = approving()
-    await bench.run(
-        asking(bench, calls("write", cell_id="a", source="1"), calls("execute", cell_id="b"))
-    )
-    assert groups(bench.asked[0]) == [["write"], ["execute"]]
-
-
 async def test_when_the_edit_does_not_come_as_it_was_approved_its_run_does_not_run(
     bench: Bench,
 ) -> None:
-    async def type_meanwhile(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
-        bench.desk.cells["a"] = "import os"
-        return await approving()(approvals)
-
-    bench.answering = type_meanwhile
+    bench.answering = meanwhile(lambda: bench.desk.cells.update(a="import os"))
     await bench.run(
         asking(bench, calls("write", cell_id="a", source="x = 2"), calls("execute", cell_id="a"))
     )
@@ -122,21 +119,16 @@ async def test_when_the_edit_does_not_come_as_it_was_approved_its_run_does_not_r
     assert len(bench.told(CallFailed)) == 2
 
 
-async def test_a_run_whose_edit_is_denied_is_asked_about_again_as_the_cell_is(bench: Bench) -> None:
+async def test_a_denied_edit_stops_nothing_and_its_run_is_asked_about_again_as_the_cell_is(
+    bench: Bench,
+) -> None:
     bench.answering = approving("write")
-    await bench.run(
-        asking(bench, calls("write", cell_id="a", source="1"), calls("execute", cell_id="a"))
-    )
+    model = asking(bench, calls("write", cell_id="a", source="1"), calls("execute", cell_id="a"))
+    await bench.run(model)
     assert [[approval.question.code for approval in asked] for asked in bench.asked] == [
         [None, "1"],
         ["x = 1"],
     ]
-
-
-async def test_a_denied_call_does_not_stop_the_others(bench: Bench) -> None:
-    bench.answering = approving("write")
-    model = asking(bench, calls("write", cell_id="a", source="1"), calls("execute", cell_id="a"))
-    await bench.run(model)
     assert bench.desk.log == ["run x = 1"]
     assert sent(model) == [
         "The user declined this call. They said: Not today. "
@@ -185,11 +177,7 @@ async def test_a_run_waits_for_every_answer_before_it(bench: Bench) -> None:
 
 
 async def test_code_that_changed_since_it_was_shown_is_not_run(bench: Bench) -> None:
-    async def type_meanwhile(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
-        bench.desk.cells["a"] = "import os"
-        return await approving()(approvals)
-
-    bench.answering = type_meanwhile
+    bench.answering = meanwhile(lambda: bench.desk.cells.update(a="import os"))
     model = asking(bench, calls("execute", cell_id="a"))
     await bench.run(model)
     assert bench.desk.log == []
@@ -198,11 +186,7 @@ async def test_code_that_changed_since_it_was_shown_is_not_run(bench: Bench) -> 
 
 
 async def test_an_approval_for_one_kernel_is_none_for_another(bench: Bench) -> None:
-    async def restart_meanwhile(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
-        bench.desk.kernel = "k:1"
-        return await approving()(approvals)
-
-    bench.answering = restart_meanwhile
+    bench.answering = meanwhile(lambda: setattr(bench.desk, "kernel", "k:1"))
     await bench.run(asking(bench, calls("execute", cell_id="a")))
     assert bench.desk.log == []
 
@@ -277,21 +261,17 @@ async def test_stop_while_a_question_waits_answers_its_call(bench: Bench) -> Non
 # -- where nobody can be asked
 
 
-async def test_what_would_ask_is_refused_where_nobody_can_be_asked(bench: Bench) -> None:
+async def test_where_nobody_can_be_asked_a_call_runs_only_if_it_is_allowed_by_name(
+    bench: Bench,
+) -> None:
     turn = bench.turn(ScriptedModel([]))
+
+    async def execute(policy: Policy) -> str:
+        return (await turn.dispatcher.call("execute", {"cell_id": "a"}, turn.work, policy)).text
+
     with pytest.raises(NeedsApproval, match=r'name it in `allow` \(\["execute"\]\)'):
-        await turn.dispatcher.call("execute", {"cell_id": "a"}, turn.work, Policy(mode="ask"))
+        await execute(Policy(mode="ask"))
     assert bench.audits[-1].outcome == "refused"
-
-
-async def test_naming_a_tool_in_allow_is_enough(bench: Bench) -> None:
-    turn = bench.turn(ScriptedModel([]))
-    policy = Policy(mode="ask", allow=frozenset({"execute"}))
-    result = await turn.dispatcher.call("execute", {"cell_id": "a"}, turn.work, policy)
-    assert result.text == "ran x = 1"
-
-
-async def test_a_forbidden_call_is_refused_with_its_reason(bench: Bench) -> None:
-    turn = bench.turn(ScriptedModel([]))
     with pytest.raises(NotPermitted, match="Mode `read` forbids"):
-        await turn.dispatcher.call("execute", {"cell_id": "a"}, turn.work, Policy(mode="read"))
+        await execute(Policy(mode="read"))
+    assert await execute(Policy(mode="ask", allow=frozenset({"execute"}))) == "ran x = 1"

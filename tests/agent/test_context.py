@@ -74,13 +74,10 @@ def asked(characters: int) -> ModelRequest:
     return ModelRequest(system="", messages=[{"role": "user", "content": [says("x" * characters)]}])
 
 
-def test_a_window_is_full_before_it_is() -> None:
+def test_a_window_is_full_before_it_is_and_never_where_its_size_is_unknown() -> None:
     window = Window(1000)
     assert not window.is_full(asked(3000))
     assert window.is_full(asked(3400))
-
-
-def test_a_window_of_unknown_size_is_never_full() -> None:
     assert not Window(None).is_full(asked(10_000_000))
 
 

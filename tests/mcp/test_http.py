@@ -23,6 +23,17 @@ def only(era: str, **more: Any) -> Fake:
     return Fake(new=era == "new", old=era == "old", **more)
 
 
+def doing(does: Any, era: str = "", **more: Any) -> Fake:
+    """A server of one era, or both, with a tool `work` that does this or gives this."""
+    fake = only(era) if era else Fake()
+    fake.add("work", does, **more)
+    return fake
+
+
+async def never(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+    await asyncio.Event().wait()
+
+
 async def test_the_newer_era_is_tried_first_and_each_request_says_all() -> None:
     fake = Fake()
     fake.add("greet", text("Hello"))
@@ -95,9 +106,7 @@ async def test_a_stream_with_progress_is_followed_to_its_answer(era: str) -> Non
         await exchange.say("no message", event="noise")
         return text("worked")
 
-    fake = only(era)
-    fake.add("work", works)
-    async with at(fake) as made:
+    async with at(doing(works, era)) as made:
         assert said(await call(made, "work")) == "worked"
 
 
@@ -125,33 +134,23 @@ async def test_signs_of_progress_keep_a_call_alive_beyond_its_timeout(clock: Clo
             clock.skip(20)
         return text("worked")
 
-    fake = only("old")
-    fake.add("work", works)
+    fake = doing(works, "old")
     async with at(fake, timeout=30) as made:
         assert said(await call(made, "work")) == "worked"
 
 
 @ERAS
 async def test_a_server_that_never_answers_is_given_up(era: str) -> None:
-    async def never(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
-        await asyncio.Event().wait()
-
-    fake = only(era)
-    fake.add("wait", never)
-    async with at(fake, timeout=0.5) as made:
+    async with at(doing(never, era), timeout=0.5) as made:
         with pytest.raises(McpError, match=r"within 0\.5 s; whether it did what was asked"):
-            await call(made, "wait")
+            await call(made, "work")
 
 
 @ERAS
 async def test_a_cancelled_call_is_cancelled_there_too(era: str) -> None:
-    async def never(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
-        await asyncio.Event().wait()
-
-    fake = only(era)
-    fake.add("wait", never)
+    fake = doing(never, era)
     async with at(fake) as made:
-        calling = asyncio.create_task(call(made, "wait"))
+        calling = asyncio.create_task(call(made, "work"))
         await fake.began.wait()
         calling.cancel()
         await asyncio.wait([calling])
@@ -183,8 +182,7 @@ async def test_a_stream_that_was_closed_early_is_asked_for_again() -> None:
         await exchange.say("", id="e1")
         exchange.finish()
 
-    fake = only("old")
-    fake.add("work", closes)
+    fake = doing(closes, "old")
     async with at(fake) as made:
         number = 4  # after discover, initialize, tools/list
         done = {"jsonrpc": "2.0", "id": number, "result": text("worked")}
@@ -192,19 +190,6 @@ async def test_a_stream_that_was_closed_early_is_asked_for_again() -> None:
         fake.rest = [[("e2", other)], [("e3", done)]]
         assert said(await call(made, "work")) == "worked"
     assert fake.resumed == ["e1", "e2"]
-
-
-async def test_a_stream_that_ends_for_good_is_no_answer() -> None:
-    async def closes(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
-        await exchange.progress(1)
-        exchange.finish()
-
-    fake = Fake()
-    fake.add("work", closes)
-    async with at(fake) as made:
-        with pytest.raises(McpError, match="ended before it was complete"):
-            await call(made, "work")
-    assert fake.methods().count("tools/call") == 1
 
 
 @ERAS
@@ -270,18 +255,6 @@ async def test_nobody_there_is_told() -> None:
         assert made.faults()[0].startswith("MCP server `s`: it cannot be reached (")
 
 
-async def test_a_page_is_no_answer() -> None:
-    async def page(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
-        exchange.set_header("Content-Type", "text/html; charset=utf-8")
-        exchange.finish("<html>Log in</html>")
-
-    fake = Fake()
-    fake.add("greet", page)
-    async with at(fake) as made:
-        with pytest.raises(McpError, match="a web page came"):
-            await call(made, "greet")
-
-
 @pytest.mark.parametrize(
     ("answer", "match"),
     [
@@ -303,41 +276,54 @@ async def test_what_is_no_answer_fails_the_call_and_nothing_else(answer: bytes, 
     async def odd(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
         return answer
 
-    fake = Fake()
-    fake.add("odd", odd)
+    await fails_alone(odd, match)
+
+
+async def fails_alone(odd: Any, match: str) -> None:
+    """That one call fails, and is not repeated."""
+    fake = doing(odd)
     fake.add("greet", text("Hello"))
     async with at(fake) as made:
         with pytest.raises(McpError, match=match):
-            await call(made, "odd")
+            await call(made, "work")
         assert said(await call(made, "greet")) == "Hello"
+    assert len(fake.calls()) == 2
 
 
-async def test_a_packed_bomb_is_not_opened() -> None:
-    async def bomb(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
-        exchange.set_header("Content-Encoding", "gzip")
-        return b"\x1f\x8b"
-
-    fake = Fake()
-    fake.add("odd", bomb)
-    async with at(fake) as made:
-        with pytest.raises(McpError, match="packed though nobody asked"):
-            await call(made, "odd")
-    assert fake.headers[-1]["Accept-Encoding"] == "identity"
+async def ends_early(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+    await exchange.progress(1)
+    exchange.finish()
 
 
-async def test_a_stream_without_an_end_is_given_up() -> None:
-    async def endless(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
-        piece = "x" * 2**20
-        exchange.set_header("Content-Type", "text/event-stream")
-        while not exchange.fake.left.is_set():
-            exchange.write(f"data: {piece}\n")
-            await asyncio.wait([asyncio.ensure_future(exchange.flush())])
+async def shows_a_page(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+    exchange.set_header("Content-Type", "text/html; charset=utf-8")
+    exchange.finish("<html>Log in</html>")
 
-    fake = Fake()
-    fake.add("odd", endless)
-    async with at(fake) as made:
-        with pytest.raises(McpError, match="more than 8 MiB"):
-            await call(made, "odd")
+
+async def packs(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+    assert exchange.request.headers["Accept-Encoding"] == "identity"
+    exchange.set_header("Content-Encoding", "gzip")
+    return b"\x1f\x8b"
+
+
+async def writes_on(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+    exchange.set_header("Content-Type", "text/event-stream")
+    while not exchange.fake.left.is_set():
+        exchange.write(f"data: {'x' * 2**20}\n")
+        await asyncio.wait([asyncio.ensure_future(exchange.flush())])
+
+
+@pytest.mark.parametrize(
+    ("does", "match"),
+    [
+        (ends_early, "ended before it was complete"),
+        (shows_a_page, "a web page came"),
+        (packs, "packed though nobody asked"),
+        (writes_on, "more than 8 MiB"),
+    ],
+)
+async def test_a_stream_that_is_none_or_never_ends_is_given_up(does: Any, match: str) -> None:
+    await fails_alone(does, match)
 
 
 @pytest.mark.parametrize("surrogate", ["\\ud800", "\\uDFFF"])
@@ -347,10 +333,8 @@ async def test_half_a_character_is_replaced(surrogate: str) -> None:
         reply = {"jsonrpc": "2.0", "id": number, "result": text("a<half>b")}
         return json.dumps(reply).replace("<half>", surrogate).encode()
 
-    fake = Fake()
-    fake.add("odd", odd)
-    async with at(fake) as made:
-        assert said(await call(made, "odd")) == "a\N{REPLACEMENT CHARACTER}b"
+    async with at(doing(odd)) as made:
+        assert said(await call(made, "work")) == "a\N{REPLACEMENT CHARACTER}b"
 
 
 async def test_questions_of_a_session_are_declined() -> None:
@@ -360,10 +344,9 @@ async def test_questions_of_a_session_are_declined() -> None:
         await until(lambda: len(fake.answers()) == 3)
         return text("asked")
 
-    fake = only("old")
-    fake.add("ask", asks)
+    fake = doing(asks, "old")
     async with at(fake) as made:
-        assert said(await call(made, "ask")) == "asked"
+        assert said(await call(made, "work")) == "asked"
     answers = fake.answers()
     assert answers["q0"]["result"] == {"action": "decline"}
     assert answers["q1"]["error"]["code"] == -32601
@@ -379,10 +362,9 @@ async def test_questions_of_the_newer_era_are_declined_with_the_servers_state() 
             return {"resultType": "input_required", **asked}
         return text(f"{params['inputResponses']['sure']['action']}, {params['requestState']}")
 
-    fake = only("new")
-    fake.add("ask", asks)
+    fake = doing(asks, "new")
     async with at(fake) as made:
-        assert said(await call(made, "ask", n=1)) == "decline, st"
+        assert said(await call(made, "work", n=1)) == "decline, st"
     assert [each["arguments"] for each in fake.calls()] == [{"n": 1}, {"n": 1}]
 
 
@@ -398,11 +380,10 @@ async def test_questions_of_the_newer_era_are_declined_with_the_servers_state() 
     ],
 )
 async def test_what_we_do_not_give_ends_the_call(result: dict[str, Any], match: str) -> None:
-    fake = only("new")
-    fake.add("ask", result)
+    fake = doing(result, "new")
     async with at(fake) as made:
         with pytest.raises(McpError, match=match):
-            await call(made, "ask")
+            await call(made, "work")
     assert fake.methods().count("tools/call") <= 5
 
 
@@ -415,10 +396,9 @@ async def test_arguments_that_are_wanted_as_headers_are_sent_so() -> None:
             "bad": {"type": "string", "x-mcp-header": "X\r\nEvil: 1"},
         },
     }
-    fake = only("new")
-    fake.add("go", text("."), inputSchema=schema)
+    fake = doing(text("."), "new", inputSchema=schema)
     async with at(fake) as made:
-        await call(made, "go", region="Köln", deep={"on": True}, bad="x")
+        await call(made, "work", region="Köln", deep={"on": True}, bad="x")
     sent = fake.headers[-1]
     encoded = base64.b64encode("Köln".encode()).decode()
     assert sent["Mcp-Param-Region"] == f"=?base64?{encoded}?="

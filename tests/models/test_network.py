@@ -167,15 +167,6 @@ async def test_who_asks_goes_with_chat_completions_beside_headers_of_options(
     assert Redactor(models.secrets).text("ada.lovelace") == "ada.lovelace"
 
 
-async def test_several_endpoints_are_told_apart_by_name(tmp_path: Path) -> None:
-    providers = {
-        name: {"kind": "openai", "base_url": f"http://{name}.test/v1", "needs_key": False}
-        for name in ("red", "blue")
-    }
-    models = Models(default=None, key_file=tmp_path / "keys", providers=providers, environment={})
-    assert [models.get(f"{name}:m").host for name in providers] == ["red.test", "blue.test"]
-
-
 def test_a_secret_that_changed_makes_a_new_client(tmp_path: Path) -> None:
     secret = tmp_path / "team"
     secret.write_text("atlas")

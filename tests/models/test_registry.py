@@ -31,8 +31,26 @@ def models(path: Path, environment: Mapping[str, str] | None = None, **more: Any
     return Models(environment=environment or {}, **chosen)
 
 
-def test_without_a_key_the_tour_is_the_default(tmp_path: Path) -> None:
+def at(chat: Chat, path: Path, **more: Any) -> Models:
+    """With a provider `lab` at this server."""
+    lab = {"kind": "openai", "base_url": chat.url, "needs_key": False, **more}
+    return models(path, providers={"lab": lab}, facts=CONFIGURED)
+
+
+CONFIGURED = FactBook({"lab:small": {"window": 4096}})
+
+
+async def window_of(known: Models, name: str) -> int | None:
+    """What is known of how much the model can read, once it was looked up twice."""
+    known.get(name)
+    for _ in range(2):
+        await known.look_up(name)
+    return known.facts(name).window
+
+
+def test_the_default_is_what_is_configured_or_the_tour_without_a_key(tmp_path: Path) -> None:
     assert models(tmp_path).get().id == "demo:tour"
+    assert models(tmp_path, default="ollama:qwen").get().id == "ollama:qwen"
 
 
 @pytest.mark.parametrize("where", ["file", "configuration", "environment"])
@@ -45,10 +63,6 @@ def test_with_a_key_claude_is_the_default(tmp_path: Path, where: str) -> None:
     model = known.get()
     assert isinstance(model, AnthropicModel)
     assert model.id == "anthropic:claude-sonnet-5-5"
-
-
-def test_what_is_configured_is_the_default(tmp_path: Path) -> None:
-    assert models(tmp_path, default="ollama:qwen").get().id == "ollama:qwen"
 
 
 @pytest.mark.parametrize("name", ["claude", "nobody:model", "anthropic:", "demo:other", ":x"])
@@ -133,15 +147,17 @@ def test_a_broken_key_file_is_told_and_left_alone(tmp_path: Path, text: str) -> 
     assert (tmp_path / "keys.json").read_text() == text
 
 
-def test_a_service_can_be_added_and_a_known_one_changed(tmp_path: Path) -> None:
+def test_services_can_be_added_and_a_known_one_changed(tmp_path: Path) -> None:
     known = models(
         tmp_path,
         providers={
             "lab": {"kind": "openai", "base_url": "http://lab:8000/v1", "needs_key": False},
+            "red": {"kind": "openai", "base_url": "http://red.test/v1", "needs_key": False},
             "ollama": {"base_url": "http://other:11434/v1"},
         },
     )
     assert known.get("lab:any").host == "lab:8000"
+    assert known.get("red:any").host == "red.test"
     assert known.get("ollama:any").host == "other:11434"
 
 
@@ -196,16 +212,10 @@ def test_options_may_be_any_json(tmp_path: Path) -> None:
 async def test_a_window_is_asked_of_the_service_once(tmp_path: Path, name: str) -> None:
     async with serving(Chat(b"")) as chat:
         chat.models = [{"id": "llama", "object": "model", name: 32_768}]
-        lab = {"kind": "openai", "base_url": chat.url, "needs_key": False}
-        known = Models(
-            default=None, key_file=tmp_path / "keys", providers={"lab": lab}, environment={}
-        )
-        known.get("lab:llama")
-        for _ in range(2):
-            await known.look_up("lab:llama")
+        known = at(chat, tmp_path)
+        assert await window_of(known, "lab:llama") == 32_768
+        assert known.facts("lab:other").window is None
         await known.close()
-    assert known.facts("lab:llama").window == 32_768
-    assert known.facts("lab:other").window is None
     assert chat.addresses == ["/v1/models"]
 
 
@@ -213,31 +223,25 @@ async def test_a_window_is_asked_of_the_service_once(tmp_path: Path, name: str) 
     "options",
     [{"num_ctx": 8192}, {"options": {"num_ctx": 8192}}, {"extra_body": {"num_ctx": 8192}}],
 )
-async def test_a_window_that_is_sent_or_configured_is_not_asked_for(
+async def test_a_window_that_is_sent_is_not_asked_for(
     tmp_path: Path, options: dict[str, Any]
 ) -> None:
     async with serving(Chat(b"")) as chat:
-        lab = {"kind": "openai", "base_url": chat.url, "needs_key": False, "options": options}
-        known = Models(
-            default=None,
-            key_file=tmp_path / "keys",
-            providers={"lab": lab},
-            facts=FactBook({"lab:small": {"window": 4096}}),
-            environment={},
-        )
-        for name, window in (("lab:llama", 8192), ("lab:small", 4096)):
-            known.get(name)
-            await known.look_up(name)
-            assert known.facts(name).window == window
+        known = at(chat, tmp_path, options=options)
+        assert await window_of(known, "lab:llama") == 8192
         await known.close()
     assert chat.addresses == []
 
 
-def at_ollama(chat: Chat, tmp_path: Path, **more: Any) -> Models:
-    provider = {"base_url": chat.url, **more}
-    return Models(
-        default=None, key_file=tmp_path / "keys", providers={"ollama": provider}, environment={}
-    )
+@pytest.mark.parametrize("dialect", ["openai", "ollama"])
+async def test_a_window_that_is_configured_is_not_asked_for_and_wins(
+    tmp_path: Path, dialect: str
+) -> None:
+    async with serving(Chat(b"")) as chat:
+        known = at(chat, tmp_path, dialect=dialect, options={"num_ctx": 8192})
+        assert await window_of(known, "lab:small") == 4096
+        await known.close()
+    assert chat.addresses == []
 
 
 @pytest.mark.parametrize("options", [{}, {"num_ctx": 65_536}, {"options": {"num_ctx": 65_536}}])
@@ -246,38 +250,18 @@ async def test_a_window_at_ollama_is_that_with_which_it_loads_the_model_whatever
 ) -> None:
     async with serving(Chat(b"")) as chat:
         chat.loads = {"qwen": 4_096, "llama:70b": 32_768}
-        known = at_ollama(chat, tmp_path, options=options)
-        for name, window in (("ollama:qwen", 4_096), ("ollama:llama:70b", 32_768)):
-            known.get(name)
-            for _ in range(2):
-                await known.look_up(name)
-            assert known.facts(name).window == window
+        provider = {"base_url": chat.url, "options": options}
+        known = models(tmp_path, providers={"ollama": provider})
+        assert await window_of(known, "ollama:qwen") == 4_096
+        assert await window_of(known, "ollama:llama:70b") == 32_768
+        assert chat.addresses == ["/api/generate", "/api/ps"] * 2
         await known.close()
-    assert chat.addresses == ["/api/generate", "/api/ps"] * 2
-
-
-async def test_a_window_at_ollama_may_be_configured(tmp_path: Path) -> None:
-    async with serving(Chat(b"")) as chat:
-        known = Models(
-            default=None,
-            key_file=tmp_path / "keys",
-            providers={"ollama": {"base_url": chat.url}},
-            facts=FactBook({"ollama:qwen": {"window": 8_192}}),
-            environment={},
-        )
-        known.get("ollama:qwen")
-        await known.look_up("ollama:qwen")
-        assert known.facts("ollama:qwen").window == 8_192
-        await known.close()
-    assert chat.addresses == []
 
 
 async def test_a_model_that_ollama_does_not_have_leaves_the_window_unknown(tmp_path: Path) -> None:
     async with serving(Chat(b"")) as chat:
-        known = at_ollama(chat, tmp_path)
-        known.get("ollama:qwen")
-        await known.look_up("ollama:qwen")
-        assert known.facts("ollama:qwen").window is None
+        known = models(tmp_path, providers={"ollama": {"base_url": chat.url}})
+        assert await window_of(known, "ollama:qwen") is None
         await known.close()
 
 
@@ -304,9 +288,7 @@ async def test_an_odd_list_of_models_leaves_windows_unknown_and_ends_nothing(
         lab = {**dialect, "base_url": service.url, "api_key": "sk-x"}
         for service.status, service.plain in odd:
             known = models(tmp_path, providers={"lab": lab})
-            known.get("lab:a")
-            await known.look_up("lab:a")
-            assert known.facts("lab:a").window is None, service.plain
+            assert await window_of(known, "lab:a") is None, service.plain
             try:
                 assert set(await known.offered("lab")) <= {"a"}, service.plain
             except ModelError as error:
@@ -347,12 +329,10 @@ async def test_a_list_of_models_without_end_is_given_up(tmp_path: Path) -> None:
         await known.close()
 
 
-async def test_a_service_that_lists_no_models_leaves_the_window_unknown(tmp_path: Path) -> None:
+async def test_a_service_that_nobody_reaches_leaves_the_window_unknown(tmp_path: Path) -> None:
     lab = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "needs_key": False}
-    known = Models(default=None, key_file=tmp_path / "keys", providers={"lab": lab}, environment={})
-    known.get("lab:llama")
-    await known.look_up("lab:llama")
-    assert known.facts("lab:llama").window is None
+    known = models(tmp_path, providers={"lab": lab})
+    assert await window_of(known, "lab:llama") is None
     await known.close()
 
 
@@ -399,8 +379,7 @@ async def test_an_sdk_that_a_neighbour_keeps_older_is_named_with_the_neighbour(
     tmp_path: Path, older_openai: None
 ) -> None:
     async with serving(Chat(b"")) as chat:
-        lab = {"kind": "openai", "base_url": chat.url, "needs_key": False}
-        known = models(tmp_path, providers={"lab": lab})
+        known = at(chat, tmp_path)
         with pytest.raises(ModelError) as caught:
             await read(known.get("lab:llama"))
         await known.close()
@@ -425,15 +404,12 @@ def test_the_extra_installs_an_sdk_that_can_be_used() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"kind": "opnai"}, "providers.lab.kind: `opnai` is none"),
-        (
-            {"kind": "openai", "dialect": "klingon"},
-            "providers.lab.dialect: `klingon` is no dialect",
-        ),
+        ({"kind": "opnai"}, "kind: `opnai` is none"),
+        ({"kind": "openai", "dialect": "klingon"}, "dialect: `klingon` is no dialect"),
     ],
 )
 def test_a_kind_or_dialect_that_there_is_not_is_refused_at_once(
     tmp_path: Path, fields: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(ValueError, match=words):
-        Models(default=None, key_file=tmp_path / "keys", providers={"lab": fields}, environment={})
+    with pytest.raises(ValueError, match=rf"providers\.lab\.{words}"):
+        models(tmp_path, providers={"lab": fields})

@@ -30,7 +30,6 @@ from .conftest import (
 
 EDIT = {"notebook": PATH, "edits": [{"cell_id": "b2", "old_string": "1", "new_string": "2"}]}
 RUN = {"notebook": PATH, "cell_id": "b2"}
-DECLINED = {"action": "decline"}
 
 
 def answering(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,22 +75,19 @@ async def test_a_run_shows_its_code_and_a_decline_says_why(tool: Tool, notebook:
     assert "Use df instead." in text(refused)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        DECLINED,
+async def test_only_a_chosen_yes_is_one(tool: Tool, notebook: Path) -> None:
+    for answer in (
+        {"action": "decline"},
         {"action": "cancel"},
         {"action": "accept"},
         {"action": "accept", "content": {}},
         {"action": "accept", "content": {"answer": "yes"}},
         {"action": "decline", "content": {"answer": "Allow"}},
-    ],
-)
-async def test_only_a_chosen_yes_is_one(tool: Tool, notebook: Path, answer: dict[str, Any]) -> None:
-    asked = await tool("edit_cells", EDIT, capabilities=FORMS)
-    refused = await tool("edit_cells", EDIT, capabilities=FORMS, given=answering(asked, answer))
-    assert refused["structuredContent"]["reason"] == "denied"
-    assert sources(notebook)["b2"] == "x = 1"
+    ):
+        asked = await tool("edit_cells", EDIT, capabilities=FORMS)
+        refused = await tool("edit_cells", EDIT, capabilities=FORMS, given=answering(asked, answer))
+        assert refused["structuredContent"]["reason"] == "denied", answer
+        assert sources(notebook)["b2"] == "x = 1"
 
 
 async def test_an_answer_is_for_that_call_alone_and_once(tool: Tool, notebook: Path) -> None:
@@ -205,14 +201,19 @@ async def waiting_question(agent: Assistant, call: Call) -> tuple[str, dict[str,
     return talk["id"], approval
 
 
+async def answer(call: Call, talk: str, approval: dict[str, Any], **said: Any) -> None:
+    """In the panel."""
+    body = {"approvals": [{"id": approval["id"], **said}]}
+    assert (await call("POST", "chat", talk, "approvals", body=body)).status == 200
+
+
 async def test_the_panel_is_asked_and_its_answer_lets_the_call_continue(
     agent: Assistant, call: Call, tool: Tool, tab: Tab, notebook: Path
 ) -> None:
     editing = asyncio.create_task(tool("edit_cells", EDIT))
     talk, approval = await waiting_question(agent, call)
     assert "+x = 2" in approval["diff"]
-    body = {"approvals": [{"id": approval["id"], "approved": True}]}
-    assert (await call("POST", "chat", talk, "approvals", body=body)).status == 200
+    await answer(call, talk, approval, approved=True)
     assert (await editing)["isError"] is False
     assert tab.source("b2") == "x = 2"
 
@@ -225,8 +226,7 @@ async def test_the_panel_may_answer_before_the_form_does(
     async with streaming(ask, message("tools/call", params, 7)) as stream:
         request = await stream.next()
         talk, approval = await waiting_question(agent, call)
-        body = {"approvals": [{"id": approval["id"], "approved": False, "reason": "Not now."}]}
-        await call("POST", "chat", talk, "approvals", body=body)
+        await answer(call, talk, approval, approved=False, reason="Not now.")
         over = await stream.next()
         assert over["method"] == "notifications/cancelled"
         assert over["params"]["requestId"] == request["id"]
@@ -244,8 +244,7 @@ async def test_a_client_that_gave_up_waiting_calls_again_for_the_answer(
     talk, approval = await waiting_question(agent, call)
     connection.close()
     await until(lambda: not agent.requests.count)
-    body = {"approvals": [{"id": approval["id"], "approved": True}]}
-    await call("POST", "chat", talk, "approvals", body=body)
+    await answer(call, talk, approval, approved=True)
     assert tab.source("b2") == "x = 1"
     done = await tool("edit_cells", EDIT)
     assert done["isError"] is False
@@ -261,9 +260,8 @@ async def test_of_two_equal_calls_one_has_the_answer(
     new = {"notebook": PATH, "cells": [{"source": "once = 1"}]}
     twice = [asyncio.create_task(tool("create_cells", new)) for _ in range(2)]
     talk, approval = await waiting_question(agent, call)
-    body = {"approvals": [{"id": approval["id"], "approved": True}]}
     await until(lambda: agent.requests.count == 2)
-    await call("POST", "chat", talk, "approvals", body=body)
+    await answer(call, talk, approval, approved=True)
     results = await asyncio.gather(*twice)
     assert sorted(result["isError"] for result in results) == [False, True]
     assert [tab.source(id) for id in tab.ids()].count("once = 1") == 1

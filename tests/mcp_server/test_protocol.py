@@ -115,36 +115,31 @@ async def test_pictures_are_image_blocks(tool: Tool, notebook: Path) -> None:
     assert "structuredContent" not in shown  # else clients show their model only that
 
 
-@pytest.mark.parametrize(
-    ("mode", "tool_name", "input", "refusal"),
-    [
-        ("read", "edit_cells", {"edits": [{"cell_id": "b2", "source": "y"}]}, "denied"),
-        ("ask", "edit_cells", {"edits": [{"cell_id": "b2", "source": "y"}]}, "needs_approval"),
-        ("edit", "run_cell", {"cell_id": "b2"}, "needs_approval"),
-    ],
-)
-async def test_the_mode_of_the_address_decides(
-    tool: Tool, notebook: Path, mode: str, tool_name: str, input: dict[str, Any], refusal: str
-) -> None:
-    await tool("get_notebook_state", {"notebook": PATH}, mode=mode)
-    before = notebook.read_text()
-    result = await tool(tool_name, {"notebook": PATH, **input}, mode=mode)
-    assert result["isError"] is True
-    assert result["structuredContent"]["reason"] == refusal
-    assert notebook.read_text() == before
-
-
-async def test_what_the_address_allows_needs_no_answer(tool: Tool, notebook: Path) -> None:
+async def test_the_mode_of_the_address_decides(tool: Tool, notebook: Path) -> None:
+    edit = {"notebook": PATH, "edits": [{"cell_id": "b2", "source": "y"}]}
     run = {"notebook": PATH, "cell_id": "b2"}
-    done = await tool("run_cell", run, mode="ask", allow="run_cell,edit_cells")
-    assert done["isError"] is False, done
+    before = notebook.read_text()
+    for mode, name, input, refusal in (
+        ("read", "edit_cells", edit, "denied"),
+        ("ask", "edit_cells", edit, "needs_approval"),
+        ("edit", "run_cell", run, "needs_approval"),
+    ):
+        await tool("get_notebook_state", {"notebook": PATH}, mode=mode)
+        result = await tool(name, input, mode=mode)
+        assert result["isError"] is True
+        assert (mode, result["structuredContent"]["reason"]) == (mode, refusal)
+        assert notebook.read_text() == before
 
 
-async def test_who_cannot_be_asked_is_told_how_to_continue(tool: Tool, notebook: Path) -> None:
+async def test_who_cannot_be_asked_is_told_how_to_continue_which_works(
+    tool: Tool, notebook: Path
+) -> None:
     run = {"notebook": PATH, "cell_id": "b2"}
     refused = await tool("run_cell", run)
     assert "open the notebook in JupyterLab" in text(refused)
     assert "allow=run_cell" in text(refused)
+    done = await tool("run_cell", run, mode="ask", allow="run_cell,edit_cells")
+    assert done["isError"] is False, done
 
 
 @pytest.mark.parametrize("jp_argv", [["--JupyterAgent.max_mode=read"]])
@@ -186,16 +181,14 @@ async def test_the_origin_is_checked_as_everywhere(
     assert here.code == elsewhere.code == (200 if has_token else 404)
 
 
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_there_is_nothing_but_post(call: Call, method: str) -> None:
-    answer = await call(method, "mcp")
-    assert answer.status == 405
-    assert answer.headers["Allow"] == "POST"
+async def test_there_is_nothing_but_post(call: Call) -> None:
+    for method in ("GET", "DELETE"):
+        answer = await call(method, "mcp")
+        assert (answer.status, answer.headers["Allow"]) == (405, "POST"), method
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
+async def test_what_is_no_message_is_refused(post: Ask) -> None:
+    for body, code in (
         ("{", -32700),
         ([message("ping", {}), message("ping", {}, 2)], -32600),
         ({"id": 1, "method": "ping"}, -32600),
@@ -204,13 +197,10 @@ async def test_there_is_nothing_but_post(call: Call, method: str) -> None:
         ({"jsonrpc": "2.0", "id": 1, "method": 7}, -32600),
         ({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}, -32600),
         ({"jsonrpc": "2.0", "id": 1}, -32600),
-    ],
-)
-async def test_what_is_no_message_is_refused(post: Ask, body: Any, code: int) -> None:
-    answer = await post(body)
-    assert answer.status == 400
-    assert answer.body["error"]["code"] == code
-    assert "result" not in answer.body
+    ):
+        answer = await post(body)
+        assert (answer.status, answer.body["error"]["code"]) == (400, code), body
+        assert "result" not in answer.body
 
 
 async def test_other_media_are_refused(post: Ask) -> None:
@@ -218,26 +208,20 @@ async def test_other_media_are_refused(post: Ask) -> None:
     assert (await post("{}", Accept="text/html")).status == 406
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "status"),
-    [
-        ({"Mcp_Method": "tools/list"}, -32020, 400),
-        ({"Mcp_Name": "run_cell"}, -32020, 400),
-        ({"Mcp_Name": "=?base64?not base64?="}, -32020, 400),
-        ({"MCP_Protocol_Version": "2025-11-25"}, -32020, 400),
-    ],
-)
-async def test_headers_say_what_the_body_says(
-    post: Ask, given: dict[str, str], code: int, status: int
-) -> None:
+async def test_headers_say_what_the_body_says(post: Ask) -> None:
     params = {"name": "list_files", "arguments": {}, "_meta": envelope("x", {})}
     right = {"MCP_Protocol_Version": NEW, "Mcp_Method": "tools/call", "Mcp_Name": "list_files"}
-    assert (await post(message("tools/call", params), **right)).status == 200
-    answer = await post(message("tools/call", params), **{**right, **given})
-    assert (answer.status, answer.body["error"]["code"]) == (status, code)
-    assert answer.body["id"] == 1
-    coded = {**right, "Mcp_Name": "=?base64?bGlzdF9maWxlcw==?="}
-    assert (await post(message("tools/call", params), **coded)).status == 200
+    for given in ({}, {"Mcp_Name": "=?base64?bGlzdF9maWxlcw==?="}):
+        assert (await post(message("tools/call", params), **{**right, **given})).status == 200
+    for given in (
+        {"Mcp_Method": "tools/list"},
+        {"Mcp_Name": "run_cell"},
+        {"Mcp_Name": "=?base64?not base64?="},
+        {"MCP_Protocol_Version": "2025-11-25"},
+    ):
+        answer = await post(message("tools/call", params), **{**right, **given})
+        assert (answer.status, answer.body["error"]["code"]) == (400, -32020), given
+        assert answer.body["id"] == 1
 
 
 async def test_another_version_is_refused_with_those_that_there_are(post: Ask) -> None:
@@ -257,11 +241,10 @@ async def test_a_request_without_its_envelope_is_refused(post: Ask) -> None:
         assert (answer.status, answer.body["error"]["code"]) == (400, -32602)
 
 
-@pytest.mark.parametrize("method", ["ping", "logging/setLevel", "initialize", "nonsense"])
-async def test_an_unknown_method_is_404_with_an_error(ask: Ask, method: str) -> None:
-    answer = await ask(method)
-    assert answer.status == 404
-    assert answer.body["error"]["code"] == -32601
+async def test_an_unknown_method_is_404_with_an_error(ask: Ask) -> None:
+    for method in ("ping", "logging/setLevel", "initialize", "nonsense"):
+        answer = await ask(method)
+        assert (answer.status, answer.body["error"]["code"]) == (404, -32601), method
 
 
 async def test_an_unknown_tool_is_an_error_of_the_protocol(ask: Ask) -> None:

@@ -53,12 +53,11 @@ async def test_a_resource_is_what_models_read(ask: Ask, notebook: Path) -> None:
     assert "# Sales" not in cell["text"]
 
 
-@pytest.mark.parametrize(
-    "uri", ["notebook:///gone.ipynb", f"{URI}#zz", "file:///etc/passwd", "notebook:///", "nonsense"]
-)
-async def test_an_unknown_resource_is_an_error(ask: Ask, notebook: Path, uri: str) -> None:
-    answer = await ask("resources/read", {"uri": uri})
-    assert (answer.status, answer.body["error"]["code"]) == (400, -32602)
+async def test_an_unknown_resource_is_an_error(ask: Ask, notebook: Path) -> None:
+    gone = ("notebook:///gone.ipynb", f"{URI}#zz", "file:///etc/passwd", "notebook:///", "nonsense")
+    for uri in gone:
+        answer = await ask("resources/read", {"uri": uri})
+        assert (answer.status, answer.body["error"]["code"]) == (400, -32602), uri
 
 
 @pytest.mark.full
@@ -77,10 +76,8 @@ async def test_prompts_name_the_notebook_and_the_tools(ask: Ask) -> None:
     assert "verify_notebook" in message["content"]["text"]
 
 
-@pytest.mark.parametrize(
-    "params",
-    [{"name": "nonsense"}, {"name": "make-it-run"}, {"name": "make-it-run", "arguments": {}}],
-)
-async def test_an_unfit_prompt_is_an_error(ask: Ask, params: dict[str, object]) -> None:
-    answer = await ask("prompts/get", params)
-    assert answer.body["error"]["code"] == -32602
+async def test_an_unfit_prompt_is_an_error(ask: Ask) -> None:
+    nothing = {"name": "make-it-run", "arguments": {}}
+    for params in ({"name": "nonsense"}, {"name": "make-it-run"}, nothing):
+        answer = await ask("prompts/get", params)
+        assert answer.body["error"]["code"] == -32602, params

@@ -26,6 +26,19 @@ TOOLS = [
 ]
 
 
+@asynccontextmanager
+async def listening(*routes: tuple[str, type[RequestHandler]]) -> AsyncIterator[str]:
+    """A server with these routes; its address."""
+    sockets = bind_sockets(0, "127.0.0.1")
+    server = HTTPServer(Application(list(routes)))
+    server.add_sockets(sockets)
+    try:
+        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
+    finally:
+        server.stop()
+        await server.close_all_connections()
+
+
 def recording(name: str) -> bytes:
     """A recorded stream; the files lack the blank line that ends the last event."""
     return (RECORDINGS / name).read_bytes().rstrip() + b"\n\n"
@@ -114,17 +127,11 @@ async def serving(chat: Chat) -> AsyncIterator[Chat]:
             ]
             self.finish({"models": running})
 
-    sockets = bind_sockets(0, "127.0.0.1")
     answers = [(f"/v1/{path}", Completions) for path in ("chat/completions", "responses")]
-    routes = [*answers, ("/v1/models", Listed), ("/api/generate", Load), ("/api/ps", Loaded)]
-    server = HTTPServer(Application(routes))
-    server.add_sockets(sockets)
-    chat.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
-    try:
+    more = (("/v1/models", Listed), ("/api/generate", Load), ("/api/ps", Loaded))
+    async with listening(*answers, *more) as address:
+        chat.url = f"{address}/v1"
         yield chat
-    finally:
-        server.stop()
-        await server.close_all_connections()
 
 
 def _type_of(body: bytes) -> str:
@@ -173,12 +180,5 @@ async def sequels(plain: bytes) -> AsyncIterator[Sequel]:
 
         get = post
 
-    sockets = bind_sockets(0, "127.0.0.1")
-    server = HTTPServer(Application([(r".*", Answer)]))
-    server.add_sockets(sockets)
-    sequel.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
-    try:
+    async with listening((r".*", Answer)) as sequel.url:
         yield sequel
-    finally:
-        server.stop()
-        await server.close_all_connections()

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
-from tornado.web import Application, RequestHandler
+from tornado.web import RequestHandler
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import Scripted, says
 
-from .conftest import read
+from .conftest import listening, read
 
 
 @asynccontextmanager
@@ -29,12 +27,8 @@ async def vertex(asked: list[Any]) -> AsyncIterator[str]:
             for event in Scripted(blocks=[says("Hello.")]).events():
                 self.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n")
 
-    sockets = bind_sockets(0, "127.0.0.1")
-    server = HTTPServer(Application([("/v1/projects/.*", Predict)]))
-    server.add_sockets(sockets)
-    yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
-    server.stop()
-    await server.close_all_connections()
+    async with listening(("/v1/projects/.*", Predict)) as address:
+        yield f"{address}/v1"
 
 
 def models(path: Path, **provider: Any) -> Models:

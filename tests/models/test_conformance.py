@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
-from tornado.web import Application, RequestHandler
+from tornado.web import RequestHandler
 
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.reply import Reply, receive
@@ -31,7 +29,7 @@ from jupyter_agent.testing.dialects import written_as_documented
 from jupyter_agent.testing.responses import events as response_events
 from tests.waiting import soon
 
-from .conftest import read, request
+from .conftest import listening, read, request
 
 KEY = "sk-test-0123456789"
 CALL = {**calls("look", cell_id="ä"), "id": "toolu_1"}
@@ -118,9 +116,7 @@ class Service:
 
 
 @asynccontextmanager
-async def asking(
-    kind: Kind, answers: Sequence[Answer], **more: Any
-) -> AsyncIterator[tuple[Service, Any]]:
+async def asking(kind: Kind, answers: Sequence[Answer]) -> AsyncIterator[tuple[Service, Any]]:
     """A service with these answers, and a model that asks it."""
     service = Service(answers)
 
@@ -144,17 +140,13 @@ async def asking(
         def on_connection_close(self) -> None:
             service.left.set()
 
-    sockets = bind_sockets(0, "127.0.0.1")
-    server = HTTPServer(Application([(".*", Create)]))
-    server.add_sockets(sockets)
-    url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}{kind.root}"
-    model = kind.model("m", **{"api_key": KEY, "base_url": url, "provider": "lab", **more})
-    try:
-        yield service, model
-    finally:
-        await model.close()
-        server.stop()
-        await server.close_all_connections()
+    async with listening((".*", Create)) as address:
+        own = {"api_key": KEY, "base_url": f"{address}{kind.root}", "provider": "lab"}
+        model = kind.model("m", **own)
+        try:
+            yield service, model
+        finally:
+            await model.close()
 
 
 def drop(handler: RequestHandler, *, reset: bool) -> None:

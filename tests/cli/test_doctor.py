@@ -17,6 +17,18 @@ from .conftest import Desk
 pytestmark = pytest.mark.full
 
 
+def with_packages(desk: Desk, *packages: tuple[str, str, str]) -> str:
+    """A PYTHONPATH with these packages, each by its name, its number and more of its metadata."""
+    site = desk.folder / ".cache" / "site"
+    for name, number, more in packages:
+        folder = site / f"{name.replace('-', '_')}-{number}.dist-info"
+        folder.mkdir(parents=True)
+        told = f"Metadata-Version: 2.1\nName: {name}\nVersion: {number}\n{more}\n"
+        (folder / "METADATA").write_text(told)
+        (folder / "RECORD").write_text(f"{name.replace('-', '_')}/__init__.py,,\n")
+    return f"{Path(jupyter_agent.__file__).parent.parent}{os.pathsep}{site}"
+
+
 def test_it_tells_versions_carriers_keys_and_policy(somewhere: Desk) -> None:
     done = somewhere.type("doctor")
     assert (done.code, done.err) == (0, "")
@@ -79,44 +91,29 @@ def test_it_names_who_switched_the_assistant_off(desk: Desk) -> None:
 
 
 def test_it_names_the_other_distribution_of_this_name(desk: Desk) -> None:
-    site = desk.folder / ".cache" / "site"
-    foreign = site / "jupyter_agent-9.9.dist-info"
-    foreign.mkdir(parents=True)
-    (foreign / "METADATA").write_text("Metadata-Version: 2.1\nName: jupyter-agent\nVersion: 9.9\n")
-    (foreign / "RECORD").write_text("jupyter_agent/__init__.py,,\n")
-    here = Path(jupyter_agent.__file__).parent.parent
-    done = desk.type("doctor", PYTHONPATH=f"{here}{os.pathsep}{site}")
+    done = desk.type("doctor", PYTHONPATH=with_packages(desk, ("jupyter-agent", "9.9", "")))
     assert done.code == 1
     assert "! `jupyter-agent` 9.9 is another project" in done.out
 
 
 def test_it_names_pages_that_are_too_old_for_the_panel(desk: Desk) -> None:
-    site = desk.folder / ".cache" / "site"
-    for name, installed in (("jupyterlab", "4.3.8"), ("notebook", "8.0a1")):
-        foreign = site / f"{name}-{installed}.dist-info"
-        foreign.mkdir(parents=True)
-        (foreign / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: {installed}\n"
-        )
-    here = Path(jupyter_agent.__file__).parent.parent
-    done = desk.type("doctor", PYTHONPATH=f"{here}{os.pathsep}{site}")
+    path = with_packages(desk, ("jupyterlab", "4.3.8", ""), ("notebook", "8.0a1", ""))
+    done = desk.type("doctor", PYTHONPATH=path)
     assert done.code == 1
     (problem,) = [line for line in done.out.splitlines() if "is older than" in line]
     assert problem.startswith("! JupyterLab 4.3.8 is older than 4.4, the first version")
     assert "`pip install -U jupyterlab`" in problem
-    told = json.loads(desk.type("doctor", "--json", PYTHONPATH=f"{here}{os.pathsep}{site}").out)
+    told = json.loads(desk.type("doctor", "--json", PYTHONPATH=path).out)
     assert problem.removeprefix("! ") in told["status"]["notes"]  # for pages and other clients
 
 
 def test_it_names_the_neighbour_that_keeps_a_package_older_than_we_need(desk: Desk) -> None:
-    site = desk.folder / ".cache" / "site"
-    for name, requirement in (("openai", "anyio"), ("some_assistant", "openai<3")):
-        foreign = site / f"{name}-2.54.0.dist-info"
-        foreign.mkdir(parents=True)
-        lines = (f"Name: {name}", "Version: 2.54.0", f"Requires-Dist: {requirement}", "")
-        (foreign / "METADATA").write_text("\n".join(("Metadata-Version: 2.1", *lines)))
-    here = Path(jupyter_agent.__file__).parent.parent
-    done = desk.type("doctor", PYTHONPATH=f"{here}{os.pathsep}{site}")
+    path = with_packages(
+        desk,
+        ("openai", "2.54.0", "Requires-Dist: anyio"),
+        ("some_assistant", "2.54.0", "Requires-Dist: openai<3"),
+    )
+    done = desk.type("doctor", PYTHONPATH=path)
     assert done.code == 0
     (line,) = [
         line for line in done.out.splitlines() if line.startswith("note ") and "3, and" in line

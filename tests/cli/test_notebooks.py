@@ -178,8 +178,10 @@ def test_one_edit_is_made_by_flags(desk: Desk) -> None:
         assert desk.type("edit", NOTEBOOK, "-", stdin=wrong).code == 2, wrong
 
 
-def test_changes_are_listed_kept_and_undone(somewhere: Desk, replies: list[FakeReply]) -> None:
-    replies += [[EDIT], [says("Done.")]]
+def test_changes_are_listed_until_they_are_undone_or_kept(
+    somewhere: Desk, replies: list[FakeReply]
+) -> None:
+    replies += [[EDIT], [says("Done.")]] * 2
     turn_id = asked(somewhere)
     listed = somewhere.type("changes", NOTEBOOK)
     assert listed.code == 0
@@ -193,14 +195,11 @@ def test_changes_are_listed_kept_and_undone(somewhere: Desk, replies: list[FakeR
     assert (undone.code, undone.out.startswith("1 change undone. ")) == (0, True)
     assert somewhere.sources()["b2"] == "x = 1"
     assert somewhere.type("changes", NOTEBOOK).err == "Nothing to review.\n"
-
-
-def test_kept_changes_are_not_listed(desk: Desk, replies: list[FakeReply]) -> None:
-    replies += [[EDIT], [says("Done.")]]
-    turn_id = asked(desk)
-    assert len(json.loads(desk.type("changes", NOTEBOOK, "--json").out)) == 1
-    kept = desk.type("changes", NOTEBOOK, "--keep", turn_id)
+    turn_id = asked(somewhere)
+    assert len(json.loads(somewhere.type("changes", NOTEBOOK, "--json").out)) == 1
+    kept = somewhere.type("changes", NOTEBOOK, "--keep", turn_id)
     assert (kept.code, kept.err) == (0, "Nothing to review.\n")
+    assert somewhere.sources()["b2"] == "x = 2"
 
 
 def test_what_people_wrote_since_is_not_undone(desk: Desk, replies: list[FakeReply]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from .waiting import eventually
+from .waiting import PATIENCE, eventually
 
 SCRIPTS = Path(sys.executable).parent
 
@@ -33,15 +33,23 @@ def environment(folder: Path) -> dict[str, str]:
     return {**others, **own}
 
 
-def jupyter_agent(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Our command line, run in `folder`."""
+def run(
+    folder: Path, *command: str | Path, timeout: float = 2 * PATIENCE, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """A command to its end, in `folder`."""
     return subprocess.run(
-        [sys.executable, "-m", "jupyter_agent.cli.main", *arguments],
+        command,
         cwd=folder,
-        env=environment(folder),
+        env={**environment(folder), **variables},
         capture_output=True,
         text=True,
+        timeout=timeout,
     )
+
+
+def jupyter_agent(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Our command line, run in `folder`."""
+    return run(folder, sys.executable, "-m", "jupyter_agent.cli.main", *arguments)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 import jupyter_agent
 from jupyter_agent.extension import JupyterAgent
 
-from .programs import SCRIPTS, Server, environment, jupyter_server
+from .programs import SCRIPTS, Server, jupyter_server, run
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,45 +43,24 @@ def test_the_readme_names_its_two_commands() -> None:
 
 
 def test_every_other_command_of_a_document_is_run_by_a_test_or_by_ci() -> None:
-    run = (
-        set(COMMANDS)
-        | set(commands("docs/cli.md"))
-        | {
-            'pip install ".[lab]" && jupyter agent demo',
-            TESTING,
-        }
-    )
-    documents = [
-        "README.md",
-        "CONTRIBUTING.md",
-        *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md")),
-    ]
-    assert {command for document in documents for command in commands(document)} <= run
+    demo = 'pip install ".[lab]" && jupyter agent demo'
+    are_run = {*COMMANDS, *commands("docs/cli.md"), demo, TESTING}
+    pages = ["README.md", "CONTRIBUTING.md"]
+    pages += [f"docs/{page.name}" for page in ROOT.glob("docs/*.md")]
+    assert {command for page in pages for command in commands(page)} <= are_run
 
 
 def test_programs_that_tests_start_import_the_files_that_are_tested(tmp_path: Path) -> None:
-    started = subprocess.run(
-        [SCRIPTS / "python", "-c", "import jupyter_agent; print(jupyter_agent.__file__)"],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    code = "import jupyter_agent; print(jupyter_agent.__file__)"
+    started = run(tmp_path, SCRIPTS / "python", "-c", code)
     assert Path(started.stdout.strip()) == Path(jupyter_agent.__file__)
     assert Path(jupyter_agent.__file__).is_relative_to(ROOT)
 
 
 @pytest.mark.full
 def test_the_headless_demo_changes_and_runs_a_notebook(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [SCRIPTS / "jupyter", "agent", "demo", "--headless"],
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = run(tmp_path, SCRIPTS / "jupyter", "agent", "demo", "--headless")
+    assert done.returncode == 0, done.stderr
     assert "Scripted tour" in done.stdout
     assert "The notebook has 4 cells." in done.stdout
     assert "The mean of 8 numbers is 3.88" in done.stdout
@@ -113,9 +92,9 @@ def test_the_headless_commands_work_as_they_stand(server: Server) -> None:
     assert turn["state"] == "done"
     assert {change["kind"] for change in turn["changes"]} == {"outputs"}
     assert "revenue = {" in answers[1]
-    run = json.loads(answers[2])
-    assert run["status"] == "ok"
-    assert "a day" in run["outputs"][0]["data"]["text/plain"]
+    ran = json.loads(answers[2])
+    assert ran["status"] == "ok"
+    assert "a day" in ran["outputs"][0]["data"]["text/plain"]
 
 
 @pytest.mark.full
@@ -124,15 +103,7 @@ def test_the_command_that_tells_who_changed_what(server: Server, tmp_path: Path)
     question = {"role": "user", "content": "```python\nmax(cups)\n```"}
     server.request("POST", "chat", {**body, "messages": [question]})
     (command,) = [command for command in COMMANDS if command.startswith("jupyter agent blame")]
-    told = subprocess.run(
-        command.split(),
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
+    told = run(tmp_path, *command.split()).stdout
     (line,) = [line for line in told.splitlines() if "demo:tour" in line]
     assert "max(cups)" in line
 

@@ -15,7 +15,7 @@ import yaml
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from ..programs import environment
+from ..programs import run
 from ..test_readme import ROOT
 from ..waiting import PATIENCE
 from .conftest import NOTEBOOK, Desk, Done
@@ -28,19 +28,9 @@ MEND = calls("update_cell", cell_id="c3", old_string="y)", new_string="x)")
 
 def recipe(desk: Desk, *notebooks: str, **variables: str) -> Done:
     """The script of the action, as the action calls it."""
-    done = subprocess.run(
-        [ACTION / "verify-notebook", *notebooks],
-        cwd=desk.folder,
-        env={
-            **environment(desk.folder),
-            "OUTPUT": OUTPUT,
-            "ANTHROPIC_API_KEY": CANARY,
-            **variables,
-        },
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE * 4,
-    )
+    given = {"OUTPUT": OUTPUT, "ANTHROPIC_API_KEY": CANARY, **variables}
+    command = (ACTION / "verify-notebook", *notebooks)
+    done = run(desk.folder, *command, timeout=PATIENCE * 4, **given)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -109,8 +99,8 @@ def test_what_a_model_cannot_mend_has_no_patch(
     change(holding, {"c3": "print('x is', y)"})
     before = holding.notebook.read_bytes()
     wrong = calls("update_cell", cell_id="c3", old_string="y)", new_string="z)")
-    run = calls("run_cells", cell_ids=["c3"])
-    replies += [[wrong], [run], [says("I could not run it.")]]
+    runs = calls("run_cells", cell_ids=["c3"])
+    replies += [[wrong], [runs], [says("I could not run it.")]]
     done = recipe(holding, NOTEBOOK, "nothing.ipynb")
     assert done.code == 3
     assert "There is no notebook at" in done.err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.main import COMMANDS
 
-from ..programs import environment, jupyter_server
+from ..programs import jupyter_server, run
 from ..test_readme import ROOT, commands
 
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -28,14 +27,7 @@ def test_every_command_in_its_order(tmp_path: Path) -> None:
         for command in commands("docs/cli.md"):
             for name, value in named.items():
                 command = re.sub(rf"\b{name}\b", value, command)
-            done = subprocess.run(
-                ["bash", "-c", command],
-                cwd=folder,
-                env=environment(folder),
-                capture_output=True,
-                text=True,
-                timeout=120,
-            )
+            done = run(folder, "bash", "-c", command)
             assert done.returncode == 0, (command, done.stdout, done.stderr)
             if "--json" in command and "ask" in command:
                 turn = json.loads(done.stdout)

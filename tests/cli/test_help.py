@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 
 import pytest
 
@@ -14,7 +13,7 @@ from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from ..programs import SCRIPTS, Server, environment
+from ..programs import SCRIPTS, Server, run
 from .conftest import NOTEBOOK, Desk
 
 COMPLETING = """
@@ -61,14 +60,8 @@ def test_the_help_of_all_lists_every_trait(desk: Desk) -> None:
 
 
 def test_bash_completes_commands_options_and_values(desk: Desk) -> None:
-    done = subprocess.run(
-        ["bash", "-c", COMPLETING.format(python=SCRIPTS / "python")],
-        cwd=desk.folder,
-        env=environment(desk.folder),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run(desk.folder, "bash", "-c", COMPLETING.format(python=SCRIPTS / "python"))
+    assert done.returncode == 0
     assert done.stdout.splitlines() == [
         "completion connect conversations",
         "--mode --model --max-steps",
@@ -88,7 +81,7 @@ def test_the_scripts_of_other_shells_name_every_command_and_are_sound(
         assert words in script
     program = shutil.which(shell)
     if program is not None:
-        subprocess.run([program, "-n", "-c", script], check=True, env=environment(desk.folder))
+        assert run(desk.folder, program, "-n", "-c", script).returncode == 0
 
 
 @pytest.mark.full
@@ -154,12 +147,7 @@ def test_the_headless_demo_ends_with_1_where_no_kernel_is_installed(desk: Desk) 
 
 @pytest.mark.full
 def test_a_reader_that_has_enough_ends_the_command_quietly(desk: Desk) -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {SCRIPTS}/jupyter agent --help-all | head -1"],
-        cwd=desk.folder,
-        env=environment(desk.folder),
-        capture_output=True,
-        text=True,
-    )
+    command = f"set -o pipefail; {SCRIPTS}/jupyter agent --help-all | head -1"
+    done = run(desk.folder, "bash", "-c", command)
     first = "usage: jupyter agent [-h] [--version] [--help-all] COMMAND ...\n"
     assert (done.stdout, done.stderr) == (first, "")

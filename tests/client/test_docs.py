@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 from jupyter_agent.client.agent import Agent, AsyncNotebook, AsyncTurn
 from jupyter_agent.client.sync import SyncAgent, SyncNotebook, SyncTurn
 
-from ..programs import environment
+from ..programs import run
 from ..test_readme import ROOT
 
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
@@ -37,14 +36,7 @@ SHOWN = (
 @pytest.mark.parametrize("number", range(len(SHOWN)))
 def test_every_example_runs(number: int, tmp_path: Path) -> None:
     shutil.copy(ROOT / "jupyter_agent" / "examples" / "coffee.ipynb", tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", EXAMPLES[number]],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run(tmp_path, sys.executable, "-W", "error", "-c", EXAMPLES[number])
     assert (done.returncode, done.stderr) == (0, "")
     assert SHOWN[number] in done.stdout
 

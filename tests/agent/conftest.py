@@ -22,16 +22,7 @@ from jupyter_agent.events import Event
 from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.testing import check_messages
-from jupyter_agent.tools.base import (
-    Action,
-    Effect,
-    Need,
-    Progress,
-    Question,
-    Result,
-    Tool,
-    Toolbox,
-)
+from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.visibility import Redactor
 from jupyter_agent.workspace.workspace import Lease, Services, Workspace

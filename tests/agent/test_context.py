@@ -100,9 +100,7 @@ def test_what_is_larger_than_the_window_is_reported_once() -> None:
     assert window.excess(asked(9000)) is None
 
 
-async def test_a_window_that_is_too_small_for_the_question_alone_is_said(
-    bench: Bench,
-) -> None:
+async def test_a_window_that_is_too_small_for_the_question_alone_is_said(bench: Bench) -> None:
     bench.facts = Facts(window=50)
     await bench.run(ScriptedModel([[says("Done.")]]))
     (notice,) = bench.told(Notice)

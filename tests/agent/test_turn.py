@@ -69,10 +69,7 @@ async def test_a_plain_answer_ends_the_turn(bench: Bench) -> None:
 
 async def test_the_model_gets_results_and_goes_on(bench: Bench) -> None:
     model = ScriptedModel(
-        [
-            [says("I set it."), calls("write", cell_id="a", source="x = 5")],
-            [says("Done.")],
-        ]
+        [[says("I set it."), calls("write", cell_id="a", source="x = 5")], [says("Done.")]]
     )
     ending = await bench.run(model)
     assert ending.steps == 2
@@ -507,9 +504,7 @@ async def test_a_turn_that_is_stopped_before_it_begins_asks_nobody(bench: Bench)
     assert model.requests == []
 
 
-async def test_nothing_is_left_running_of_a_turn_that_nobody_follows_any_more(
-    bench: Bench,
-) -> None:
+async def test_nothing_is_left_running_of_a_turn_that_nobody_follows_any_more(bench: Bench) -> None:
     before = asyncio.all_tasks()
     turn = bench.turn(ScriptedModel([[calls("execute", cell_id="a")]]))
     async with aclosing(run_turn(turn)) as moments:
@@ -582,8 +577,7 @@ async def test_another_model_answers_where_the_turn_would_fail_else(
 
 async def test_a_reply_that_broke_off_is_closed_and_asked_for_again(bench: Bench) -> None:
     broken = Scripted(
-        blocks=[says("I was going to say"), calls("write", cell_id="a", source="no")],
-        stop_after=10,
+        blocks=[says("I was going to say"), calls("write", cell_id="a", source="no")], stop_after=10
     )
     await bench.run(ScriptedModel([broken, [says("Hello.")]]))
     kinds = [event.type for event in bench.events if "delta" not in event.type]

@@ -91,11 +91,7 @@ async def test_stop_works_while_waiting(bench: Bench) -> None:
     ],
 )
 async def test_a_burst_is_waited_for_however_long_it_takes_is_said(
-    bench: Bench,
-    kind: str,
-    error: tuple[str, str],
-    headers: dict[str, str],
-    waits: list[float],
+    bench: Bench, kind: str, error: tuple[str, str], headers: dict[str, str], waits: list[float]
 ) -> None:
     burst = limited(error, **headers)
     ending, api = await converse_with(bench, kind, [burst] * 3 + [[says("Hello.")]])

@@ -110,10 +110,7 @@ def test_a_recorded_conversation_is_shown_as_it_was(
 def test_a_saved_event_stream_is_shown_and_what_is_none_is_refused(desk: Desk) -> None:
     stream = desk.folder / ".cache" / "turn.sse"
     stream.parent.mkdir()
-    chunks = [
-        {"type": "text-delta", "id": "1", "delta": "Half an answer"},
-        {"type": "abort"},
-    ]
+    chunks = [{"type": "text-delta", "id": "1", "delta": "Half an answer"}, {"type": "abort"}]
     frames = [f"id: {n}\ndata: {json.dumps(chunk)}\n\n" for n, chunk in enumerate(chunks, 1)]
     stream.write_text("".join([*frames, "data: [DONE]\n\n"]))
     done = desk.type("replay", str(stream))

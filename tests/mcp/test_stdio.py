@@ -149,8 +149,7 @@ async def test_a_message_without_an_end_is_given_up(child: Child) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "answer"),
-    [("wrong", "right after all"), ("twice", "first"), ("unasked", "asked")],
+    ("tool", "answer"), [("wrong", "right after all"), ("twice", "first"), ("unasked", "asked")]
 )
 async def test_noise_on_the_line_is_passed_over(child: Child, tool: str, answer: str) -> None:
     async with servers(child.configured()) as made:

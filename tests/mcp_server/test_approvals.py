@@ -180,10 +180,7 @@ async def test_a_session_that_takes_no_stream_is_not_asked_on_one(
 
 @pytest.fixture
 def tab(
-    jp_asyncio_loop: asyncio.AbstractEventLoop,
-    agent: Assistant,
-    jp_serverapp: Any,
-    notebook: Path,
+    jp_asyncio_loop: asyncio.AbstractEventLoop, agent: Assistant, jp_serverapp: Any, notebook: Path
 ) -> Tab:
     """A page of the user, with the notebook open."""
     page = Tab(agent.tabs, jp_serverapp.contents_manager, PATH, "local/page-1")

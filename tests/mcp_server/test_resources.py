@@ -63,11 +63,7 @@ async def test_an_unknown_resource_is_an_error(ask: Ask, notebook: Path) -> None
 @pytest.mark.full
 async def test_prompts_name_the_notebook_and_the_tools(ask: Ask) -> None:
     listed = (await ask("prompts/list")).body["result"]["prompts"]
-    assert [each["name"] for each in listed] == [
-        "explain-notebook",
-        "fix-notebook",
-        "make-it-run",
-    ]
+    assert [each["name"] for each in listed] == ["explain-notebook", "fix-notebook", "make-it-run"]
     given = {"name": "make-it-run", "arguments": {"path": PATH}}
     result = (await ask("prompts/get", given)).body["result"]
     (message,) = result["messages"]

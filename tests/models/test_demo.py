@@ -71,11 +71,9 @@ async def test_the_tour_writes_runs_corrects_and_explains() -> None:
     talk = Talk()
     said = await take(talk)
     tools = [name for name, _ in talk.calls]
-    assert tools == [
-        "get_notebook_state",
-        "create_cells",
-        "update_cell",
-    ], "in the mode of the demo only the first of these asks: it runs code"
+    assert tools == ["get_notebook_state", "create_cells", "update_cell"], (
+        "in the mode of the demo only the first of these asks: it runs code"
+    )
     title, written = talk.calls[1][1]["cells"]
     assert title["type"] == "markdown"
     assert talk.calls[1][1]["run"] is True
@@ -121,10 +119,7 @@ async def test_a_fenced_block_is_inserted_and_run_as_it_stands(fence: str) -> No
     said = await talk.ask(
         f"Please:\n{fence.format(code)}\nThanks.", "Inserted cell `c9` at position 1.", RIGHT
     )
-    assert talk.calls == [
-        ("create_cell", {"source": code}),
-        ("run_cell", {"cell_id": "c9"}),
-    ]
+    assert talk.calls == [("create_cell", {"source": code}), ("run_cell", {"cell_id": "c9"})]
     assert RIGHT in said
 
 

@@ -86,9 +86,7 @@ async def test_a_private_ca_behind_a_proxy_that_wants_a_header(
 ) -> None:
     async with proxy() as gate:
         model = faraway.model(
-            ca_bundle=authority.bundle,
-            proxy=gate.url,
-            proxy_headers={"X-Team": "atlas-secret"},
+            ca_bundle=authority.bundle, proxy=gate.url, proxy_headers={"X-Team": "atlas-secret"}
         )
         reply = await read(model)
         await model.close()

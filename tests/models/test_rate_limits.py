@@ -76,14 +76,8 @@ def wait(headers: dict[str, str]) -> float | None:
         ({"x-ratelimit-reset-requests": "20ms"}, 0.02),
         ({"x-ratelimit-reset-tokens": "0m59.56s"}, 59.56),
         ({"x-ratelimit-reset-tokens": "12"}, 12.0),
-        (
-            {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"},
-            360.0,
-        ),
-        (
-            {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1h2m3s"},
-            3723.0,
-        ),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"}, 360.0),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1h2m3s"}, 3723.0),
         ({"x-ratelimit-reset-requests": "20ms", "x-ratelimit-reset-tokens": "6s"}, 6.0),
         # One of a day that is not used up says nothing about a burst
         ({"x-ratelimit-reset-requests": "23h59m", "x-ratelimit-reset-tokens": "6s"}, 6.0),

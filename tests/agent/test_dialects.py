@@ -149,11 +149,3 @@ async def test_reasoning_goes_back_within_the_turn_under_its_own_name(
         ]
         assert steps[3] == ["First.", "Second.", "Both."]
         assert steps[4] == [None, None, None]
-
-
-async def test_a_web_page_is_told_at_once(bench: Bench, tmp_path: Path) -> None:
-    async with asking("portal", [[says("Hi.")]], tmp_path) as (api, model):
-        ending = await bench.run(model)
-    assert ending.state == "failed"
-    assert "a web page came" in str(ending)
-    assert len(api.requests) == 1

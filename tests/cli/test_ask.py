@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,7 +15,6 @@ from jupyter_agent.testing.script import FakeReply, Scripted
 
 from ..gate import Gate
 from ..programs import Server
-from ..waiting import eventually
 from .conftest import ESCAPE, NOTEBOOK, Desk
 
 pytestmark = pytest.mark.full
@@ -193,15 +190,6 @@ def test_ctrl_c_at_a_question_stops_the_turn(desk: Desk, replies: list[FakeReply
         terminal.expect("Stopped, 0 cells changed")
         assert terminal.ended() == 130
     assert desk.sources()["b2"] == "x = 1"
-
-
-def test_a_command_that_is_killed_leaves_no_server(desk: Desk, replies: list[FakeReply]) -> None:
-    replies.append(ENDLESS)
-    with desk.terminal("ask", NOTEBOOK, "Go") as terminal:
-        terminal.expect("I begin")
-        assert any("client.alone" in line for line in desk.programs())
-        os.kill(terminal.process.pid, signal.SIGKILL)
-    eventually(desk.programs, lambda running: running == [])
 
 
 def test_what_a_model_writes_cannot_command_the_terminal(

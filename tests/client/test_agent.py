@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 from contextlib import aclosing
@@ -265,13 +266,20 @@ def test_a_server_that_is_started_later_is_not_written_past(desk: Desk) -> None:
 
 
 @pytest.mark.full
-def test_a_killed_program_leaves_no_server(desk: Desk) -> None:
+def test_a_program_that_is_killed_in_a_turn_leaves_no_server(
+    desk: Desk, replies: list[FakeReply]
+) -> None:
+    replies.append(ENDLESS)
     code = (
+        "import os, signal\n"
         "from jupyter_agent import SyncAgent\n"
+        "from jupyter_agent.events import TextDelta\n"
         f"agent = SyncAgent({NOTEBOOK!r}).open()\n"
-        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+        "for event in agent.ask('Go'):\n"
+        "    if isinstance(event, TextDelta): os.kill(os.getpid(), signal.SIGKILL)"
     )
-    subprocess.run([sys.executable, "-c", code], timeout=PATIENCE, check=False)
+    done = subprocess.run([sys.executable, "-c", code], timeout=PATIENCE, check=False)
+    assert done.returncode == -signal.SIGKILL
     asyncio.run(until(lambda: desk.programs() == []))
 
 

@@ -81,9 +81,10 @@ def faraway(jp_asyncio_loop: Any, authority: Authority, replies: list[Any]) -> A
 # -- ways that work
 
 
-async def test_a_private_ca_behind_a_proxy_that_wants_a_header(
-    faraway: Faraway, authority: Authority
+async def test_a_private_ca_behind_a_proxy_that_wants_a_header_and_wins_over_the_environment(
+    faraway: Faraway, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     async with proxy() as gate:
         model = faraway.model(
             ca_bundle=authority.bundle, proxy=gate.url, proxy_headers={"X-Team": "atlas-secret"}
@@ -108,17 +109,6 @@ async def test_the_environment_names_proxy_and_ca(
         await model.close()
     assert reply.complete
     assert gate.tunnels == []
-
-
-async def test_a_proxy_of_its_own_wins_over_the_environment(
-    faraway: Faraway, authority: Authority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SSL_CERT_FILE", authority.bundle)
-    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
-    async with proxy() as gate:
-        model = faraway.model(proxy=gate.url, proxy_headers={"X-Team": "atlas-secret"})
-        assert (await read(model)).complete
-        await model.close()
 
 
 async def test_headers_and_query_go_with_each_request(tmp_path: Path) -> None:

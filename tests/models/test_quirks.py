@@ -95,6 +95,9 @@ ONE = ("look", {"n": 1})
 TWO = ("look", {"n": 2})
 CALL = Understood(calls=[ONE], stop="tool_use")
 CALLS = Understood(calls=[ONE, TWO])
+ONE_CALL = Understood(calls=[ONE])
+NO_INPUT = Understood(calls=[("look", {})])
+THOUGHT = Understood(text="Hi.", thinking="Hm.")
 STOP = delta("stop")
 BROKEN = Fault(kind="broken_stream", retryable=True)
 A = {"index": 0, "id": "a", "type": "function"}
@@ -108,11 +111,7 @@ STREAMS = [
     # How it ends
     Quirk("done-without-a-reason", sse(delta(content="Hi.")), HI),
     Quirk("done-without-a-reason-after-a-call", sse(call(of("look", '{"n": 1}', **A))), CALL),
-    Quirk(
-        "stop-though-there-are-calls",
-        sse(call(of("look", '{"n": 1}', **A)), STOP),
-        Understood(calls=[ONE]),
-    ),
+    Quirk("stop-though-there-are-calls", sse(call(of("look", '{"n": 1}', **A)), STOP), ONE_CALL),
     Quirk("a-reason-and-no-done", sse(delta(content="Hi."), STOP, done=b""), HI),
     Quirk("neither-reason-nor-done", sse(delta(content="Hi."), done=b""), BROKEN),
     Quirk("nothing-but-done", sse(), Understood(stop="end_turn")),
@@ -177,12 +176,12 @@ STREAMS = [
     Quirk(
         "a-name-in-the-second-chunk",
         sse(call(of(None, "", **A)), call(of("look", '{"n": 1}', index=0)), STOP),
-        Understood(calls=[ONE]),
+        ONE_CALL,
     ),
     Quirk(
         "a-name-in-two-pieces",
         sse(call(of("lo", **A)), call(of("ok", index=0)), call(of(None, '{"n": 1}', index=0))),
-        Understood(calls=[ONE]),
+        ONE_CALL,
     ),
     Quirk(
         "a-name-in-each-chunk",
@@ -190,30 +189,22 @@ STREAMS = [
             call(of("look", "", **A)), call(of("look", '{"n"', **A)),
             call(of("look", ": 1}", **A)), STOP,
         ),
-        Understood(calls=[ONE]),
+        ONE_CALL,
     ),
     Quirk(
         "an-id-in-each-chunk",
         sse(call(of("look", '{"n"', **A)), call(of(None, ": 1}", **A)), STOP),
-        Understood(calls=[ONE]),
+        ONE_CALL,
     ),
     Quirk(
         "a-call-without-a-name",
         sse(call(of(None, '{"n": 1}', **A)), STOP),
         Understood(calls=[("", {"n": 1})]),
     ),
-    Quirk(
-        "input-as-an-object", sse(call(of("look", {"n": 1}, **A)), STOP), Understood(calls=[ONE])
-    ),
-    Quirk(
-        "input-is-an-empty-text",
-        sse(call(of("look", "", **A)), STOP),
-        Understood(calls=[("look", {})]),
-    ),
-    Quirk(
-        "input-is-null", sse(call(of("look", None, **A)), STOP), Understood(calls=[("look", {})])
-    ),
-    Quirk("input-is-missing", sse(call(of("look", **A)), STOP), Understood(calls=[("look", {})])),
+    Quirk("input-as-an-object", sse(call(of("look", {"n": 1}, **A)), STOP), ONE_CALL),
+    Quirk("input-is-an-empty-text", sse(call(of("look", "", **A)), STOP), NO_INPUT),
+    Quirk("input-is-null", sse(call(of("look", None, **A)), STOP), NO_INPUT),
+    Quirk("input-is-missing", sse(call(of("look", **A)), STOP), NO_INPUT),
     Quirk(
         "no-index",
         sse(call(of("look", '{"n": 1}', id="a"), of("look", '{"n": 2}', id="b")), STOP),
@@ -259,7 +250,7 @@ STREAMS = [
     Quirk(
         "an-empty-id-in-later-chunks",
         sse(call(of("look", '{"n"', **A)), call(of(None, ": 1}", index=0, id="")), STOP),
-        Understood(calls=[ONE]),
+        ONE_CALL,
     ),
     Quirk(
         "the-function-call-of-old-servers",
@@ -306,17 +297,13 @@ STREAMS = [
     Quirk(
         "reasoning-content",
         sse(delta(reasoning_content="Hm."), delta(content="Hi."), STOP),
-        Understood(text="Hi.", thinking="Hm."),
+        THOUGHT,
     ),
-    Quirk(
-        "reasoning",
-        sse(delta(reasoning="Hm."), delta(content="Hi."), STOP),
-        Understood(text="Hi.", thinking="Hm."),
-    ),
+    Quirk("reasoning", sse(delta(reasoning="Hm."), delta(content="Hi."), STOP), THOUGHT),
     Quirk(
         "reasoning-under-both-names",
         sse(delta(reasoning="Hm.", reasoning_content="Hm."), delta(content="Hi."), STOP),
-        Understood(text="Hi.", thinking="Hm."),
+        THOUGHT,
     ),
     Quirk(
         "reasoning-details-only",
@@ -324,13 +311,9 @@ STREAMS = [
             delta(reasoning_details=[{"type": "reasoning.text", "text": "Hm."}]),
             delta(content="Hi."), STOP,
         ),
-        Understood(text="Hi.", thinking="Hm."),
+        THOUGHT,
     ),
-    Quirk(
-        "thinking-in-tags",
-        sse(delta(content="<think>\nHm.\n</think>\n\nHi."), STOP),
-        Understood(text="Hi.", thinking="Hm."),
-    ),
+    Quirk("thinking-in-tags", sse(delta(content="<think>\nHm.\n</think>\n\nHi."), STOP), THOUGHT),
     Quirk(
         "thinking-in-tags-letter-by-letter",
         sse(*(delta(content=letter) for letter in "\n<think>Hm. 1 < 2</think>\nHi."), STOP),
@@ -355,12 +338,12 @@ STREAMS = [
             delta(content=[{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]),
             delta(content=[{"type": "text", "text": "Hi."}]), STOP,
         ),
-        Understood(text="Hi.", thinking="Hm."),
+        THOUGHT,
     ),
     Quirk(
         "parts-in-one-json",
         whole(content=[{"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Hi."}]),
-        Understood(text="Hi.", thinking="Hm."),
+        THOUGHT,
     ),
     # Bytes
     Quirk("lines-that-end-in-cr-lf", PLAIN.replace(b"\n", b"\r\n"), HI),

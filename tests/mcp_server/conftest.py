@@ -26,7 +26,7 @@ from tests.server.conftest import (
     replies,
 )
 
-__all__ = ["PATH", "agent", "call", "fake", "jp_server_config", "notebook", "replies"]
+__all__ = ["PATH", "Answer", "agent", "call", "fake", "jp_server_config", "notebook", "replies"]
 
 NEW = "2026-07-28"
 OLD = "2025-11-25"

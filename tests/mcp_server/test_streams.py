@@ -13,7 +13,7 @@ from jupyter_agent.server import mcp as route
 from tests.gate import FOREVER, Gate
 from tests.waiting import until
 
-from .conftest import PATH, Ask, Begin, Call, HangUp, Streaming, Tool, message, text
+from .conftest import PATH, Answer, Ask, Begin, Call, HangUp, Streaming, Tool, message, text
 
 pytestmark = pytest.mark.full
 
@@ -21,14 +21,18 @@ ENDLESS = f"print('on')\n{FOREVER}"
 TOKEN = {"progressToken": "p1"}
 
 
+def running_to(*gates: Gate) -> dict[str, Any]:
+    """A call that prints a text before each of the gates."""
+    code = "\n".join(f"print('secret {n}')\n{gate.wait}" for n, gate in enumerate(gates))
+    return {"name": "run_code", "arguments": {"notebook": PATH, "code": code}}
+
+
 async def test_progress_is_told_to_who_gave_a_token_and_has_no_outputs(
     ask: Ask, streaming: Streaming, notebook: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(route, "_BETWEEN_PROGRESS_S", 0.0)
     gates = [Gate(tmp_path / "first"), Gate(tmp_path / "second")]
-    code = "\n".join(f"print('secret {n}')\n{gate.wait}" for n, gate in enumerate(gates))
-    params = {"name": "run_code", "arguments": {"notebook": PATH, "code": code}}
-    async with streaming(ask, "tools/call", params, meta=TOKEN, mode="auto") as stream:
+    async with streaming(ask, "tools/call", running_to(*gates), meta=TOKEN, mode="auto") as stream:
         told = []
         for gate in gates:
             told.append(await stream.next())
@@ -46,15 +50,27 @@ async def test_progress_is_told_to_who_gave_a_token_and_has_no_outputs(
 
 
 async def test_without_a_token_or_a_stream_the_answer_is_json(
-    ask: Ask, session: Begin, notebook: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Assistant, ask: Ask, session: Begin, notebook: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(route, "_BETWEEN_PROGRESS_S", 0.0)
-    params = {"name": "run_code", "arguments": {"notebook": PATH, "code": "print(1)"}}
-    answer = await ask("tools/call", params, mode="auto")
+    def outputs() -> int:
+        events = [event for live in agent.runner.running for event in live.events]
+        return sum(event.type == "tool-output-available" for event in events)
+
+    async def running(gate: Gate, ask: Ask, *given: Any, **more: Any) -> Answer:
+        """The answer to a call that tells of its progress before the gate is opened."""
+        before = outputs()
+        asking = asyncio.create_task(ask(*given, **more))
+        await until(lambda: outputs() > before)
+        await asyncio.to_thread(gate.open)
+        return await asking
+
+    first, second = Gate(tmp_path / "first"), Gate(tmp_path / "second")
+    answer = await running(first, ask, "tools/call", running_to(first), mode="auto")
     assert answer.headers["Content-Type"] == "application/json"
     in_session = await session()
-    asked = message("tools/call", {**params, "_meta": TOKEN})
-    answer = await in_session(asked, {"mode": "auto"}, Accept="application/json")
+    asked = message("tools/call", {**running_to(second), "_meta": TOKEN})
+    given = {"Accept": "application/json"}
+    answer = await running(second, in_session, asked, {"mode": "auto"}, **given)
     assert answer.headers["Content-Type"] == "application/json"
     assert answer.body["result"]["isError"] is False
 

@@ -200,6 +200,9 @@ class Say(TinyTool):
         return Result(text=self.text, images=[("image/png", self.image)] if self.image else [])
 
 
+TOOLBOX = Toolbox([Look, Linger, Write, Execute, Restart, Crash, Say])
+
+
 def _state(source: str) -> CellState:
     return CellState(
         type="code", source=source, metadata={}, index=0, outputs=[], execution_count=None
@@ -248,11 +251,10 @@ class Bench:
         work = Workspace(
             services=self.desk, user="local", authorize=self._authorize, home=self.home
         )
-        toolbox = Toolbox([Look, Linger, Write, Execute, Restart, Crash, Say])
         return Turn(
             model=model,
             transcript=Transcript(history),
-            dispatcher=Dispatcher(toolbox, record=self._record),
+            dispatcher=Dispatcher(TOOLBOX, record=self._record),
             work=work,
             policy=self.policy,
             system="You are under test.",

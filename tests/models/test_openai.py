@@ -358,10 +358,3 @@ async def test_what_is_configured_wins_and_none_leaves_ours_out() -> None:
     _, sent = await asked_with(choice)
     assert sent["tool_choice"] == "required"
     assert not {"stream_options", *LIMITS} & sent.keys()
-
-
-async def test_an_option_that_the_service_does_not_know_is_told_with_its_words() -> None:
-    async with lab(effort="low") as (_, model):
-        with pytest.raises(ModelError, match="argument supplied: effort") as caught:
-            await read(model)
-    assert caught.value.kind == "invalid_request"

@@ -326,17 +326,12 @@ def to_json(event: Event) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Event:
-    """The event that `to_json` wrote, also one of an earlier version.
+    """The event that `to_json` wrote.
 
     Raises KeyError for a type this version does not know.
     """
     fields = dict(value)
-    kind = _BY_TYPE[_EARLIER_TYPES.get(fields["type"], fields["type"])]
-    fields["type"] = kind.__dataclass_fields__["type"].default
-    if kind is CallInputDelta and "delta" in fields:
-        fields["input_text_delta"] = fields.pop("delta")
-    if fields.pop("waiting", False):
-        fields["state"] = "waiting"
+    kind = _BY_TYPE[fields["type"]]
     for name in ("usage", "step"):
         if name in fields:
             fields[name] = Usage(**fields[name])
@@ -344,31 +339,3 @@ def from_json(value: Mapping[str, Any]) -> Event:
         fields["changes"] = tuple(fields["changes"])
     event: Event = kind(**fields)
     return event
-
-
-_EARLIER_TYPES = {
-    "turn_started": "start",
-    "step_started": "start-step",
-    "step_finished": "finish-step",
-    "text_started": "text-start",
-    "text_delta": "text-delta",
-    "text_ended": "text-end",
-    "thinking_started": "reasoning-start",
-    "thinking_delta": "reasoning-delta",
-    "thinking_ended": "reasoning-end",
-    "call_started": "tool-input-start",
-    "call_input_delta": "tool-input-delta",
-    "call_ready": "tool-input-available",
-    "call_invalid": "tool-input-error",
-    "approval_requested": "tool-approval-request",
-    "call_output": "tool-output-available",
-    "call_failed": "tool-output-error",
-    "call_denied": "tool-output-denied",
-    "cells_changed": "data-changes",
-    "notice": "data-notice",
-    "usage_updated": "message-metadata",
-    "turn_finished": "finish",
-    "turn_aborted": "abort",
-    "turn_failed": "error",
-}
-"""What types were called in stores until November 2026."""

@@ -269,8 +269,8 @@ _NO_OUTPUT = "(no output)"
 def repair(messages: Sequence[Message]) -> list[Message]:
     """A valid history with the same meaning; equal to the given one where that was valid.
 
-    A history can be broken by a crash, by a stop, or by an older version of ours. The API refuses
-    it as a whole and for ever, so it is made valid before each request:
+    A history can be broken by a crash or by a stop. The API refuses it as a whole and for ever, so
+    it is made valid before each request:
 
     * messages alternate, begin with the user, and none is empty; no text block is blank;
     * each `tool_use` is answered in the user message right after it, in order, before anything

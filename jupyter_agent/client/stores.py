@@ -37,9 +37,11 @@ def opened(folder: Path | None, hint: str = "") -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=5)) as db:
             db.row_factory = sqlite3.Row
-            if db.execute("PRAGMA user_version").fetchone()[0] < len(MIGRATIONS):
+            if db.execute("PRAGMA user_version").fetchone()[0] != max(MIGRATIONS):
                 raise Unknown(
-                    f"The store {file} is of an earlier version: start Jupyter once with this one."
+                    f"The store {file} is of another version of jupyter_agent. Read it with that "
+                    "one, or start Jupyter once with this one, which takes it over if it can, and "
+                    "else keeps it under another name."
                 )
             know_root(db, None)
             yield db

@@ -63,7 +63,7 @@ def pack(db: sqlite3.Connection, turn_id: str, value: Any) -> str:
 
 
 def unpack(db: sqlite3.Connection, text: str) -> Any:
-    """The value of a JSON text that `pack` made, or that an earlier version stored whole."""
+    """The value of a JSON text that `pack` made."""
     return json.loads(text, object_hook=lambda value: _unpacked(db, value))
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
@@ -53,7 +53,7 @@ def timestamp(time: datetime) -> str:
 class Database:
     """A SQLite file (WAL) whose statements run one after the other, off the event loop.
 
-    A file that is corrupt or of a later version is set aside with a name and a new one begun. One
+    A file that is corrupt or of another version is set aside with a name and a new one begun. One
     that cannot be used just now (locked, disk full) is tried again at every use.
     """
 
@@ -63,7 +63,7 @@ class Database:
     def __init__(
         self,
         path: Path,
-        migrations: Sequence[str],
+        migrations: Mapping[int, str],
         log: logging.Logger,
         *,
         root: str | None = None,
@@ -104,8 +104,7 @@ class Database:
 
     async def give_back(self) -> None:
         """Gives unused pages back to the disk, where there are many, a few at a time: what else
-        is asked of the file comes in between. A file of an earlier version of this package is
-        rewritten once for that, unless another program uses it now.
+        is asked of the file comes in between.
 
         Raises StoreUnavailable.
         """
@@ -156,7 +155,7 @@ class Database:
     def _usable(self) -> sqlite3.Connection:
         try:
             return self._connect()
-        except (sqlite3.DatabaseError, NewerSchema) as error:
+        except (sqlite3.DatabaseError, OtherSchema) as error:
             if _code(error) in _PASSING:
                 raise
             stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
@@ -183,12 +182,14 @@ def know_root(connection: sqlite3.Connection, root: str | None) -> None:
 
 
 def is_here(root: str | None, stored: str | None) -> bool:
-    """Whether what is stored with a root counts from ours; what has none counts from any."""
+    """Whether what is stored with a root counts from ours; where paths are no files, there is none:
+    what has none counts from any, and from none all does.
+    """
     return root is None or stored is None or stored == root
 
 
-class NewerSchema(Exception):
-    """The file was written by a later version of this package."""
+class OtherSchema(Exception):
+    """The file was written by a version of this package whose tables this one does not know."""
 
 
 def _give_back(connection: sqlite3.Connection) -> bool:
@@ -196,17 +197,9 @@ def _give_back(connection: sqlite3.Connection) -> bool:
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     if free < _FREE_PAGES:
         return False
-    (kind,) = connection.execute("PRAGMA auto_vacuum").fetchone()
-    if kind == _INCREMENTAL:
-        connection.execute(f"PRAGMA incremental_vacuum({_FREE_PAGES})").fetchall()
-        return True
-    connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
-    try:
-        connection.execute("VACUUM")
-    except sqlite3.OperationalError as error:  # the next time will do
-        if _code(error) not in _PASSING:
-            raise
-    return False
+    connection.execute(f"PRAGMA incremental_vacuum({_FREE_PAGES})").fetchall()
+    (left,) = connection.execute("PRAGMA freelist_count").fetchone()
+    return bool(left < free)
 
 
 def _code(error: Exception) -> int:
@@ -223,7 +216,7 @@ def _unavailable(path: Path, error: Exception) -> StoreUnavailable:
     )
 
 
-def _connect(path: Path, migrations: Sequence[str], patience: float) -> sqlite3.Connection:
+def _connect(path: Path, migrations: Mapping[int, str], patience: float) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # The file holds conversations: nobody else on the machine may read it, from its first byte.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -242,17 +235,21 @@ def _connect(path: Path, migrations: Sequence[str], patience: float) -> sqlite3.
     return connection
 
 
-def _migrate(connection: sqlite3.Connection, migrations: Sequence[str]) -> None:
+def _migrate(connection: sqlite3.Connection, migrations: Mapping[int, str]) -> None:
     """Brings the file to the last version; of two servers that begin at once only one does it."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > len(migrations):
-            raise NewerSchema(f"its schema is {version}, this version knows {len(migrations)}")
-        for script in migrations[version:]:
-            for statement in _statements(script):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        if version not in (0, *migrations):
+            raise OtherSchema(
+                f"its schema is {version}, this version of jupyter_agent knows {max(migrations)}:"
+                " read it with the one that wrote it"
+            )
+        for number, script in migrations.items():
+            if number > version:
+                for statement in _statements(script):
+                    connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {max(migrations)}")
 
 
 def _statements(script: str) -> Iterator[str]:

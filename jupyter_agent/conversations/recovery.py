@@ -78,8 +78,8 @@ class RecoveryCopies:
     async def of(self, notebook: str) -> list[dict[str, Any]]:
         """The copies of a notebook, the newest first: `id`, `made`, `size` in characters."""
         rows = await self._database.rows(
-            "SELECT id, made, coalesce(size, length(content)) AS size FROM recovery"
-            " WHERE notebook = ? AND is_here(root) ORDER BY id DESC",
+            "SELECT id, made, size FROM recovery WHERE notebook = ? AND is_here(root)"
+            " ORDER BY id DESC",
             notebook,
         )
         return [dict(row) for row in rows]
@@ -102,13 +102,10 @@ class RecoveryCopies:
 
         def read(db: sqlite3.Connection) -> str | None:
             row = db.execute(
-                "SELECT content FROM recovery WHERE notebook = ? AND id = ? AND is_here(root)",
+                "SELECT 1 FROM recovery WHERE notebook = ? AND id = ? AND is_here(root)",
                 (notebook, copy_id),
             ).fetchone()
-            if row is None:
-                return None
-            whole: str = row["content"]
-            return whole or _text(db, copy_id)
+            return None if row is None else _text(db, copy_id)
 
         text = await self._database.run(read)
         content: dict[str, Any] | None = None if text is None else json.loads(text)
@@ -167,12 +164,11 @@ def _text(db: sqlite3.Connection, copy_id: int) -> str:
 
 
 def _bytes(db: sqlite3.Connection) -> int:
-    (shared,) = db.execute(
+    (kept,) = db.execute(
         "SELECT coalesce(sum(length(content)), 0) FROM blocks"
         " WHERE digest IN (SELECT digest FROM recovery_blocks)"
     ).fetchone()
-    (whole,) = db.execute("SELECT coalesce(sum(length(content)), 0) FROM recovery").fetchone()
-    return int(shared + whole)
+    return int(kept)
 
 
 def _file_bytes(db: sqlite3.Connection) -> int:

@@ -83,7 +83,7 @@ def choices_of(request: Mapping[str, Any]) -> dict[str, Any]:
         "effort": request.get("effort"),
         "notebook": request["notebook"],
         "mode": request["mode"],
-        "share": request.get("share", "all"),
+        "share": request["share"],
     }
 
 

@@ -1,9 +1,11 @@
-"""The tables of the store, as numbered migrations; `PRAGMA user_version` counts them."""
+"""The tables of the store; `PRAGMA user_version` says which version of them a file has."""
 
 from __future__ import annotations
 
-MIGRATIONS: tuple[str, ...] = (
-    """
+from collections.abc import Mapping
+
+MIGRATIONS: Mapping[int, str] = {
+    10: """
     CREATE TABLE conversations (
         owner TEXT NOT NULL,
         id TEXT NOT NULL,
@@ -25,17 +27,42 @@ MIGRATIONS: tuple[str, ...] = (
         answer_id TEXT NOT NULL,            -- id of the assistant's message
         request TEXT NOT NULL,              -- notebook, mode, model, limits, attachments
         idempotency_key TEXT,
-        server INTEGER NOT NULL,            -- process id of the server that runs it
+        server INTEGER NOT NULL,            -- id of the server that runs it (Presence)
         state TEXT NOT NULL,
         stop_reason TEXT,
         steps INTEGER NOT NULL DEFAULT 0,
         usage TEXT NOT NULL DEFAULT '{}',
         started TEXT NOT NULL,
         ended TEXT,
+        root TEXT,                          -- what its paths count from, since servers with
+                                            -- different roots may share a store: a real path;
+                                            -- NULL if paths are no files
         FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
     );
     CREATE INDEX turns_of_conversation ON turns (owner, conversation_id, position);
     CREATE UNIQUE INDEX turns_by_key ON turns (owner, idempotency_key);
+    CREATE INDEX live_turns ON turns (state) WHERE state IN ('running', 'waiting');
+    -- With the usage, since a row has the question, and pictures in it, before that.
+    CREATE INDEX turns_by_time ON turns (owner, started, usage);
+    -- What was used stays when a conversation is deleted, as the audit does.
+    CREATE TABLE deleted_turns (
+        id TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,
+        model TEXT NOT NULL,
+        notebook TEXT,
+        steps INTEGER NOT NULL,
+        usage TEXT NOT NULL,
+        started TEXT NOT NULL,
+        ended TEXT
+    ) WITHOUT ROWID;
+    CREATE INDEX deleted_turns_by_time ON deleted_turns (owner, started);
+    CREATE VIEW used AS
+        SELECT owner, started, usage, ended, steps,
+            json_extract(request, '$.model') AS model,
+            json_extract(request, '$.notebook') AS notebook
+        FROM turns
+        UNION ALL
+        SELECT owner, started, usage, ended, steps, model, notebook FROM deleted_turns;
     CREATE TABLE history (
         id INTEGER PRIMARY KEY,
         turn_id TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
@@ -88,12 +115,18 @@ MIGRATIONS: tuple[str, ...] = (
         answered TEXT
     );
     CREATE INDEX approvals_of_turn ON approvals (turn_id);
+    -- "always allow" is for the notebook in which it was said, and for code for one kernel, until
+    -- it restarts.
     CREATE TABLE rules (
         owner TEXT NOT NULL,
         conversation_id TEXT NOT NULL,
         tool TEXT NOT NULL,
+        notebook TEXT NOT NULL,
         made TEXT NOT NULL,
-        PRIMARY KEY (owner, conversation_id, tool),
+        root TEXT,                          -- as that of the turn
+        kernel TEXT,                        -- the life (Kernel.life) that it was said for, empty
+                                            -- while none ran yet; NULL for what runs no code
+        PRIMARY KEY (owner, conversation_id, tool, notebook),
         FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
     );
     CREATE TABLE requests (
@@ -120,34 +153,19 @@ MIGRATIONS: tuple[str, ...] = (
         why TEXT
     );
     CREATE INDEX audit_of_turn ON audit (turn_id);
+    -- Copies of notebooks before we wrote to them.
     CREATE TABLE recovery (
         id INTEGER PRIMARY KEY,
         notebook TEXT NOT NULL,
-        content TEXT NOT NULL,              -- the notebook's JSON before we wrote to it
-        made TEXT NOT NULL
+        content TEXT NOT NULL,              -- empty: its text is in blocks
+        made TEXT NOT NULL,
+        size INTEGER,                       -- in characters
+        root TEXT                           -- as that of the turn
     );
     CREATE INDEX recovery_of_notebook ON recovery (notebook, id);
-    """,
-    """
-    -- "always allow here" is for the notebook in which it was said: what was said before is not
-    -- known to be meant for any, so it is asked again.
-    DROP TABLE rules;
-    CREATE TABLE rules (
-        owner TEXT NOT NULL,
-        conversation_id TEXT NOT NULL,
-        tool TEXT NOT NULL,
-        notebook TEXT NOT NULL,
-        made TEXT NOT NULL,
-        PRIMARY KEY (owner, conversation_id, tool, notebook),
-        FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
-    );
-    -- `turns.server` is the id of the server's lock file now (Presence), no longer a process.
-    CREATE INDEX live_turns ON turns (state) WHERE state IN ('running', 'waiting');
-    """,
-    """
-    -- Long texts are stored once: `content` is empty for copies made since, and what turns keep of
-    -- outputs refers to blocks.
-    ALTER TABLE recovery ADD COLUMN size INTEGER;   -- in characters; NULL: that of `content`
+    CREATE INDEX recovery_by_age ON recovery (made);
+    -- Long texts, each stored once: copies consist of them, and what turns keep of outputs refers
+    -- to them.
     CREATE TABLE blocks (
         digest BLOB PRIMARY KEY,
         content BLOB NOT NULL               -- text, zlib
@@ -165,16 +183,6 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (copy_id, position)
     ) WITHOUT ROWID;
     CREATE INDEX copies_of_block ON recovery_blocks (digest);
-    CREATE INDEX recovery_by_age ON recovery (made);
-    """,
-    """
-    -- Servers with different root folders may share a store: paths count from the root of the turn,
-    -- as its real path. NULL, of an earlier version: any.
-    ALTER TABLE turns ADD COLUMN root TEXT;
-    ALTER TABLE rules ADD COLUMN root TEXT;
-    ALTER TABLE recovery ADD COLUMN root TEXT;
-    """,
-    """
     -- What a person decided about a file of instructions: it holds for the text with this digest.
     CREATE TABLE trust (
         owner TEXT NOT NULL,
@@ -185,14 +193,6 @@ MIGRATIONS: tuple[str, ...] = (
         decided TEXT NOT NULL,
         PRIMARY KEY (owner, root, path)
     ) WITHOUT ROWID;
-    """,
-    """
-    -- "always allow" for code is for one kernel, until it restarts: the life (Kernel.life) that it
-    -- was said for, empty while none ran yet. NULL for what runs no code there; what an earlier
-    -- version has for code is NULL too, and covers nothing: its kernel ended with that server.
-    ALTER TABLE rules ADD COLUMN kernel TEXT;
-    """,
-    """
     -- Requests with an idempotency key; those that started a turn are in `turns` too.
     CREATE TABLE keyed (
         owner TEXT NOT NULL,
@@ -204,8 +204,6 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (owner, key)
     ) WITHOUT ROWID;
     CREATE INDEX keyed_by_age ON keyed (made);
-    """,
-    """
     -- Runs whose end is told to the conversation that started them, as its person wants.
     CREATE TABLE wakes (
         run_id TEXT PRIMARY KEY,
@@ -215,31 +213,6 @@ MIGRATIONS: tuple[str, ...] = (
         made TEXT NOT NULL,
         FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
     ) WITHOUT ROWID;
-    """,
-    """
-    -- What was used stays when a conversation is deleted, as the audit does.
-    CREATE TABLE deleted_turns (
-        id TEXT PRIMARY KEY,
-        owner TEXT NOT NULL,
-        model TEXT NOT NULL,
-        notebook TEXT,
-        steps INTEGER NOT NULL,
-        usage TEXT NOT NULL,
-        started TEXT NOT NULL,
-        ended TEXT
-    ) WITHOUT ROWID;
-    CREATE INDEX deleted_turns_by_time ON deleted_turns (owner, started);
-    -- With the usage, since a row of `turns` has the question, and pictures in it, before that.
-    CREATE INDEX turns_by_time ON turns (owner, started, usage);
-    CREATE VIEW used AS
-        SELECT owner, started, usage, ended, steps,
-            json_extract(request, '$.model') AS model,
-            json_extract(request, '$.notebook') AS notebook
-        FROM turns
-        UNION ALL
-        SELECT owner, started, usage, ended, steps, model, notebook FROM deleted_turns;
-    """,
-    """
     -- The ids that the cells of notebooks had which keep none (before format 4.5, text notebooks):
     -- `document/identities.py`.
     CREATE TABLE namings (
@@ -249,4 +222,6 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (root, notebook)
     ) WITHOUT ROWID;
     """,
-)
+}
+"""By the version that each makes: the first makes a new file, a later one follows the one before.
+"""

@@ -67,7 +67,7 @@ class TurnRecord(Asked):
     started: str
     ended: str | None
     root: str | None
-    """What the paths of its notebooks count from, as a real path; None if that is not known."""
+    """What the paths of its notebooks count from, as a real path; None if paths are no files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +280,7 @@ class ConversationStore:
 
         def write(db: sqlite3.Connection) -> bool:
             claimed = db.execute(
-                "UPDATE turns SET server = ? WHERE id = ? AND CAST(server AS TEXT) = ?"
+                "UPDATE turns SET server = ? WHERE id = ? AND server = ?"
                 " AND state IN ('running', 'waiting')",
                 (by, turn_id, server),
             )
@@ -447,7 +447,7 @@ def _history(db: sqlite3.Connection, owner: str, conversation_id: str) -> list[t
 
 
 def _share(turn: TurnRecord) -> int:
-    return SHARES.index(turn.request.get("share", "all"))
+    return SHARES.index(turn.request["share"])
 
 
 def _turn(row: sqlite3.Row) -> TurnRecord:

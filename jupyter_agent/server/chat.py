@@ -230,7 +230,7 @@ class ChatHandler(TurnAnswers):
         if not any(_at_limit(event) for _, event in await turns.events(turn_id)):
             message = "No limit ended that answer. Ask for what is missing instead."
             raise RequestError(409, "not_continuable", message)
-        as_there = {**choices_of(earlier.request), "allow": earlier.request.get("allow", [])}
+        as_there = {**choices_of(earlier.request), "allow": earlier.request["allow"]}
         kept = {
             name: value for name, value in as_there.items() if name not in body.model_fields_set
         }
@@ -500,7 +500,7 @@ def _stock_reply(approval: Any) -> ApprovalReply:
 
 
 def _at_limit(event: Event) -> bool:
-    """Whether a limit ended the turn. (Earlier versions told no `Continuable`.)"""
+    """Whether a limit ended the turn."""
     return isinstance(event, TurnFinished) and (event.step_limit_reached or event.budget_reached)
 
 

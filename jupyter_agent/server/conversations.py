@@ -69,7 +69,7 @@ class ConversationHandlerBase(AgentHandler):
             "updated": row["updated"],
             "state": turns[-1].state if turns else None,
             "usage": asdict(await self.store.usage(self.owner, conversation_id)),
-            "instructions": turns[-1].request.get("instructions", []) if turns else [],
+            "instructions": turns[-1].request["instructions"] if turns else [],
             "turns": [{"id": turn.id, "state": turn.state} for turn in turns],
             "messages": messages,
         }

@@ -6,7 +6,6 @@ import base64
 import json
 import logging
 import random
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,21 +75,6 @@ async def test_turns_on_a_large_notebook_add_no_whole_copies(
         assert await copies.content("a.ipynb", copy["id"]) == json.loads(expected)
 
 
-async def test_copies_of_an_earlier_version_are_still_given_back(tmp_path: Path) -> None:
-    old = Database(tmp_path / "store.db", MIGRATIONS[:2], LOG)
-    await old.execute(
-        "INSERT INTO recovery (notebook, content, made) VALUES ('a.ipynb', '{\"cells\": []}', ?)",
-        "2126-11-22T00:00:00.000Z",
-    )
-    old.close()
-    database = Database(tmp_path / "store.db", MIGRATIONS, LOG)
-    copies = RecoveryCopies(database)
-    (copy,) = await copies.of("a.ipynb")
-    assert copy["size"] == 13
-    assert await copies.content("a.ipynb", copy["id"]) == {"cells": []}
-    database.close()
-
-
 async def test_copies_end_with_their_days_but_for_the_newest(database: Database) -> None:
     copies = RecoveryCopies(database, days=14)
     for name in "abc":
@@ -116,17 +100,3 @@ async def test_copies_take_no_more_than_they_may_and_the_file_shrinks(database: 
     assert not await frugal.of("0.ipynb")
     await database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert size(database) < before - 10 * MB
-
-
-async def test_the_file_of_an_earlier_version_shrinks_too(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "store.db") as plain:  # as they were begun before
-        plain.execute("PRAGMA journal_mode = WAL")
-        plain.execute("CREATE TABLE filling (content BLOB)")
-        plain.execute("INSERT INTO filling VALUES (zeroblob(30000000))")
-        plain.commit()
-        plain.execute("DROP TABLE filling")
-    plain.close()
-    database = Database(tmp_path / "store.db", MIGRATIONS, LOG)
-    await RecoveryCopies(database).tidy()
-    database.close()
-    assert database.path.stat().st_size < 1 * MB

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -122,12 +121,3 @@ async def test_a_turn_of_another_conversation_is_not_continued(
     done = await limited(call, max_steps=2)
     assert (await go_on(call, done["turn_id"], id="other")).status == 404
     assert (await go_on(call, "t_0")).status == 404
-
-
-async def test_an_answer_of_an_earlier_version_is_continued_too(
-    call: Call, agent: Assistant, replies: list[FakeReply]
-) -> None:
-    replies += [[LOOK], [says("So far.")], [says("The rest.")]]
-    done = await limited(call, max_steps=2)
-    await agent.database.execute("DELETE FROM events WHERE event LIKE '%data-continue%'")
-    assert (await go_on(call, done["turn_id"])).body["state"] == "done"

@@ -20,6 +20,7 @@ import pytest
 
 from jupyter_agent import tools
 from jupyter_agent.assistant import Assistant
+from jupyter_agent.client.stores import Unknown, opened
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.liveness import Interrupted, Presence
 from jupyter_agent.conversations.log import Batch
@@ -132,7 +133,6 @@ def test_a_server_is_alive_as_long_as_it_holds_its_lock(tmp_path: Path) -> None:
     assert second.alive(second.id)
     first.close()
     assert not second.alive(first.id)
-    assert not second.alive("4711")  # a process id, as earlier versions kept
     assert not second.alive("../../etc/passwd")
     second.close()
     assert list(tmp_path.iterdir()) == []
@@ -164,14 +164,52 @@ def test_a_corrupt_store_is_set_aside_with_a_name(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_store_of_a_later_version_is_set_aside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [min(MIGRATIONS) - 1, max(MIGRATIONS) + 1])
+def test_a_store_of_a_version_with_other_tables_is_set_aside_as_it_is(
+    tmp_path: Path, version: int
+) -> None:
     path = tmp_path / "conversations.db"
-    later = sqlite3.connect(path)
-    later.execute("PRAGMA user_version = 99")
-    later.close()
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE turns (said TEXT)")
+        other.execute("INSERT INTO turns VALUES ('Long ago.')")
+        other.execute(f"PRAGMA user_version = {version}")
+    other.close()
     database = Database(path, MIGRATIONS, LOG)
-    assert "schema is 99" in (database.note or "")
+    (aside,) = tmp_path.glob("*.set-aside-*")
+    assert f"schema is {version}" in (database.note or "")
+    assert f"kept as {aside.name}" in (database.note or "")
+    assert asyncio.run(database.rows("SELECT * FROM turns")) == []
     database.close()
+    with sqlite3.connect(aside) as kept:
+        assert kept.execute("SELECT said FROM turns").fetchall() == [("Long ago.",)]
+    kept.close()
+
+
+@pytest.mark.parametrize("version", [min(MIGRATIONS) - 1, max(MIGRATIONS) + 1])
+def test_a_command_does_not_read_a_store_with_other_tables(tmp_path: Path, version: int) -> None:
+    with sqlite3.connect(tmp_path / "conversations.db") as other:
+        other.execute(f"PRAGMA user_version = {version}")
+    other.close()
+    with pytest.raises(Unknown, match="is of another version.*start Jupyter once"):
+        with opened(tmp_path):
+            pass
+
+
+def test_a_store_is_opened_again_and_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "conversations.db"
+    first = Database(path, MIGRATIONS, LOG)
+    asyncio.run(ConversationStore(first).begin(new_turn(1, "Kept?")))
+    first.close()
+    following = max(MIGRATIONS) + 1
+    later = {**MIGRATIONS, following: "ALTER TABLE turns ADD COLUMN more TEXT DEFAULT 'new';"}
+    for migrations in (MIGRATIONS, later, later):
+        again = Database(path, migrations, LOG)
+        rows = asyncio.run(again.rows("SELECT * FROM turns"))
+        assert [dict(row).get("more") for row in rows] == [
+            "new" if following in migrations else None
+        ]
+        assert again.note is None
+        again.close()
 
 
 def test_a_page_that_is_damaged_is_said_and_the_file_stays(tmp_path: Path) -> None:
@@ -366,7 +404,7 @@ def new_turn(number: int, conversation_id: str = "talk") -> NewTurn:
         question_id=f"u{number}",
         question={"parts": []},
         answer_id=f"m{number}",
-        request={},
+        request={"share": "all"},
         model="m",
         notebook=None,
         title=f"Number {number}",

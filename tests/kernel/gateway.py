@@ -6,14 +6,18 @@ import asyncio
 import urllib.request
 from contextlib import suppress
 
+from tests.waiting import until
+
 
 async def up(url: str) -> None:
     """Wait until the gateway answers."""
-    async with asyncio.timeout(60):
-        while True:
-            with suppress(OSError), urllib.request.urlopen(f"{url}/api"):
-                return
-            await asyncio.sleep(0.05)
+
+    def answers() -> bool:
+        with suppress(OSError), urllib.request.urlopen(f"{url}/api"):
+            return True
+        return False
+
+    await until(answers)
 
 
 class Line:

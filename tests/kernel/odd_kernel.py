@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import time
+import signal
+import threading
 from typing import Any
 
 from ipykernel.kernelapp import IPKernelApp
@@ -91,7 +92,10 @@ class OddKernel(Kernel):  # type: ignore[misc]
 
     def pre_handler_hook(self) -> None:
         if self.is_slow_to_accept:
-            time.sleep(0.2)  # while it is busy already, and ignores interrupts
+            heard = threading.Event()  # while it is busy already: an interrupt changes nothing
+            signal.signal(signal.SIGINT, lambda *_: heard.set())
+            heard.wait(0.2)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         super().pre_handler_hook()
 
     def _publish_status(self, status: str, channel: str, parent: Any = None) -> None:
@@ -125,7 +129,7 @@ class OddKernel(Kernel):  # type: ignore[misc]
                 self.is_slow_to_accept = True
             case "wait":
                 self._show("stream", {"name": "stdout", "text": "waiting"}, parent)
-                time.sleep(60)
+                threading.Event().wait()
             case "the reply is lost":
                 self._lose_reply()
             case "the reply of an error is lost":

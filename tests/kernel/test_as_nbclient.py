@@ -129,7 +129,7 @@ PROGRAMS: dict[str, list[str]] = {
     "timeit": ["%timeit -n1 -r1 -q pass"],
     "thread": ["import threading\nt = threading.Thread(target=print, args=('t',))\n"
         "t.start(); t.join()"],
-    "async": ["import asyncio\nawait asyncio.sleep(0)\nprint('awaited')"],
+    "async": ["import asyncio\nawait asyncio.to_thread(int)\nprint('awaited')"],
     "logging": ["import logging; logging.warning('logged')"],
     "page": ["get_ipython().display_formatter.format(1)[0]"],
     "data frame": ["import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', None]})"],

@@ -22,6 +22,7 @@ from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.kernel.variables import variables
+from tests.gates import FOREVER, Gate
 from tests.waiting import soon
 
 pytestmark = pytest.mark.full
@@ -38,6 +39,7 @@ class Language:
     wait: str
     """Prints `on`, then does nothing for a minute."""
     die: str
+    """Prints `on`, then dies once a gate is open."""
     set: str
     get: str
     """Prints what was set, 7; nothing or an error where nothing is set."""
@@ -50,8 +52,8 @@ PYTHON = Language(
     name="python",
     hello="print('hello')",
     fail="1 / 0",
-    wait="print('on', flush=True)\nimport time; time.sleep(60)",
-    die="print('on', flush=True)\nimport os, time; time.sleep(2); os._exit(1)",
+    wait=f"print('on', flush=True)\n{FOREVER}",
+    die="print('on', flush=True)\nopen({gate!r}, 'rb', 0).read(1)\nimport os; os._exit(1)",
     set="x = 7",
     get="print(x)",
     told="x: int 7",
@@ -62,7 +64,7 @@ BASH = Language(
     hello="echo hello",
     fail="false",
     wait="echo on; sleep 60",
-    die="echo on; sleep 2; kill -9 $PPID",
+    die="echo on; read < {gate}; kill -9 $PPID",
     set="x=7",
     get="echo $x",
     told="Variables of a bash kernel cannot be listed: give their `names`.",
@@ -178,11 +180,16 @@ async def test_a_restart_ends_the_code_and_forgets_the_variables(place: Place, w
     assert kernel.life != life
 
 
-async def test_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(place: Place) -> None:
+async def test_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(
+    place: Place, tmp_path: Path
+) -> None:
     kernel, language, shown = await place.kernel(), place.language, Shown()
-    life = kernel.life
+    life, gate = kernel.life, Gate(tmp_path / "gate")
+    dying = kernel.execute(language.die.format(gate=str(gate.path)), shown)
+    await soon(shown.printed)  # a process that dies at once takes along what it has to send
+    gate.open()
     async with asyncio.timeout(90):
-        assert (await kernel.execute(language.die, shown)).status == "died"
+        assert (await dying).status == "died"
         assert shown.text.split() == ["on"]
         assert (await kernel.execute(language.hello, Shown())).status == "ok"
     assert kernel.life != life

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from shown import Shown
 
 from jupyter_agent.errors import KernelUnavailable
 from jupyter_agent.kernel.kernels import Kernels
+from tests.gates import FOREVER, Gate
 from tests.waiting import soon, until
 
 pytestmark = pytest.mark.full
@@ -54,12 +56,10 @@ def far(
     run(line.cut())
 
 
-def waiting_for(gate: Path) -> str:
-    """Code that prints dots until then."""
-    return (
-        f"import os, time\nwhile not os.path.exists({str(gate)!r}):\n"
-        "    print('.', flush=True); time.sleep(0.02)\n"
-    )
+def state_at(gateway: str, kernel_id: str) -> str:
+    """Of a kernel, as the gateway knows it."""
+    with urllib.request.urlopen(f"{gateway}/api/kernels/{kernel_id}") as answer:
+        return str(json.load(answer)["execution_state"])
 
 
 async def test_behind_a_slow_line_all_is_as_usual(far: Far) -> None:
@@ -68,7 +68,7 @@ async def test_behind_a_slow_line_all_is_as_usual(far: Far) -> None:
     shown = Shown()
     reply = await kernel.execute("for i in range(5): print(i, flush=True)", shown)
     assert (reply.status, reply.note, shown.text) == ("ok", "", "0\n1\n2\n3\n4\n")
-    running = kernel.execute("print('on', flush=True)\nimport time; time.sleep(60)", on := Shown())
+    running = kernel.execute(f"print('on', flush=True)\n{FOREVER}", on := Shown())
     await soon(on.printed)
     await running.interrupt()
     assert (await running).status == "interrupted"
@@ -102,28 +102,26 @@ async def test_a_cell_that_says_nothing_for_longer_than_a_kernel_may_take_to_sta
 ) -> None:
     monkeypatch.setattr(GatewayClient, "KERNEL_LAUNCH_TIMEOUT", 1)
     kernel = await far.kernels.get("a.ipynb")
-    shown = Shown()
-    reply = await kernel.execute("import time; time.sleep(3)\nprint('done')", shown)
+    gate, shown = Gate(tmp_path / "gate"), Shown()
+    running = kernel.execute(f"{gate.waits}\nprint('done')", shown)
+    await until(lambda: (kernel.busy_seconds or 0) > 2)
+    gate.open()
+    reply = await running
     assert (reply.status, reply.note, shown.text) == ("ok", "", "done\n")
 
 
 async def test_a_run_over_a_line_that_was_cut_is_followed_again(far: Far, tmp_path: Path) -> None:
     kernel = await far.kernels.get("a.ipynb")
-    cut, gate, shown = tmp_path / "cut", tmp_path / "gate", Shown()
-    code = (
-        "import os, time\nx = 7\n"
-        f"while not os.path.exists({str(gate)!r}):\n"
-        f"    print('after' if os.path.exists({str(cut)!r}) else 'before', flush=True)\n"
-        "    time.sleep(0.02)\nx"
-    )
-    running = kernel.execute(code, shown)
+    cut, gate, shown = tmp_path / "cut", Gate(tmp_path / "gate"), Shown()
+    tells = f"print('after' if os.path.exists({str(cut)!r}) else 'before', flush=True)"
+    running = kernel.execute(f"import os\nx = 7\n{gate.repeats(tells)}\nx", shown)
     await soon(shown.printed)
     life = kernel.life
     await far.line.cut()
     cut.touch()
     await far.line.open()
     await until(lambda: "after" in shown.text)
-    gate.touch()
+    gate.open()
     reply = await asyncio.wait_for(running, 60)
     assert reply.status == "ok"
     assert shown.events[-1][1]["data"] == {"text/plain": "7"}
@@ -133,20 +131,19 @@ async def test_a_run_over_a_line_that_was_cut_is_followed_again(far: Far, tmp_pa
 
 
 async def test_a_run_that_ended_while_the_line_was_cut_says_that_nobody_knows_how(
-    far: Far, tmp_path: Path
+    far: Far, gateway: str, tmp_path: Path
 ) -> None:
     kernel = await far.kernels.get("a.ipynb")
-    gate, end, shown = tmp_path / "gate", tmp_path / "end", Shown()
-    code = f"print('on', flush=True)\n{waiting_for(gate)}open({str(end)!r}, 'w')"
+    gate, shown = Gate(tmp_path / "gate"), Shown()
+    code = f"print('on', flush=True)\n{gate.repeats('print(flush=True)')}"
     running = kernel.execute(code, shown)
     await soon(shown.printed)
     await far.line.cut()
-    gate.touch()
-    await until(end.exists)
-    await asyncio.sleep(0.3)  # the kernel tells it to nobody
+    gate.open()
+    await until(lambda: state_at(gateway, kernel.id) == "idle")  # which it tells to nobody else
     await far.line.open()
     reply = await asyncio.wait_for(running, 60)
-    assert (reply.status, shown.text.replace(".\n", "")) == ("error", "on\n")
+    assert (reply.status, shown.text.strip()) == ("error", "on")
     assert "how it ended is unknown" in reply.note
     assert (await kernel.execute("1", Shown())).status == "ok"
 
@@ -157,7 +154,7 @@ async def test_where_the_gateway_stays_away_it_is_told(
     monkeypatch.setattr("jupyter_agent.kernel.execution._CONNECT_AGAIN_S", 1.0)
     kernel = await far.kernels.get("a.ipynb")
     shown = Shown()
-    running = kernel.execute("print('on', flush=True)\nimport time; time.sleep(60)", shown)
+    running = kernel.execute(f"print('on', flush=True)\n{FOREVER}", shown)
     await soon(shown.printed)
     await far.line.cut()
     reply = await asyncio.wait_for(running, 60)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 import zmq
+from jupyter_client import BlockingKernelClient
 from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
@@ -23,6 +23,7 @@ from jupyter_agent.kernel.client import KernelMessage, from_socket
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.variables import variables
 from jupyter_agent.workspace.runs import Runs
+from tests.gates import FOREVER, Gate
 from tests.waiting import until
 
 Install = Callable[..., None]
@@ -91,14 +92,21 @@ async def test_a_kernel_that_says_nothing_of_a_request_is_not_asked_for_ever(
 
 
 async def test_a_reply_that_comes_as_something_is_sent_is_read_at_once(
-    kernels: Kernels, odd: str, monkeypatch: pytest.MonkeyPatch
+    kernels: Kernels, odd: str, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     connection = await kernel.connect()
+    watching = BlockingKernelClient()
+    manager = jp_serverapp.kernel_manager.get_kernel(kernel.id)
+    watching.load_connection_info(manager.get_connection_info())
+    watching.start_channels()
+    watching.wait_for_ready(60)
     monkeypatch.setattr("jupyter_agent.kernel.client._WAKE_S", 60)
     code = {"code": "leave the next request", "silent": False}
     with connection.request("execute_request", code) as inbox:
-        time.sleep(0.5)  # the event loop is held up while the reply comes
+        while watching.get_iopub_msg(60)["content"].get("execution_state") != "idle":
+            pass  # the event loop is held up while the reply comes
+        watching.stop_channels()
         with connection.request("kernel_info_request", {}):
             async with asyncio.timeout(20):
                 while (message := await inbox.next(20)) is None or message.channel != "shell":
@@ -145,9 +153,7 @@ async def test_outputs_after_idle_belong_to_the_run(kernels: Kernels, odd: str) 
     shown, next_one = Shown(), Shown()
     await kernel.execute("outputs come after idle", shown)
     await kernel.execute("next", next_one)
-    async with asyncio.timeout(60):
-        while shown.text != "ours later":
-            await asyncio.sleep(0.01)
+    await until(lambda: shown.text == "ours later")
     assert next_one.text == "ours"
 
 
@@ -316,9 +322,7 @@ async def test_a_sink_that_fails_late_harms_no_other(
 
     late, fine = BreakingLate(), Shown()
     assert (await kernel.execute("outputs come after idle", late)).status == "ok"
-    async with asyncio.timeout(60):
-        while late.text != "ours later":
-            await asyncio.sleep(0.01)
+    await until(lambda: late.text == "ours later")
     assert (await asyncio.wait_for(kernel.execute("next", fine), 60)).status == "ok"
     assert fine.text == "ours"
     assert "ZeroDivisionError" in caplog.text
@@ -363,24 +367,20 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
 
 
 async def test_a_connection_that_breaks_is_made_again_and_told(
-    kernels: Kernels, cut: asyncio.Event, jp_root_dir: Path, caplog: pytest.LogCaptureFixture
+    kernels: Kernels, cut: asyncio.Event, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     kernel = await kernels.get("a.ipynb")
-    gate, end = jp_root_dir / "gate", jp_root_dir / "end"
-    code = (
-        "import os, time\nx = 1\nprint('first', flush=True)\n"
-        f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
-        "print('second', flush=True)\n"
-        f"while not os.path.exists({str(end)!r}): print('third', flush=True); time.sleep(0.01)"
-    )
+    gate, end = Gate(tmp_path / "gate"), Gate(tmp_path / "end")
+    third = end.repeats("print('third', flush=True)")
+    code = f"x = 1\nprint('first', flush=True)\n{gate.waits}\nprint('second', flush=True)\n{third}"
     generation = kernel.generation
     shown, after = Shown(), Shown()
     first, second = kernel.execute(code, shown), kernel.execute("print(x)", after)
     await until(lambda: shown.text == "first\n")
     cut.set()
-    gate.touch()
+    gate.open()
     await until(lambda: "third" in shown.text)
-    end.touch()
+    end.open()
     reply = await asyncio.wait_for(first, 60)
     assert (reply.status, set(shown.text.split())) == ("ok", {"first", "third"})
     assert "outputs may be missing" in reply.note
@@ -420,22 +420,21 @@ async def test_a_connection_that_breaks_between_runs_is_made_again(
 
 @pytest.mark.full
 async def test_code_that_waits_when_the_connection_breaks_still_runs(
-    kernels: Kernels, cut: asyncio.Event, jp_serverapp: ServerApp, jp_root_dir: Path
+    kernels: Kernels, cut: asyncio.Event, jp_serverapp: ServerApp, tmp_path: Path
 ) -> None:
     kernel = await kernels.get("a.ipynb")
     await kernel.execute("x = 1", Shown())
-    gate = jp_root_dir / "gate"
+    gate, end = Gate(tmp_path / "gate"), Gate(tmp_path / "end")
     theirs = jp_serverapp.kernel_manager.get_kernel(kernel.id).client()
     theirs.start_channels()
-    theirs.execute(
-        f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
-        "print('theirs', flush=True)\ntime.sleep(0.5)"
-    )
+    theirs.execute(f"{gate.waits}\nprint('theirs', flush=True)\n{end.waits}")
     await until(lambda: kernel.state == "busy")
     shown = Shown()
     ours = kernel.execute("print(x)", shown)
     cut.set()
-    gate.touch()
+    gate.open()
+    await until(lambda: not cut.is_set())
+    end.open()
     reply = await asyncio.wait_for(ours, 60)
     theirs.stop_channels()
     assert (reply.status, shown.text, cut.is_set()) == ("ok", "1\n", False)
@@ -480,50 +479,53 @@ async def test_a_kernel_without_a_list_of_variables_is_asked_by_name(
 
 
 async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_busy(
-    kernels: Kernels, install: Install, jp_root_dir: Path
+    kernels: Kernels, install: Install, tmp_path: Path
 ) -> None:
-    gate = jp_root_dir / "gate"
+    gate = Gate(tmp_path / "gate")
     script = str(Path(__file__).with_name("odd_kernel.py"))
     slowly = (
-        f"import os, sys, runpy, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n"
+        f"import sys, runpy\n{gate.waits}\n"
         f"sys.argv = [{script!r}, *sys.argv[1:]]\nrunpy.run_path({script!r}, run_name='__main__')"
     )
     install("slow", sys.executable, "-c", slowly, "-f", "{connection_file}")
     kernel = await kernels.get("a.ipynb", name="slow")
     waiting, shown = Shown(), Shown()
     execution, other = kernel.execute("1", waiting), kernel.execute("2", shown)
-    async with asyncio.timeout(60):
-        while kernel.state != "starting":
-            await asyncio.sleep(0.01)
+    await until(lambda: kernel.state == "starting")
     assert (kernel.busy_seconds, execution.began) == (None, None)
     with pytest.raises(Busy, match="is starting"):
         await kernel.interrupt()
-    gate.touch()
+    gate.open()
     assert (await execution).status == "ok"
     assert (await other).status == "ok"
     assert kernel.state == "idle"
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("asked", [False, True])
 async def test_code_waits_for_another_process_where_the_first_dies_before_it_answers(
-    kernels: Kernels, install: Install, jp_root_dir: Path, after: int
+    kernels: Kernels, install: Install, tmp_path: Path, asked: bool
 ) -> None:
     """As where another program takes one of its ports: Jupyter then starts it with others."""
+    gate, once = Gate(tmp_path / "gate"), tmp_path / "once"
     begin = (
-        "import os, runpy, sys, time\n"
-        f"if not os.path.exists(once := {str(jp_root_dir / 'once')!r}):\n"
-        f"    open(once, 'w').close(); time.sleep({after}); sys.exit(1)\n"
+        "import os, runpy, sys\n"
+        f"if not os.path.exists(once := {str(once)!r}):\n"
+        f"    open(once, 'w').close(); {gate.waits}; sys.exit(1)\n"
         "runpy.run_module('ipykernel_launcher', run_name='__main__')"
     )
     install("unlucky", sys.executable, "-c", begin, "-f", "{connection_file}")
+    if not asked:
+        gate.open()
     kernel = await kernels.get("a.ipynb", name="unlucky")
     life, first, second = kernel.life, Shown(), Shown()
     ours, other = kernel.execute("x = 1; print(x)", first), kernel.execute("print(x)", second)
+    await until(once.exists)
+    gate.open()
     assert [(await asyncio.wait_for(each, 60)).status for each in (ours, other)] == ["ok", "ok"]
     assert (first.text, second.text) == ("1\n", "1\n")
     assert kernel.life == life  # nothing was lost that anybody had
-    assert (jp_root_dir / "once").exists()
+    assert once.exists()
 
 
 @pytest.mark.full
@@ -539,7 +541,7 @@ async def test_a_kernel_that_dies_at_each_start_is_told_with_its_cause(
 async def test_a_kernel_that_never_answers_is_given_up(
     jp_serverapp: ServerApp, install: Install
 ) -> None:
-    install("deaf", sys.executable, "-c", "import time; time.sleep(600)")
+    install("deaf", sys.executable, "-c", FOREVER)
     kernels = Kernels(
         jp_serverapp.session_manager,
         jp_serverapp.kernel_manager,

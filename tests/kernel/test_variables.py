@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
 from types import ModuleType, SimpleNamespace
@@ -61,18 +60,6 @@ async def test_a_name_that_is_not_there_is_said_so(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     await kernel.execute("here = 1", Shown())
     assert await variables(kernel, ["here", "there"]) == "here: int 1\nthere: not defined"
-
-
-@pytest.mark.full
-async def test_while_a_cell_runs_the_answer_is_busy(kernels: Kernels) -> None:
-    kernel = await kernels.get("a.ipynb")
-    shown = Shown()
-    execution = kernel.execute("print('on', flush=True)\nimport time; time.sleep(60)", shown)
-    async with asyncio.timeout(60):
-        await shown.printed.wait()
-    assert "busy" in await variables(kernel)
-    await execution.interrupt()
-    assert (await execution).status == "interrupted"
 
 
 def test_values_of_unknown_types_are_never_asked_for_their_text() -> None:

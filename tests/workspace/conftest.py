@@ -15,11 +15,15 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.workspace.runs import Runs
+from tests.gates import Gate
 
 
 @pytest.fixture
 def room(
-    jp_serverapp: ServerApp, jp_root_dir: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
+    jp_serverapp: ServerApp,
+    jp_root_dir: Path,
+    jp_asyncio_loop: asyncio.AbstractEventLoop,
+    tmp_path: Path,
 ) -> Iterator[Room]:
     file = jp_root_dir / "a.ipynb"
     nbformat.write(nbformat.v4.new_notebook(), file)
@@ -31,7 +35,7 @@ def room(
     async def opened() -> Room:
         notebook = await notebooks.get("a.ipynb")
         kernel = await kernels.get("a.ipynb")
-        return Room(notebook, kernel, runs, file, kernels, notebooks)
+        return Room(notebook, kernel, runs, file, kernels, notebooks, Gate(tmp_path / "gate"))
 
     async def closed() -> None:
         await runs.close()

@@ -12,11 +12,12 @@ from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.workspace.runs import Run, Runs
+from tests.gates import Gate
 
 
 @dataclass
 class Room:
-    """A notebook on disk, its kernel, and the runs of the server."""
+    """A notebook on disk, its kernel, the runs of the server, and a gate at which code may wait."""
 
     notebook: Notebook
     kernel: Kernel
@@ -24,26 +25,13 @@ class Room:
     file: Path
     kernels: Kernels
     notebooks: Notebooks
+    gate: Gate
 
     async def run(self, source: str, **options: Any) -> Run:
         """A new cell, started."""
         edit = await self.notebook.insert(source=source)
         assert edit.cell is not None
         return self.runs.start(self.notebook, self.kernel, edit.cell, owner="ada", **options)
-
-    @property
-    def waits(self) -> str:
-        """Code that goes on at `go`; a process that dies at once takes along what it shows."""
-        return (
-            f"import os, time\nwhile not os.path.exists({str(self._gate)!r}):\n    time.sleep(0.01)"
-        )
-
-    def go(self) -> None:
-        self._gate.touch()
-
-    @property
-    def _gate(self) -> Path:
-        return self.file.with_name("gate")
 
     def on_disk(self, cell_id: str) -> Any:
         cells = json.loads(self.file.read_text())["cells"]

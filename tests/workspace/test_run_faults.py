@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 from contextlib import suppress
@@ -19,6 +18,7 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.workspace.run_outputs import IntoCell
 from jupyter_agent.workspace.runs import Run
+from tests.gates import FOREVER
 from tests.waiting import until
 
 
@@ -29,12 +29,13 @@ async def text(run: Run) -> str:
 
 async def saved(room: Room, run: Run, text: str) -> None:
     """Wait until the file has it."""
-    async with asyncio.timeout(60):
-        while True:
-            with suppress(json.JSONDecodeError):  # Jupyter empties a file before it writes it
-                if text in str(room.on_disk(run.cell_id)["outputs"]):
-                    return
-            await asyncio.sleep(0.02)
+
+    def there() -> bool:
+        with suppress(json.JSONDecodeError):  # Jupyter empties a file before it writes it
+            return text in str(room.on_disk(run.cell_id)["outputs"])
+        return False
+
+    await until(there)
 
 
 async def test_what_comes_after_its_cell_goes_into_that_cell(
@@ -60,9 +61,7 @@ async def test_what_a_thread_prints_late_is_saved_when_the_server_stops(room: Ro
         "import threading\nt = threading.Timer(0.3, lambda: print('late')); t.start()\nprint('on')"
     )
     await run.wait()
-    async with asyncio.timeout(60):
-        while "late" not in await text(run):
-            await asyncio.sleep(0.01)
+    await until(lambda: "late" in str(run.outputs()))
     await room.runs.close()
     assert "late\n" in room.on_disk(run.cell_id)["outputs"][0]["text"]
 
@@ -75,14 +74,14 @@ async def test_two_notebooks_on_one_kernel_take_turns(room: Room, jp_serverapp: 
     other = replace(room, notebook=await room.notebooks.get("b.ipynb"))
     other.file = room.file.with_name("b.ipynb")
     assert await room.kernels.get("b.ipynb") is room.kernel
-    first = await room.run(f"print('on', flush=True)\n{room.waits}\nx = ['a']")
+    first = await room.run(f"print('on', flush=True)\n{room.gate.waits}\nx = ['a']")
     second = await other.run("x.append('b'); print(x)")
     third = await room.run("x.append('c'); print(x)")
     await printed(first, "on")
     blocked = third.describe()
     assert (blocked["blocked_by"], blocked["busy_cells"]) == (first.id, [first.cell_id])
     assert blocked["queued"] == [second.id]
-    room.go()
+    room.gate.open()
     assert (await text(second), await text(third)) == ("['a', 'b']\n", "['a', 'b', 'c']\n")
     assert other.on_disk(second.cell_id)["outputs"][0]["text"] == ["['a', 'b']\n"]
     assert [cell.id for cell in await room.notebook.read()] == [first.cell_id, third.cell_id]
@@ -94,8 +93,8 @@ async def test_two_notebooks_on_one_kernel_take_turns(room: Room, jp_serverapp: 
     [
         ("import subprocess\np = subprocess.Popen(['sleep', '60'])\nprint('done')", "done\n"),
         (
-            "import os, time\npid = os.fork()\n"
-            "if pid == 0:\n    time.sleep(60); os._exit(0)\nprint('parent')",
+            "import os, signal\npid = os.fork()\n"
+            "if pid == 0:\n    signal.pause(); os._exit(0)\nprint('parent')",
             "parent\n",
         ),
         (
@@ -131,8 +130,8 @@ async def test_a_run_that_a_death_ended_is_not_repeated(room: Room) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("how", ["ok", "error", "interrupted", "timeout", "died", "restarted"])
 async def test_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
-    wait = "print('on', flush=True)\nimport time; time.sleep(60)"
-    dies = f"print('on', flush=True)\n{room.waits}\nos._exit(1)"
+    wait = f"print('on', flush=True)\n{FOREVER}"
+    dies = f"import os\nprint('on', flush=True)\n{room.gate.waits}\nos._exit(1)"
     code = {"ok": "1", "error": "1 / 0", "died": dies}.get(how, wait)
     options: dict[str, Any] = {"timeout": 0.3} if how == "timeout" else {}
     run = await room.run(code, **options)
@@ -143,7 +142,7 @@ async def test_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
     elif how == "restarted":
         await room.kernel.restart()
     elif how == "died":
-        room.go()
+        room.gate.open()
     assert await run.wait(60)
     assert run.status == how
     await room.kernel.connect()  # after a death Jupyter starts a new one
@@ -159,11 +158,11 @@ async def test_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(
     forgetful = Notebooks(jp_serverapp.contents_manager, Tabs(), keep=0.05)
     room = replace(room, notebook=await forgetful.get("b.ipynb"))
     room.file = room.file.with_name("b.ipynb")
-    run = await room.run(f"{room.waits}\nprint('on')")
+    run = await room.run(f"{room.gate.waits}\nprint('on')")
     other = await forgetful.get("a.ipynb")
     await until(lambda: [opened["path"] for opened in forgetful.open()] == ["b.ipynb"])
     assert other.path == "a.ipynb"
-    room.go()
+    room.gate.open()
     assert await run.wait(60)
     assert room.on_disk(run.cell_id)["outputs"][0]["text"] == ["on\n"]
     await forgetful.close()
@@ -193,10 +192,10 @@ async def test_a_run_that_was_withdrawn_keeps_no_notebook_open(
 ) -> None:
     forgetful = Notebooks(jp_serverapp.contents_manager, Tabs(), keep=0.05)
     room = replace(room, notebook=await forgetful.get("a.ipynb"))
-    first = await room.run(room.waits)
+    first = await room.run(room.gate.waits)
     second = await room.run("2")
     await second.interrupt()
-    room.go()
+    room.gate.open()
     assert await first.wait(60)
     assert await second.wait(60)
     assert second.status == "interrupted"

@@ -17,6 +17,7 @@ from nbclient import NotebookClient
 from room import Room, printed
 
 from jupyter_agent.errors import Busy, InvalidInput
+from tests.gates import FOREVER
 from tests.waiting import until
 
 
@@ -37,8 +38,7 @@ async def test_a_run_that_ends_while_a_slow_tab_trusts_it_is_saved(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def slowly(cell_id: str) -> None:
-        while room.notebook.peek(cell_id).execution_count is None:
-            await asyncio.sleep(0)
+        await until(lambda: room.notebook.peek(cell_id).execution_count is not None)
 
     monkeypatch.setattr(room.notebook, "trust", slowly)
     run = await room.run("1 + 1", trust=True)
@@ -81,9 +81,7 @@ async def test_a_run_that_nobody_waits_for_is_saved_soon(
     monkeypatch.setattr("jupyter_agent.workspace.saves.SOON", 0.01)
     run = await room.run("print('left')")
     written.clear()
-    async with asyncio.timeout(60):
-        while not written:
-            await asyncio.sleep(0.01)
+    await until(lambda: written)
     assert room.on_disk(run.cell_id)["outputs"][0]["text"] == ["left\n"]
 
 
@@ -135,22 +133,22 @@ async def test_what_a_run_changed_can_be_told_and_is_told_once(room: Room) -> No
 
 
 async def test_who_follows_a_run_late_hears_at_once_of_what_it_has_put_out(room: Room) -> None:
-    run = await room.run(f"print('on', flush=True)\n{room.waits}")
+    run = await room.run(f"print('on', flush=True)\n{room.gate.waits}")
     await until(run.outputs)
     async with aclosing(run.news(60)) as news:
         await anext(news)
     assert not run.ended
-    room.go()
+    room.gate.open()
     assert await run.wait(60)
 
 
 @pytest.mark.full
 async def test_past_the_wait_the_run_goes_on(room: Room) -> None:
-    run = await room.run(f"print('on', flush=True)\n{room.waits}\nprint('off')")
+    run = await room.run(f"print('on', flush=True)\n{room.gate.waits}\nprint('off')")
     assert not await run.wait(0.01)
     await printed(run, "on")
     assert run.status == "running"
-    room.go()
+    room.gate.open()
     assert await run.wait(60)
     assert run.outputs()[0]["text"] == "on\noff\n"
 
@@ -160,10 +158,8 @@ async def test_outputs_of_a_long_run_are_saved_while_it_runs(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.workspace.runs._SAVE_EVERY", 0.1)
-    run = await room.run("print('on', flush=True)\nimport time; time.sleep(60)")
-    async with asyncio.timeout(60):
-        while not run.saved.saved:
-            await asyncio.sleep(0.01)
+    run = await room.run(f"print('on', flush=True)\n{FOREVER}")
+    await until(lambda: run.saved.saved)
     assert run.status == "running"
     await run.interrupt()
     await run.wait(60)
@@ -174,23 +170,23 @@ async def test_outputs_of_a_long_run_are_saved_while_it_runs(
 async def test_runs_of_one_kernel_go_one_after_another_and_say_what_they_wait_for(
     room: Room,
 ) -> None:
-    first = await room.run(f"print('on', flush=True)\n{room.waits}\nx = 1")
+    first = await room.run(f"print('on', flush=True)\n{room.gate.waits}\nx = 1")
     second = await room.run("x")
     await printed(first, "on")
     assert second.describe()["status"] == "queued"
     assert second.describe()["blocked_by"] == first.id
-    room.go()
+    room.gate.open()
     assert await second.wait(60)
     assert second.status == "ok"
 
 
 @pytest.mark.full
 async def test_an_interrupt_of_a_queued_run_leaves_the_running_one_alone(room: Room) -> None:
-    first = await room.run(f"print('on', flush=True)\n{room.waits}")
+    first = await room.run(f"print('on', flush=True)\n{room.gate.waits}")
     second = await room.run("1")
     await printed(first, "on")
     await second.interrupt()
-    room.go()
+    room.gate.open()
     assert await first.wait(60)
     assert await second.wait(60)
     assert (first.status, second.status) == ("ok", "interrupted")
@@ -199,11 +195,11 @@ async def test_an_interrupt_of_a_queued_run_leaves_the_running_one_alone(room: R
 
 @pytest.mark.full
 async def test_stopping_a_turn_interrupts_its_own_runs_only(room: Room) -> None:
-    theirs = await room.run(f"print('on', flush=True)\n{room.waits}", turn_id="t1")
+    theirs = await room.run(f"print('on', flush=True)\n{room.gate.waits}", turn_id="t1")
     ours = await room.run("1", turn_id="t2")
     await printed(theirs, "on")
     await room.runs.interrupt_turn("t2")
-    room.go()
+    room.gate.open()
     await theirs.wait(60)
     await ours.wait(60)
     assert (theirs.status, ours.status) == ("ok", "interrupted")
@@ -212,9 +208,11 @@ async def test_stopping_a_turn_interrupts_its_own_runs_only(room: Room) -> None:
 async def test_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(
     room: Room,
 ) -> None:
-    run = await room.run(f"print('last words', flush=True)\n{room.waits}\nos._exit(1)")
+    run = await room.run(
+        f"import os\nprint('last words', flush=True)\n{room.gate.waits}\nos._exit(1)"
+    )
     await printed(run, "last words")
-    room.go()
+    room.gate.open()
     assert await run.wait(60)
     assert run.status == "died"
     outputs = room.on_disk(run.cell_id)["outputs"]
@@ -225,11 +223,11 @@ async def test_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(
 
 @pytest.mark.full
 async def test_a_cell_deleted_while_it_runs_loses_its_outputs_to_nobody(room: Room) -> None:
-    run = await room.run(f"print('on', flush=True)\n{room.waits}\nprint('off')")
+    run = await room.run(f"print('on', flush=True)\n{room.gate.waits}\nprint('off')")
     other = await room.notebook.insert(source="untouched")
     await printed(run, "on")
     await room.notebook.delete(run.cell_id)
-    room.go()
+    room.gate.open()
     assert await run.wait(60)
     assert run.status == "deleted"
     assert run.change is None
@@ -239,11 +237,11 @@ async def test_a_cell_deleted_while_it_runs_loses_its_outputs_to_nobody(room: Ro
 
 @pytest.mark.full
 async def test_a_cell_deleted_while_it_waits_never_runs(room: Room) -> None:
-    first = await room.run(f"print('on', flush=True)\n{room.waits}")
+    first = await room.run(f"print('on', flush=True)\n{room.gate.waits}")
     second = await room.run("x = 'ran'")
     await printed(first, "on")
     await room.notebook.delete(second.cell_id)
-    room.go()
+    room.gate.open()
     assert await second.wait(60)
     assert second.status == "deleted"
     third = await room.run("x")
@@ -253,7 +251,7 @@ async def test_a_cell_deleted_while_it_waits_never_runs(room: Room) -> None:
 
 @pytest.mark.full
 async def test_a_running_cell_is_not_run_a_second_time(room: Room) -> None:
-    run = await room.run("import time\nprint('on', flush=True); time.sleep(60)")
+    run = await room.run(f"print('on', flush=True)\n{FOREVER}")
     await printed(run, "on")
     cell = await room.notebook.cell(run.cell_id)
     with pytest.raises(Busy, match=run.id):
@@ -279,7 +277,7 @@ async def test_a_run_is_known_to_its_owner_only(room: Room) -> None:
 
 
 async def test_at_the_end_of_the_server_what_came_so_far_is_kept(room: Room) -> None:
-    run = await room.run("print('on', flush=True)\nimport time; time.sleep(60)")
+    run = await room.run(f"print('on', flush=True)\n{FOREVER}")
     await printed(run, "on")
     await room.runs.close()
     assert run.status == "interrupted"

@@ -29,7 +29,9 @@ from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verify import Verification, plan, update, verify
 from jupyter_agent.workspace.workspace import Services, Workspace
+from tests.gates import FOREVER
 from tests.notebook.browser import Tab
+from tests.waiting import until
 
 PATH = "reports/a.ipynb"
 
@@ -412,7 +414,7 @@ async def test_a_display_that_a_later_cell_updates_is_compared_as_it_is_in_the_e
 @pytest.mark.full
 async def test_the_time_limit_holds_for_all_cells_together(desk: Desk) -> None:
     desk.work = replace(desk.work, services=replace(desk.work.services, verify_seconds=0.5))
-    desk.write(ran("1"), ran("import time\ntime.sleep(600)"), ran("2"))
+    desk.write(ran("1"), ran(FOREVER), ran("2"))
     async with asyncio.timeout(60):
         done = await desk.verify()
     assert statuses(done)[1:] == ["error", "skipped"]
@@ -432,17 +434,15 @@ async def test_a_kernel_that_dies_is_an_error(desk: Desk) -> None:
 async def test_a_stop_interrupts_the_code_and_ends_its_kernel(desk: Desk) -> None:
     desk.write(
         ran(
-            "import pathlib, time\n"
-            "try:\n    pathlib.Path('begun').touch(); time.sleep(600)\n"
+            "import pathlib\n"
+            f"try:\n    pathlib.Path('begun').touch(); {FOREVER}\n"
             "finally:\n    pathlib.Path('cleaned up').touch()"
         )
     )
     verifying = asyncio.ensure_future(desk.verify())
-    async with asyncio.timeout(60):
-        while not (desk.file.parent / "begun").exists():
-            await asyncio.sleep(0.01)
-        verifying.cancel()
-        await asyncio.wait([verifying])
+    await until((desk.file.parent / "begun").exists)
+    verifying.cancel()
+    await asyncio.wait([verifying], timeout=60)
     assert verifying.cancelled()
     assert desk.kernels() == []
     assert (desk.file.parent / "cleaned up").exists()

@@ -15,12 +15,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from tornado.httpclient import HTTPResponse
 
 from jupyter_agent.assistant import Assistant
+from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.testing import FakeAnthropic
 from jupyter_agent.testing.chat import ChatCompletions, serving
 from jupyter_agent.testing.script import FakeReply
 
 from ..users import Named
+from ..waiting import PATIENCE, until
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,39 @@ def frames(text: str) -> list[dict[str, Any]]:
         elif "data" in fields:
             found.append({**json.loads(fields["data"]), "seq": int(fields["id"])})
     return found
+
+
+async def live(agent: Assistant, holds: Callable[[LiveTurn], object] = bool) -> LiveTurn:
+    """The turn that runs in the conversation `talk`, once that holds of it."""
+
+    def found() -> LiveTurn | None:
+        turn = agent.runner.live_in("local", "talk")
+        return turn if turn is not None and holds(turn) else None
+
+    turn = await until(found)
+    assert turn is not None
+    return turn
+
+
+def shown_early(turn: LiveTurn) -> bool:
+    """Whether it has told outputs of a cell that still runs."""
+    return any(getattr(event, "preliminary", False) for event in turn.events)
+
+
+async def answered(look: Callable[[], Awaitable[Answer]], holds: Callable[[Any], object]) -> Any:
+    """The body of an answer that holds; each look waits for the server."""
+    async with asyncio.timeout(PATIENCE):
+        while not holds(body := (await look()).body):
+            pass
+    return body
+
+
+async def ended(call: Call, run_id: str) -> dict[str, Any]:
+    """The run, once it has ended."""
+    run: dict[str, Any] = await answered(
+        lambda: call("GET", "runs", run_id), lambda run: run["status"] not in ("queued", "running")
+    )
+    return run
 
 
 def ask(text: str, **more: Any) -> dict[str, Any]:

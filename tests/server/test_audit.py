@@ -14,6 +14,7 @@ from jupyter_agent.cli.main import main
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
+from ..gates import FOREVER
 from .conftest import PATH, Call, ask, frames
 
 MODEL = "anthropic:claude-sonnet-5-5"
@@ -108,14 +109,14 @@ async def test_what_was_cut_off_by_a_stop_is_in_the_audit(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [
-        [calls("create_cell", source="import time; print('on'); time.sleep(60)", before="b2")],
+        [calls("create_cell", source=f"print('on', flush=True)\n{FOREVER}", before="b2")],
         [calls("run_cells")],
     ]
     asked = asyncio.ensure_future(call("POST", "chat", body=ask("Run.")))
     runs: list[Any] = []
     while not runs or not runs[-1]["outputs"]:  # each look waits for the server
         cells = (await call("GET", "notebooks", PATH)).body["cells"]
-        runs = [cell for cell in cells if "sleep" in cell["source"]]
+        runs = [cell for cell in cells if "wait" in cell["source"]]
     await call("POST", "chat", "talk", "stop")
     turn_id = frames((await asked).text)[0]["messageMetadata"]["turnId"]
     audit = (await call("GET", "turns", turn_id)).body["audit"]

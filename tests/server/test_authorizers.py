@@ -97,16 +97,13 @@ class Slow(Recording):
     """Asynchronous, and refuses to run code."""
 
     async def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
-        await asyncio.sleep(0)
-        return bool(super().is_authorized(handler, user, action, resource)) and action != "execute"
+        allowed = await asyncio.to_thread(super().is_authorized, handler, user, action, resource)
+        return bool(allowed) and action != "execute"
 
 
-class SlowRaising(Recording):
+class SlowRaising(Raising):
     async def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
-        await asyncio.sleep(0)
-        if resource == "kernels":
-            raise RuntimeError("the directory of users does not answer")
-        return True
+        return await asyncio.to_thread(Raising.allows, self, action, resource)
 
 
 # authorizer: (chat, read the notebook, edit it, run a cell)

@@ -21,6 +21,7 @@ from tornado.websocket import WebSocketClosedError
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.carriers.tab_link import PROTOCOL
 
+from ..waiting import until
 from .conftest import Answer, Call
 
 DATA = json.loads((Path(__file__).parents[1] / "security" / "frames.json").read_text())
@@ -74,8 +75,8 @@ def opens(
         pages.append(page)
         known = {"op": "hello", "protocol": PROTOCOL, "version": YNotebook().version}
         await page.says(hello or json.dumps({**known, "path": "n.ipynb", "client": "page"}))
-        while hello is None and not list(agent.tabs):
-            await asyncio.sleep(0)
+        if hello is None:
+            await until(lambda: list(agent.tabs))
         return page
 
     yield opened

@@ -21,7 +21,8 @@ from jupyter_agent.conversations import runner
 from jupyter_agent.testing import Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from .conftest import Call, ask
+from ..waiting import until
+from .conftest import Call, ask, live
 
 
 async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
@@ -38,8 +39,7 @@ async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
     held = Scripted(blocks=[calls("run_cell", cell_id="b2")], stop_after=1, then="wait", gate=gate)
     replies += [held, [says("Done.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("Run.", mode="ask")))
-    while (turn := agent.runner.live_in("local", "talk")) is None:
-        await asyncio.sleep(0)
+    turn = await live(agent)
     assert jp_serverapp.extension_manager.any_activity()
     gate.set()
     await turn.settled()
@@ -47,8 +47,7 @@ async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
     assert jp_serverapp.extension_manager.any_activity()  # for as long as a question is open
     times = jp_serverapp.web_app.settings["last_activity_times"]
     waits = datetime.now(UTC)
-    while times["jupyter_agent"] < waits:  # which a hub is told, though nothing happens
-        await asyncio.sleep(0)
+    await until(lambda: times["jupyter_agent"] >= waits)  # a hub is told, though nothing happens
     assert jp_serverapp.web_app.last_activity() >= times["jupyter_agent"]
     (approval,) = turn.questions
     body = {"approvals": [{"id": approval.id, "approved": False}]}
@@ -69,8 +68,7 @@ async def open_tab(jp_ws_fetch: Any, agent: Assistant, user: str) -> Any:
         "client": "page",
     }
     await socket.write_message(json.dumps(hello))
-    while len(list(agent.tabs)) == count:
-        await asyncio.sleep(0)
+    await until(lambda: len(list(agent.tabs)) > count)
     return socket
 
 

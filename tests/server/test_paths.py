@@ -243,7 +243,7 @@ def spelled(
     async def rename(name: str) -> None:
         await jp_serverapp.contents_manager.rename(f"{name}-was", name)
         while (await call("GET", "notebooks", f"{name}-was/x.ipynb")).status != 200:
-            await asyncio.sleep(0)  # until the news of it has arrived
+            pass  # the news of it is on its way
 
     for name in ("prod", "free"):
         write(jp_root_dir / f"{name}-was" / "x.ipynb")

@@ -19,31 +19,25 @@ from typing import Any
 import nbformat
 import pytest
 
+from ..gates import Gate
 from ..programs import Server, environment, jupyter_server
 from ..waiting import until
 
 pytestmark = pytest.mark.full
 
-WAITS = """
-import os, time
-x = 7
-while not os.path.exists({gate!r}):
-    print("after" if os.path.exists({restarted!r}) else "before", flush=True)
-    time.sleep(0.02)
-x
-"""
+TELLS = "print('after' if os.path.exists({restarted!r}) else 'before', flush=True)"
 
 
 class Desk:
-    """A notebook whose first cell runs until `gate` is there."""
+    """A notebook whose first cell goes on telling until the gate is open."""
 
     def __init__(self, folder: Path, options: str = "") -> None:
         self.folder = folder
         self.options = options
-        self.gate, self.restarted = folder / "gate", folder / "restarted"
+        self.gate, self.restarted = Gate(folder / "gate"), folder / "restarted"
         self.file = folder / "a.ipynb"
-        code = WAITS.format(gate=str(self.gate), restarted=str(self.restarted))
-        sources = {"waits": code, "next": "print(x)"}
+        tells = self.gate.repeats(TELLS.format(restarted=str(self.restarted)))
+        sources = {"waits": f"import os\nx = 7\n{tells}\nx", "next": "print(x)"}
         cells = [nbformat.v4.new_code_cell(text, id=name) for name, text in sources.items()]
         nbformat.write(nbformat.v4.new_notebook(cells=cells), self.file)
 
@@ -134,7 +128,7 @@ async def test_a_run_behind_a_gateway_is_followed_again_by_the_next_server(far: 
         assert known(second, run_id)["status"] == "running"
         await until(lambda: shows(second, run_id, "after"))
         assert known(second, run_id)["status"] == "running"
-        far.gate.touch()
+        far.gate.open()
         run = await ended(second, run_id)
         assert run["status"] == "ok"
         assert (
@@ -155,7 +149,7 @@ async def test_what_ended_while_no_server_listened_says_that_nobody_knows_how(fa
         await recorded(far, run_id, "began")
         await recorded(far, queued)
         kill(first)
-    far.gate.touch()
+    far.gate.open()
     with far.server() as second:
         run = await ended(second, run_id)
         assert run["status"] == "error"
@@ -193,7 +187,7 @@ async def test_a_run_whose_kernel_went_with_its_server_is_lost_and_says_so(
         assert run["status"] == "died"
         assert "the kernel is gone: its variables are lost" in run["note"]
         assert desk.file.read_bytes() == before
-        desk.gate.touch()
+        desk.gate.open()
         again = second.request("POST", "notebooks/a.ipynb/cells/waits/run", {})
         assert again["status"] == "ok"
 
@@ -250,7 +244,7 @@ def test_a_run_in_a_kernel_that_another_program_started_is_followed_again(
         desk.restarted.touch()
         with desk.server() as second:
             await until(lambda: shows(second, run_id, "after"))
-            desk.gate.touch()
+            desk.gate.open()
             assert (await ended(second, run_id))["status"] == "ok"
             after = second.request("POST", "notebooks/a.ipynb/cells/next/run", {})
             assert (after["status"], after["outputs"][0]["text"]) == ("ok", "7\n")

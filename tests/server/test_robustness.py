@@ -50,6 +50,7 @@ from jupyter_agent.tools.base import Progress, Result, Tool
 from jupyter_agent.workspace.workspace import Lease
 
 from ..programs import Server, jupyter_server
+from ..waiting import eventually, until
 from .conftest import PATH, Call, ask, frames
 
 LOG = logging.getLogger("test")
@@ -82,10 +83,9 @@ def question(id: str) -> dict[str, Any]:
 def begin(api: FakeAnthropic, server: Server, id: str, pool: ThreadPoolExecutor) -> None:
     """A turn that runs until the model goes on, which it never does."""
     api.script = Script([Scripted(blocks=[says("Well...")], stop_after=2, then="ping")])
-    asked = len(api.requests)
+    api.asked.clear()
     pool.submit(server.request, "POST", "chat", question(id))
-    while len(api.requests) == asked:
-        time.sleep(0.02)  # another process: nothing tells us
+    eventually(api.asked.is_set, bool)
 
 
 def state(server: Server, id: str) -> str:
@@ -541,8 +541,7 @@ async def test_what_blocks_the_event_loop_is_named(caplog: pytest.LogCaptureFixt
             pass
 
     hogs_the_loop()
-    while "blocked" not in caplog.text:
-        await asyncio.sleep(0)
+    await until(lambda: "blocked" in caplog.text)
     watchdog.close()
     assert "hogs_the_loop" in caplog.text
 

@@ -18,16 +18,15 @@ from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.workspace.runs import Run
+from tests.gates import FOREVER, Gate
 from tests.notebook.browser import Tab
 from tests.waiting import until
 
 from .conftest import PATH, Call, ask, frames
 
-TEN_MINUTES = """import time
-for epoch in range(600):
-    print('epoch', epoch, flush=True)
-    time.sleep(1)
-"""
+TRAINS = f"for epoch in range(2): print('epoch', epoch, flush=True)\n{FOREVER}"
+LOOK_S = 1.5
+"""Longer than a run waits for a person's cell."""
 
 
 def runs(agent: Assistant) -> list[Run]:
@@ -44,15 +43,14 @@ async def change(call: Call, cell_id: str, source: str) -> None:
 
 
 @asynccontextmanager
-async def persons_cell(call: Call, agent: Assistant, gate: Path) -> AsyncIterator[Any]:
-    """A cell that a person runs in a browser until the file `gate` is there; gives its reply."""
+async def persons_cell(call: Call, agent: Assistant, gate: Gate) -> AsyncIterator[Any]:
+    """A cell that a person runs in a browser until the gate is open; gives its reply."""
     client = await client_of(call, agent)
-    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
-    reply = asyncio.ensure_future(client.execute(code, reply=True, timeout=60))
+    reply = asyncio.ensure_future(client.execute(gate.waits, reply=True, timeout=60))
     kernel = await agent.services.kernels.get(PATH)
     await until(lambda: kernel.state == "busy")
     yield reply
-    gate.touch()
+    gate.open()
     await reply
     client.stop_channels()
 
@@ -89,10 +87,9 @@ class Inspector:
             if message["msg_type"] == "execute_input" and not mine:
                 self.looks += 1
                 if self._kind == "shown":  # to all clients of the kernel, as a person's code is
-                    code = "import time; time.sleep(1.5)"
-                    self._client.execute(code, store_history=False)
+                    self._client.execute("look()", store_history=False)
                 elif self._kind == "silent":
-                    self._client.execute("import time; time.sleep(1.5)", silent=True)
+                    self._client.execute("look()", silent=True)
                 else:
                     content = {"comm_id": str(self.looks), "target_name": "looks", "data": {}}
                     self._client.shell_channel.send(self._client.session.msg("comm_open", content))
@@ -107,8 +104,8 @@ class Inspector:
 async def inspector(call: Call, agent: Assistant, kind: str) -> AsyncIterator[Inspector]:
     client = await client_of(call, agent)
     registered = (
-        "import time\nget_ipython().kernel.comm_manager.register_target("
-        "'looks', lambda comm, message: time.sleep(1.5))"
+        f"import time\ndef look(*_): time.sleep({LOOK_S})\n"
+        "get_ipython().kernel.comm_manager.register_target('looks', look)"
     )
     await client.execute(registered, silent=True, reply=True, timeout=60)
     inspector = Inspector(client, kind)
@@ -152,12 +149,8 @@ async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_wh
     client = await client_of(call, agent)
     kernel = await agent.services.kernels.get(PATH)
     await kernel.connect()
-    gates = [tmp_path / name for name in ("first", "second", "third", "fourth")]
-    waits = [
-        f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
-        for gate in gates
-    ]
-    client.execute(waits[0], silent=True)
+    gates = [Gate(tmp_path / name) for name in ("first", "second", "third", "fourth")]
+    client.execute(gates[0].waits, silent=True)
     await until(lambda: kernel.state == "busy")
     body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2", "wait": 1.5}}
     first = (await call("POST", "tools", "run_cell", body=body)).body
@@ -166,26 +159,26 @@ async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_wh
 
     body["input"] = {"run_id": first["run_id"]}
     waiting = asyncio.create_task(call("POST", "tools", "wait_for_run", body={**body}))
-    gates[0].touch()
+    gates[0].open()
     assert (await waiting).body["status"] == "ok"
 
-    client.execute(waits[3], silent=True)
+    client.execute(gates[3].waits, silent=True)
     await until(lambda: kernel.state == "busy")
     looking = call("POST", "tools", "inspect_variables", body={**body, "input": {}})
     looking = asyncio.create_task(looking)
-    gates[3].touch()
+    gates[3].open()
     assert "x: int" in (await looking).body["text"]
 
-    client.execute(waits[2], silent=True)
+    client.execute(gates[2].waits, silent=True)
     await until(lambda: kernel.state == "busy")
-    reply = asyncio.ensure_future(client.execute(waits[1], reply=True, timeout=60))
+    reply = asyncio.ensure_future(client.execute(gates[1].waits, reply=True, timeout=60))
     body["input"] = {"cell_id": "c3", "wait": 60.0}
     second = asyncio.create_task(call("POST", "tools", "run_cell", body=body))
     await until(lambda: len(runs(agent)) == 2)
-    gates[2].touch()
+    gates[2].open()
     async with asyncio.timeout(30):  # the person's own cell came before it: that is told at once
         assert (await second).body["blocked_by"] == "user"
-    gates[1].touch()
+    gates[1].open()
     assert (await reply)["content"]["status"] == "ok"
     assert await runs(agent)[1].wait(60)
     client.stop_channels()
@@ -195,7 +188,7 @@ async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_wh
 async def test_a_ten_minute_cell_does_not_end_the_turn(
     call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
-    await change(call, "b2", TEN_MINUTES)
+    await change(call, "b2", TRAINS)
     replies.append([calls("run_cell", cell_id="b2", wait=2.0)])
     turn = asyncio.create_task(
         call("POST", "chat", body=ask("Train it.", allow=["interrupt_kernel"]))
@@ -232,7 +225,7 @@ async def test_a_ten_minute_cell_does_not_end_the_turn(
 async def test_while_a_ten_minute_cell_runs_its_log_is_explained(
     call: Call, agent: Assistant, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
-    await change(call, "b2", TEN_MINUTES)
+    await change(call, "b2", TRAINS)
     started = await call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 0})
     run = agent.services.runs.get(started.body["run_id"], "local")
     assert run is not None
@@ -257,7 +250,8 @@ async def test_while_a_ten_minute_cell_runs_its_log_is_explained(
 async def test_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
     call: Call, agent: Assistant, notebook: Path, tmp_path: Path
 ) -> None:
-    async with persons_cell(call, agent, tmp_path / "gate") as reply:
+    gate = Gate(tmp_path / "gate")
+    async with persons_cell(call, agent, gate) as reply:
         body = {"notebook": PATH, "mode": "auto", "input": {"cell_id": "b2", "wait": 60.0}}
         async with asyncio.timeout(60):
             first = (await call("POST", "tools", "run_cell", body=body)).body
@@ -272,7 +266,7 @@ async def test_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
         await change(call, "b2", "x = 5")  # edits go on; what was queued is what runs
         await call("POST", "runs", second["run_id"], "interrupt")
         assert not reply.done()
-        (tmp_path / "gate").touch()
+        gate.open()
         body["input"] = {"run_id": first["run_id"]}
         waited = (await call("POST", "tools", "wait_for_run", body=body)).body
         assert waited["status"] == "ok"
@@ -283,7 +277,8 @@ async def test_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
 async def test_stop_does_not_interrupt_a_persons_own_cell(
     call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path, tmp_path: Path
 ) -> None:
-    async with persons_cell(call, agent, tmp_path / "gate") as reply:
+    gate = Gate(tmp_path / "gate")
+    async with persons_cell(call, agent, gate) as reply:
         replies.append([calls("run_cell", cell_id="b2")])
         turn = asyncio.create_task(call("POST", "chat", body=ask("Run it.")))
         run = (await until(lambda: runs(agent)))[0]
@@ -294,7 +289,7 @@ async def test_stop_does_not_interrupt_a_persons_own_cell(
         assert await run.wait(60)
         assert (run.status, run.started) == ("interrupted", None)
         assert not reply.done()
-        (tmp_path / "gate").touch()
+        gate.open()
         assert (await reply)["content"]["status"] == "ok"
 
 
@@ -307,13 +302,13 @@ async def test_a_death_is_told_with_what_is_lost(
     fake: FakeAnthropic,
     tmp_path: Path,
 ) -> None:
-    heard = tmp_path / "heard"  # a process that dies at once takes along what it has not sent yet
-    wait = f"import os, time\nwhile not os.path.exists({str(heard)!r}): time.sleep(0.01)"
-    await change(call, "b2", f"print('last words', flush=True)\n{wait}\nos._exit(1)")
+    heard = Gate(tmp_path / "heard")  # a process that dies at once takes along what it has to send
+    dies = f"import os\nprint('last words', flush=True)\n{heard.waits}\nos._exit(1)"
+    await change(call, "b2", dies)
     replies += [[calls("run_cell", cell_id="b2")], [says("It died.")]]
     turn = asyncio.create_task(call("POST", "chat", body=ask("Run it.")))
     await until(lambda: [run for run in runs(agent) if "last words" in str(run.outputs())])
-    heard.touch()
+    heard.open()
     await turn
     text = told(fake.requests[1])
     assert ": died, " in text
@@ -326,12 +321,12 @@ async def test_a_death_is_told_with_what_is_lost(
 
 @pytest.mark.full
 async def test_code_that_ignores_an_interrupt_is_told_to_run_on(
-    call: Call, agent: Assistant, notebook: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, agent: Assistant, notebook: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("jupyter_agent.tools.run.INTERRUPT_GRACE_S", 0.2)
+    gate = Gate(tmp_path / "gate")
     code = (
-        "import signal, time\nold = signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "end = time.time() + 3\nwhile time.time() < end: time.sleep(0.01)\n"
+        f"import signal\nold = signal.signal(signal.SIGINT, signal.SIG_IGN)\n{gate.waits}\n"
         "_ = signal.signal(signal.SIGINT, old)\nprint('finished')"
     )
     await change(call, "b2", code)
@@ -343,6 +338,7 @@ async def test_code_that_ignores_an_interrupt_is_told_to_run_on(
     answer = (await call("POST", "tools", "interrupt_kernel", body=body)).body
     assert "did not react" in answer["text"]
     assert "restart_kernel ends it" in answer["text"]
+    gate.open()
     assert await run.wait(60)
     assert (run.status, run.outputs()[0]["text"]) == ("ok", "finished\n")
 
@@ -419,11 +415,8 @@ async def test_a_program_that_calls_tools_is_told_too(
 async def test_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opened_again(
     call: Call, agent: Assistant, notebook: Path, tmp_path: Path
 ) -> None:
-    gate = tmp_path / "gate"
-    code = (
-        "import os, time\nprint('before', flush=True)\n"
-        f"while not os.path.exists({str(gate)!r}): time.sleep(0.01)\nprint('after')\n6 * 7"
-    )
+    gate = Gate(tmp_path / "gate")
+    code = f"print('before', flush=True)\n{gate.waits}\nprint('after')\n6 * 7"
     await change(call, "b2", code)
     contents = agent.server.contents_manager
     tab = await Tab(agent.tabs, contents, PATH).open()
@@ -432,7 +425,7 @@ async def test_a_tab_closed_in_the_middle_of_a_run_has_all_outputs_when_opened_a
     assert run is not None
     await until(lambda: "before" in str(tab.cell("b2")["outputs"].to_py()))
     tab.cut()
-    gate.touch()
+    gate.open()
     assert await run.wait(60)
     again = await Tab(agent.tabs, contents, PATH, client="page-2").open()
     stream, result = again.cell("b2")["outputs"].to_py()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -12,20 +13,22 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply, Scripted
 
-from .conftest import Call, frames
+from ..gates import Gate
+from .conftest import Call, frames, live, shown_early
 
 KEY = "sk-ant-canary-0123456789abcdef"
 PRINTS = """\
-import os, sys, time
+import os, sys
 key = os.environ['ANTHROPIC_API_KEY']
 print(key)
 print(key, file=sys.stderr)
 display(key)
-time.sleep(0.6)
-raise ValueError(f'no good: {key}')"""
+{waits}
+raise ValueError(f'no good: {{key}}')"""
 HIDDEN = "\x1b\u202e\u200b\u2066\u2069\ufeff\x9b\U000e0041"
 """The beginnings of terminal commands, changes of direction, and characters of no width."""
 
@@ -45,8 +48,15 @@ def jp_server_config(
 
 
 @pytest.fixture
-def home(jp_root_dir: Path) -> Path:
-    cells = [new_markdown_cell("# Plan", id="m1"), new_code_cell(PRINTS, id="k1")]
+def gate(tmp_path: Path) -> Gate:
+    """The cell shows the key, and goes on once it is open."""
+    return Gate(tmp_path / "gate")
+
+
+@pytest.fixture
+def home(jp_root_dir: Path, gate: Gate) -> Path:
+    code = PRINTS.format(waits=gate.waits)
+    cells = [new_markdown_cell("# Plan", id="m1"), new_code_cell(code, id="k1")]
     nbformat.write(new_notebook(cells=cells), jp_root_dir / "home.ipynb")
     return jp_root_dir / "home.ipynb"
 
@@ -58,6 +68,8 @@ def ask(text: str, **more: Any) -> dict[str, Any]:
 
 async def test_the_key_is_in_no_byte_that_we_write_or_send(
     call: Call,
+    agent: Assistant,
+    gate: Gate,
     fake: FakeAnthropic,
     replies: list[FakeReply],
     home: Path,
@@ -77,7 +89,10 @@ async def test_the_key_is_in_no_byte_that_we_write_or_send(
         [says("Done.")],
         wrong,
     ]
-    told = {"events": (await call("POST", "chat", body=ask("Run it."))).text}
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("Run it.")))
+    await live(agent, shown_early)
+    gate.open()
+    told = {"events": (await asking).text}
     told["failed"] = (await call("POST", "chat", body=ask("And now?"))).text
     assert '"type":"error"' in told["failed"].replace(" ", "")
     turn = frames(told["events"])[0]["messageMetadata"]["turnId"]

@@ -49,7 +49,7 @@ def write(path: Path, *, share: str | None = None, tags: tuple[str, ...] = ()) -
         new_code_cell(SECRET if tags else "x = 0", id="h1", metadata=kept, outputs=streams),
         new_code_cell("open_vault()" if tags else "1 / 0", id="v1"),
         new_code_cell("y = 2" if tags else inside, id="v2"),
-        new_code_cell("import time\ntime.sleep(0.5)", id="v3"),
+        new_code_cell("z = 3", id="v3"),
     ]
     if not tags:
         cells[2].source = "raise KeyError('KANA' + 'RI')"

@@ -28,6 +28,7 @@ from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import Script
 from jupyter_agent.testing.server import in_thread
 
+from ..gates import FOREVER
 from ..programs import Server, jupyter_server
 from ..waiting import eventually, until
 from .conftest import PATH, Call
@@ -36,8 +37,7 @@ PROGRAM = Path(__file__).parent.parent / "mcp" / "program.py"
 COMMAND = "jupyter server --port 8888 --IdentityProvider.token=secret"
 WITHIN = 5.0
 """Seconds in which the process ends (R2); what an idle one takes is added, for slow machines."""
-DEAF = "import pathlib, time; pathlib.Path('begun').touch(); time.sleep(600)"
-SLEEP = "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(600)"
+BEGINS = f"import pathlib\npathlib.Path('begun').touch()\n{FOREVER}"
 
 
 @dataclass
@@ -63,10 +63,10 @@ class Desk:
 
     def until(self, true: Callable[[], Any]) -> None:
         """Waits; another process tells us nothing by itself."""
-        end = time.monotonic() + 60
-        while not true():
-            assert time.monotonic() < end, (self.folder / "server.log").read_text()
-            time.sleep(0.02)
+        try:
+            eventually(true, bool)
+        except AssertionError:
+            pytest.fail((self.folder / "server.log").read_text())
 
     def begun(self) -> bool:
         """Whether the cell runs that takes its time."""
@@ -96,7 +96,7 @@ def question(**more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    cells = [new_code_cell(SLEEP, id="a")]
+    cells = [new_code_cell(BEGINS, id="a")]
     nbformat.write(new_notebook(cells=cells), tmp_path / "work.ipynb")
     config = tmp_path / ".config" / "jupyter_server_config.py"
     config.parent.mkdir()
@@ -257,12 +257,12 @@ def _read_to_the_end(stream: Any) -> None:
 
 
 def verify_waits_for_its_kernel(desk: Desk) -> None:
-    spec = {"argv": [sys.executable, "-c", DEAF], "display_name": "deaf", "language": "python"}
+    spec = {"argv": [sys.executable, "-c", BEGINS], "display_name": "deaf", "language": "python"}
     kernels = desk.folder / ".data" / "kernels" / "deaf"
     kernels.mkdir(parents=True)
     (kernels / "kernel.json").write_text(json.dumps(spec))
     metadata = {"kernelspec": {"name": "deaf", "display_name": "deaf"}}
-    cells = [new_code_cell(SLEEP, id="a")]
+    cells = [new_code_cell(BEGINS, id="a")]
     nbformat.write(new_notebook(cells=cells, metadata=metadata), desk.folder / "work.ipynb")
     desk.send("notebooks/work.ipynb/verify", {})
     desk.until(desk.begun)
@@ -322,7 +322,7 @@ def test_a_server_that_is_told_to_end_ends_whatever_waits(
     assert set(states) <= {ROUTES[waits]}
     assert bool(states) == (ROUTES[waits] is not None)
     notebook = nbformat.read(desk.folder / "work.ipynb", as_version=4)
-    assert [cell.source for cell in notebook.cells] == [SLEEP]
+    assert [cell.source for cell in notebook.cells] == [BEGINS]
 
 
 @pytest.mark.full

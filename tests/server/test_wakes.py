@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,18 @@ import pytest
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply
+from tests.gates import Gate
 from tests.waiting import until
 
-from .conftest import PATH, Call, ask
+from .conftest import PATH, Call, answered, ask, ended
 
 pytestmark = pytest.mark.full
 
-WAITS = "import os, time\nwhile not os.path.exists({gate!r}): time.sleep(0.01)\n{then}"
-
 
 @pytest.fixture
-def gate(tmp_path: Path) -> Path:
-    """The cell runs until it is there."""
-    return tmp_path / "gate"
+def gate(tmp_path: Path) -> Gate:
+    """The cell runs until it is open."""
+    return Gate(tmp_path / "gate")
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def replies(replies: list[FakeReply]) -> list[FakeReply]:
     return replies
 
 
-async def started(call: Call, gate: Path, then: str = "6 * 7", **more: Any) -> str:
+async def started(call: Call, gate: Gate, then: str = "6 * 7", **more: Any) -> str:
     """A turn that is over, and the id of the run that it left behind."""
-    source = {"source": WAITS.format(gate=str(gate), then=then)}
+    source = {"source": f"{gate.waits}\n{then}"}
     await call("PATCH", "notebooks", PATH, "cells", "b2", body=source)
     answer = (await call("POST", "chat", body=ask("Train it.", stream=False, **more))).body
     assert answer["state"] == "done", answer
@@ -53,18 +53,16 @@ async def turns(call: Call) -> list[dict[str, Any]]:
 
 async def woken(call: Call, number: int = 2) -> list[dict[str, Any]]:
     """The turns of the conversation, once there are so many and all are over."""
-    async with asyncio.timeout(20):
-        while True:
-            found = await turns(call)
-            if len(found) >= number and all(turn["state"] == "done" for turn in found):
-                return found
-            await asyncio.sleep(0.02)
+    states = ["done"] * number
+    return await turned(call, lambda turns: [turn["state"] for turn in turns] == states)
 
 
-async def ended(call: Call, run_id: str) -> None:
-    async with asyncio.timeout(20):
-        while (await call("GET", "runs", run_id)).body["status"] in ("queued", "running"):
-            await asyncio.sleep(0.02)
+async def turned(call: Call, holds: Callable[[list[dict[str, Any]]], object]) -> Any:
+    """The turns of the conversation, once that holds of them."""
+    talk = await answered(
+        lambda: call("GET", "conversations", "talk"), lambda talk: holds(talk["turns"])
+    )
+    return talk["turns"]
 
 
 @pytest.mark.parametrize(("then", "status"), [("6 * 7", "ok"), ("1 / 0", "error")])
@@ -73,7 +71,7 @@ async def test_the_end_of_a_run_starts_one_turn_that_says_which_ended_with_what(
     replies: list[FakeReply],
     fake: FakeAnthropic,
     notebook: Path,
-    gate: Path,
+    gate: Gate,
     then: str,
     status: str,
 ) -> None:
@@ -82,7 +80,7 @@ async def test_the_end_of_a_run_starts_one_turn_that_says_which_ended_with_what(
     assert await wake(call, run_id) == 204
     assert (await call("GET", "runs", run_id)).body["wake"] is True
     assert len(await turns(call)) == 1
-    gate.touch()
+    gate.open()
     _, second = await woken(call)
     messages = (await call("GET", "conversations", "talk")).body["messages"]
     question = messages[2]
@@ -102,15 +100,13 @@ async def test_the_end_of_a_run_starts_one_turn_that_says_which_ended_with_what(
 
 
 async def test_what_was_allowed_in_a_turn_is_asked_again_in_the_one_that_is_woken(
-    call: Call, replies: list[FakeReply], notebook: Path, gate: Path
+    call: Call, replies: list[FakeReply], notebook: Path, gate: Gate
 ) -> None:
     replies += [[calls("run_cell", cell_id="c3")], [says("Waits.")]]
     run_id = await started(call, gate, mode="edit", allow=["run_cell"])
     assert await wake(call, run_id) == 204
-    gate.touch()
-    async with asyncio.timeout(20):
-        while [turn["state"] for turn in await turns(call)][-1] != "waiting":
-            await asyncio.sleep(0.02)
+    gate.open()
+    await turned(call, lambda turns: turns[-1]["state"] == "waiting")
     await call("POST", "chat", "talk", "stop")
 
 
@@ -121,14 +117,14 @@ async def test_nobody_is_woken_who_took_it_back_unless_they_want_it_after_all(
     replies: list[FakeReply],
     fake: FakeAnthropic,
     notebook: Path,
-    gate: Path,
+    gate: Gate,
     again: bool,
 ) -> None:
     replies += [[says("It is done.")]]
     run_id = await started(call, gate)
     for method in ("PUT", "PUT", "DELETE", "DELETE", *(["PUT"] if again else [])):
         assert await wake(call, run_id, method) == 204
-    gate.touch()
+    gate.open()
     await ended(call, run_id)
     if again:
         assert len(await woken(call)) == 2
@@ -139,7 +135,7 @@ async def test_nobody_is_woken_who_took_it_back_unless_they_want_it_after_all(
 
 
 async def test_a_turn_that_runs_comes_first(
-    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, gate: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, gate: Gate
 ) -> None:
     replies += [[calls("run_code", code="1")], [says("Second.")], [says("It is done.")]]
     run_id = await started(call, gate)
@@ -147,50 +143,46 @@ async def test_a_turn_that_runs_comes_first(
     body = ask("And?", stream=False, mode="edit")
     body["messages"][0]["id"] = "u2"
     asking = asyncio.ensure_future(call("POST", "chat", body=body))
-    async with asyncio.timeout(20):
-        while [turn["state"] for turn in await turns(call)][-1] != "waiting":
-            await asyncio.sleep(0.02)
-    gate.touch()
+    await turned(call, lambda turns: turns[-1]["state"] == "waiting")
+    gate.open()
     await ended(call, run_id)
     assert [turn["state"] for turn in await turns(call)] == ["done", "waiting"]
     await call("POST", "chat", "talk", "stop")
     await asking
-    async with asyncio.timeout(20):
-        while len(await turns(call)) < 3:
-            await asyncio.sleep(0.02)
+    await turned(call, lambda turns: len(turns) == 3)
 
 
 async def test_a_run_that_no_turn_started_wakes_nobody(
-    call: Call, notebook: Path, gate: Path
+    call: Call, notebook: Path, gate: Gate
 ) -> None:
-    source = {"source": WAITS.format(gate=str(gate), then="1")}
+    source = {"source": gate.waits}
     await call("PATCH", "notebooks", PATH, "cells", "b2", body=source)
     run = (await call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 0})).body
     refused = await call("PUT", "runs", run["run_id"], "wake")
     assert (refused.status, refused.body["reason"]) == (400, "no_conversation")
     assert await wake(call, "gone") == 404
-    gate.touch()
+    gate.open()
 
 
 async def test_a_deleted_conversation_is_not_woken(
-    call: Call, fake: FakeAnthropic, notebook: Path, gate: Path, agent: Assistant
+    call: Call, fake: FakeAnthropic, notebook: Path, gate: Gate, agent: Assistant
 ) -> None:
     run_id = await started(call, gate)
     assert await wake(call, run_id) == 204
     await call("DELETE", "conversations", "talk")
-    gate.touch()
+    gate.open()
     await until(lambda: not agent.wakes._waiting)
     assert len(fake.requests) == 2
     assert await wake(call, run_id) == 404
 
 
 async def test_a_server_that_stops_wakes_nobody(
-    call: Call, fake: FakeAnthropic, notebook: Path, gate: Path, agent: Assistant
+    call: Call, fake: FakeAnthropic, notebook: Path, gate: Gate, agent: Assistant
 ) -> None:
     run_id = await started(call, gate)
     assert await wake(call, run_id) == 204
     await agent.wakes.close()
-    gate.touch()
+    gate.open()
     await ended(call, run_id)
     assert len(fake.requests) == 2
     assert (await call("GET", "runs", run_id)).body["wake"] is True, "who comes back is asked again"

@@ -17,15 +17,16 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.events import Usage, UsageUpdated
 from jupyter_agent.server.wire import chunk, event
 from jupyter_agent.testing import Scripted, calls, says, thinks
 from jupyter_agent.testing.script import FakeReply
 
-from .conftest import Call, ask, frames
+from ..gates import Gate
+from .conftest import Call, ask, frames, live, shown_early
 
 FOLDER = Path(__file__).parents[1] / "wire"
-SLOW = "import time\nfor n in range(3):\n    print(n, flush=True)\n    time.sleep(0.2)"
 READ, SAY = calls("get_notebook_state"), [says("Done: $x = 2$.")]
 
 
@@ -38,32 +39,40 @@ class Turn:
     answers: Sequence[Mapping[str, Any]] = ()
     """A person's answer to each question."""
     stop: bool = False
+    gate: Gate | None = None
+    """At which a cell waits until it was told what it has shown."""
 
 
 def edit(cell_id: str) -> dict[str, Any]:
     return calls("update_cell", cell_id=cell_id, old_string="x", new_string="'ü \\ y'")
 
 
-TURNS: dict[str, Callable[[], Turn]] = {
-    "server_text": lambda: Turn([SAY]),
-    "server_reasoning": lambda: Turn([[thinks("Let me see. "), *SAY]]),
-    "server_parallel_tools": lambda: Turn([[READ, calls("read_cells", cell_ids=["b2"])], SAY]),
-    "server_preliminary_outputs": lambda: Turn(
-        [[calls("create_cell", source=SLOW)], [calls("run_cells")], SAY]
-    ),
-    "server_changes": lambda: Turn([[edit("b2"), calls("delete_cell", cell_id="a1")], SAY]),
-    "server_tool_error": lambda: Turn([[edit("nowhere"), calls("no_such_tool", x=1)], SAY]),
-    "server_approvals": lambda: Turn(
+def shows_while_it_runs(folder: Path) -> Turn:
+    gate = Gate(folder / "gate")
+    source = f"print(0, flush=True)\n{gate.waits}\nprint(1)"
+    return Turn([[calls("create_cell", source=source)], [calls("run_cells")], SAY], gate=gate)
+
+
+TURNS: dict[str, Callable[[Path], Turn]] = {
+    "server_text": lambda _: Turn([SAY]),
+    "server_reasoning": lambda _: Turn([[thinks("Let me see. "), *SAY]]),
+    "server_parallel_tools": lambda _: Turn([[READ, calls("read_cells", cell_ids=["b2"])], SAY]),
+    "server_preliminary_outputs": shows_while_it_runs,
+    "server_changes": lambda _: Turn([[edit("b2"), calls("delete_cell", cell_id="a1")], SAY]),
+    "server_tool_error": lambda _: Turn([[edit("nowhere"), calls("no_such_tool", x=1)], SAY]),
+    "server_approvals": lambda _: Turn(
         [[edit("b2"), calls("delete_cell", cell_id="c3"), READ], SAY],
         {"mode": "ask"},
         [{"approved": True}, {"approved": False, "reason": "Not that one."}],
     ),
-    "server_limit": lambda: Turn([[READ], SAY], {"max_steps": 2}),
-    "server_notice": lambda: Turn([Scripted(status=529, error=("overloaded_error", "Busy")), SAY]),
-    "server_error": lambda: Turn(
+    "server_limit": lambda _: Turn([[READ], SAY], {"max_steps": 2}),
+    "server_notice": lambda _: Turn(
+        [Scripted(status=529, error=("overloaded_error", "Busy")), SAY]
+    ),
+    "server_error": lambda _: Turn(
         [[says("I begin."), READ], Scripted(status=401, error=("authentication_error", "No."))]
     ),
-    "server_abort": lambda: Turn(
+    "server_abort": lambda _: Turn(
         [
             Scripted(
                 blocks=[says("On and on and on.")], stop_after=4, then="wait", gate=asyncio.Event()
@@ -77,15 +86,19 @@ TURNS: dict[str, Callable[[], Turn]] = {
 @pytest.mark.full
 @pytest.mark.parametrize("name", TURNS)
 async def test_the_server_still_sends_what_the_golden_stream_has(
-    call: Call, replies: list[FakeReply], notebook: Path, name: str
-) -> None:
-    turn = TURNS[name]()
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path, tmp_path: Path,
+    name: str,
+) -> None:  # fmt: skip
+    turn = TURNS[name](tmp_path)
     replies += turn.replies
     asking = asyncio.create_task(call("POST", "chat", body=ask("Work.", **turn.asked)))
     for answer in turn.answers:
         asked = await _waiting(call, "approval-requested")
         given = {"id": asked["approval"]["id"], **answer}
         await call("POST", "chat", "talk", "approvals", body={"approvals": [given]})
+    if turn.gate is not None:
+        await live(agent, shown_early)
+        turn.gate.open()
     if turn.stop:
         await _waiting(call, "streaming")
         await call("POST", "chat", "talk", "stop")

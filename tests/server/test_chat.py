@@ -19,9 +19,9 @@ from jupyter_agent.server import sse
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
 from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.testing.server import API_KEY
-from tests.waiting import soon, until
+from tests.waiting import until
 
-from .conftest import PATH, Call, ask, frames
+from .conftest import PATH, Call, ask, frames, live
 
 
 def types(chunks: list[dict[str, Any]]) -> list[str]:
@@ -147,7 +147,7 @@ async def test_the_main_job(
 
 
 async def test_the_stream_is_as_the_contract_shows_it(
-    call: Call, replies: list[FakeReply], notebook: Path
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
     replies += [
         [
@@ -176,6 +176,11 @@ async def test_the_stream_is_as_the_contract_shows_it(
         "finish",
         "[DONE]",
     ]
+    pieces = [c["inputTextDelta"] for c in chunks if c["type"] == "tool-input-delta"]
+    given = {"cell_id": "b2", "old_string": "x = 1", "new_string": "x = 2"}
+    assert json.loads("".join(pieces)) == given
+    (result,) = results(fake.requests[1])
+    assert {c["toolCallId"] for c in chunks if "toolCallId" in c} == {result["tool_use_id"]}
     by_type = {chunk["type"]: chunk for chunk in chunks}
     output = by_type["tool-output-available"]["output"]
     assert output["text"] == "Edited cell `b2` (+1 -1)."
@@ -190,27 +195,42 @@ async def test_the_stream_is_as_the_contract_shows_it(
 async def test_without_a_stream_the_answer_is_one_json(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
-    replies += [[says("Hello.")]]
+    replies += [[says("I look."), calls("get_notebook_state")], [says("Hello.")]]
     answer = await call("POST", "chat", body=ask("hi", stream=False))
     assert answer.body["state"] == "done"
-    assert answer.body["message"]["parts"][-1] == {
-        "type": "text",
-        "text": "Hello.",
-        "state": "done",
-    }
-    assert answer.body["usage"]["input_tokens"] == 100
+    parts = answer.body["message"]["parts"]
+    texts = [part["text"] for part in parts if part["type"] == "text"]
+    assert texts == ["I look.", "Hello."]
+    assert parts[-1] == {"type": "text", "text": "Hello.", "state": "done"}
+    assert answer.body["message"]["metadata"]["stopReason"] == "end_turn"
+    assert answer.body["usage"]["input_tokens"] == 200
     kept = await call("GET", "conversations", "talk")
     assert [message["role"] for message in kept.body["messages"]] == ["user", "assistant"]
     assert kept.body["messages"][1]["metadata"].pop("seconds") >= 0
     assert kept.body["messages"][1] == answer.body["message"]
 
 
-@pytest.mark.full
+async def test_a_turn_that_names_no_limit_has_twenty_five_steps(
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies += [*([calls("get_notebook_state")] for _ in range(24)), [says("Enough.")]]
+    done = (await call("POST", "chat", body=ask("look", stream=False))).body
+    assert len(fake.requests) == 25
+    assert done["message"]["metadata"]["stepLimitReached"]
+
+
 async def test_why_a_turn_failed_stands_wherever_it_is_looked_at(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
     fake.api_key = "another"
-    failed = (await call("POST", "chat", body=ask("hi", stream=False))).body
+    streamed = frames((await call("POST", "chat", body=ask("hi"))).text)
+    assert types(streamed)[-3:] == ["data-notice", "error", "[DONE]"]
+    notice = streamed[-3]["data"]
+    assert (notice["kind"], notice["reason"]) == ("failed", "authentication")
+    assert notice["error"] == streamed[-2]["errorText"]
+    (stored,) = (await call("GET", "conversations", "talk")).body["messages"][1:]
+    assert stored["parts"][-1]["data"] == notice
+    failed = (await call("POST", "chat", body=ask("hi", id="talk2", stream=False))).body
     assert failed["state"] == "failed"
     error = failed["error"]
     assert (error["kind"], error["message"]) == (
@@ -221,9 +241,10 @@ async def test_why_a_turn_failed_stands_wherever_it_is_looked_at(
     assert failed["message"]["metadata"]["error"] == error
     turn = (await call("GET", "turns", failed["turn_id"])).body
     assert (turn["state"], turn["error"]) == ("failed", error)
-    kept = (await call("GET", "conversations", "talk")).body["messages"][1]
+    kept = (await call("GET", "conversations", "talk2")).body["messages"][1]
     assert kept["metadata"]["error"] == error
-    text = (await call("GET", "conversations", "talk", "export", params={"format": "md"})).text
+    assert kept["metadata"]["seconds"] >= 0
+    text = (await call("GET", "conversations", "talk2", "export", params={"format": "md"})).text
     assert error["message"] in text
     assert error["request_id"] in text
     fake.api_key = API_KEY
@@ -333,49 +354,13 @@ async def test_a_model_that_never_stops_is_made_to_answer(
     look = [calls("get_notebook_state", outline=True)]
     replies += [look, look, [says("That is all I know.")]]
     chunks = frames((await call("POST", "chat", body=ask("look", max_steps=3))).text)
-    assert len(fake.requests) == 3
-    assert fake.requests[2]["tool_choice"] == {"type": "none"}
+    choices = [request["tool_choice"]["type"] for request in fake.requests]
+    assert choices == ["auto", "auto", "none"]
     assert fake.requests[2]["tools"] == fake.requests[0]["tools"]
     finish = chunks[-2]
     assert finish["finishReason"] == "stop"
     assert finish["messageMetadata"]["stepLimitReached"] is True
     assert "That is all I know." in "".join(chunk.get("delta", "") for chunk in chunks)
-
-
-async def test_a_stale_whole_rewrite_merges_with_an_edit_made_meanwhile(
-    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
-) -> None:
-    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1\ny = 2\nz = 3"})
-    gate = asyncio.Event()
-    replies += [
-        [calls("read_cells", cell_ids=["b2"])],
-        Scripted(
-            blocks=[calls("update_cell", cell_id="b2", source="x = 1\ny = 2\nz = 33")],
-            stop_after=1,
-            then="wait",
-            gate=gate,
-        ),
-        [says("Done.")],
-    ]
-    asking = asyncio.ensure_future(call("POST", "chat", body=ask("z = 33")))
-    while len(fake.requests) < 2:
-        fake.asked.clear()
-        await fake.asked.wait()
-    await call(
-        "PATCH",
-        "notebooks",
-        PATH,
-        "cells",
-        "b2",
-        body={"old_string": "x = 1", "new_string": "x = 11"},
-    )
-    gate.set()
-    chunks = frames((await asking).text)
-    cell = await call("GET", "notebooks", PATH, "cells", "b2")
-    assert cell.body["source"] == "x = 11\ny = 2\nz = 33"
-    (result,) = results(fake.requests[2])
-    assert "x = 11\ny = 2\nz = 33" in said(result)
-    assert types(chunks)[-2] == "finish"
 
 
 async def test_both_changed_the_same_line_and_the_persons_text_stays(
@@ -420,10 +405,7 @@ async def test_a_whole_rewrite_needs_a_look_first(
 
 async def waiting(agent: Assistant) -> Any:
     """The turn, once it waits for a person."""
-    turn = None
-    while turn is None:
-        turn = agent.runner.live_in("local", "talk")
-        await asyncio.sleep(0)
+    turn = await live(agent)
     await turn.settled()
     return turn
 
@@ -480,22 +462,6 @@ async def test_what_was_approved_is_not_run_when_the_cell_changed(
     assert nbformat.read(notebook, as_version=4).cells[1].execution_count is None
 
 
-async def test_denied_the_model_gets_the_reason(
-    agent: Assistant, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
-) -> None:
-    replies += [[calls("delete_cell", cell_id="b2")], [says("As you like.")]]
-    asking = asyncio.ensure_future(call("POST", "chat", body=ask("tidy up", mode="ask")))
-    turn = await waiting(agent)
-    (approval,) = turn.questions
-    body = {"approvals": [{"id": approval.id, "approved": False, "reason": "I need x."}]}
-    await call("POST", "chat", "talk", "approvals", body=body)
-    chunks = frames((await asking).text)
-    assert "tool-output-denied" in types(chunks)
-    (result,) = results(fake.requests[1])
-    assert "I need x." in said(result)
-    assert len(nbformat.read(notebook, as_version=4).cells) == 3
-
-
 @pytest.mark.full
 async def test_a_stock_client_ends_its_stream_to_ask_and_answers_with_a_post(
     agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
@@ -527,135 +493,6 @@ async def test_a_stock_client_ends_its_stream_to_ask_and_answers_with_a_post(
     assert types(second)[-2:] == ["finish", "[DONE]"]
 
 
-@pytest.mark.full
-async def test_what_was_always_allowed_here_does_not_ask_again(
-    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
-) -> None:
-    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]] * 2
-    asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
-    turn = await waiting(agent)
-    (approval,) = turn.questions
-    reply = {"id": approval.id, "approved": True, "remember": "conversation"}
-    await call("POST", "chat", "talk", "approvals", body={"approvals": [reply]})
-    await asking
-    rules = (await call("GET", "conversations", "talk", "rules")).body
-    assert rules == {"allow": ["run_cell"], "rules": [{"tool": "run_cell", "notebook": PATH}]}
-    second = frames((await call("POST", "chat", body=ask("run", mode="ask"))).text)
-    assert "tool-approval-request" not in types(second)
-    assert types(second)[-2] == "finish"
-
-
-@pytest.mark.full
-async def test_where_nobody_can_be_asked_a_call_is_refused_with_a_reason(
-    call: Call, notebook: Path
-) -> None:
-    body = {"notebook": PATH, "input": {"cell_id": "b2"}}
-    refused = await call("POST", "tools", "run_cell", body=body)
-    assert refused.body["is_error"] is True
-    assert refused.body["reason"] == "needs_approval"
-    allowed = await call("POST", "tools", "run_cell", body={**body, "allow": ["run_cell"]})
-    assert allowed.body["is_error"] is False
-    assert allowed.body["status"] == "ok"
-
-
-@pytest.mark.full
-async def test_stop_ends_the_turn_and_the_next_question_is_accepted(
-    agent: Assistant, call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
-) -> None:
-    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "while True: pass"})
-    replies += [[calls("run_cell", cell_id="b2")], [says("Hello again.")]]
-    asking = asyncio.ensure_future(call("POST", "chat", body=ask("run")))
-    turn = None
-    while turn is None or not any(
-        run.started for run in agent.services.runs.of_turn(turn.record.id)
-    ):
-        turn = agent.runner.live_in("local", "talk")
-        await asyncio.sleep(0)
-    stopped = await call("POST", "chat", "talk", "stop")
-    assert stopped.body["state"] == "stopped"
-    assert types(frames((await asking).text))[-2:] == ["abort", "[DONE]"]
-    (run,) = agent.services.runs.of_turn(turn.record.id)
-    assert await run.wait(60)
-    assert run.status == "interrupted"
-    again = frames((await call("POST", "chat", body=ask("hello"))).text)
-    assert types(again)[-2] == "finish"
-    assert fake.refusals == []
-
-
-@pytest.mark.parametrize("ticks", [0, 1, 2, 3, 5, 8, 13, 21])
-async def test_a_stop_at_the_very_start_ends_the_turn(
-    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path, ticks: int
-) -> None:
-    gate = asyncio.Event()
-    late = Scripted(blocks=[says("Late.")], stop_after=0, then="wait", gate=gate)
-    replies += [late, [says("Hello.")]]
-    asking = asyncio.ensure_future(call("POST", "chat", body=ask("hi")))
-    while (turn := agent.runner.live_in("local", "talk")) is None:
-        await asyncio.sleep(0)
-    for _ in range(ticks):
-        await asyncio.sleep(0)
-    await agent.runner.stop(turn)
-    assert types(frames((await asking).text))[-2:] == ["abort", "[DONE]"]
-    assert (await call("GET", "turns", turn.record.id)).body["state"] == "stopped"
-    gate.set()
-    assert types(frames((await call("POST", "chat", body=ask("again"))).text))[-2] == "finish"
-
-
-async def test_a_stop_while_a_request_is_being_stored_writes_nothing_twice(
-    agent: Assistant,
-    call: Call,
-    replies: list[FakeReply],
-    notebook: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    replies += [[says("Never said.")]]
-    store, stored, gate = agent.runner.stores.conversations, asyncio.Event(), asyncio.Event()
-    append = store.append
-
-    async def slow(turn_id: str, batch: Batch) -> None:
-        await append(turn_id, batch)
-        if batch.requests:
-            stored.set()
-            await gate.wait()
-
-    monkeypatch.setattr(store, "append", slow)
-    asking = asyncio.ensure_future(call("POST", "chat", body=ask("hi")))
-    await soon(stored)
-    turn = agent.runner.live_in("local", "talk")
-    assert turn is not None
-    stopping = asyncio.ensure_future(agent.runner.stop(turn))
-    for _ in range(5):  # the stop reaches what waits for the store
-        await asyncio.sleep(0)
-    gate.set()
-    await stopping
-    assert types(frames((await asking).text))[-2:] == ["abort", "[DONE]"]
-    assert (await call("GET", "turns", turn.record.id)).body["state"] == "stopped"
-
-
-async def test_a_second_turn_of_a_running_conversation_is_refused(
-    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
-) -> None:
-    gate = asyncio.Event()
-    replies += [Scripted(blocks=[says("One.")], stop_after=1, then="wait", gate=gate)]
-    asking = asyncio.ensure_future(call("POST", "chat", body=ask("one")))
-    while agent.runner.live_in("local", "talk") is None:
-        await asyncio.sleep(0)
-    assert (await call("POST", "chat", body=ask("two"))).status == 409
-    gate.set()
-    assert types(frames((await asking).text))[-2] == "finish"
-
-
-async def test_a_repeated_request_joins_the_first(
-    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, jp_auth_header: Any
-) -> None:
-    replies += [[says("Once.")]]
-    headers = {**jp_auth_header, "Idempotency-Key": "k1"}
-    first = await call("POST", "chat", body=ask("hi"), headers=headers)
-    second = await call("POST", "chat", body=ask("hi"), headers=headers)
-    assert first.text == second.text
-    assert len(fake.requests) == 1
-
-
 async def test_a_question_asked_again_replaces_its_turn(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
 ) -> None:
@@ -670,43 +507,3 @@ async def test_a_question_asked_again_replaces_its_turn(
     assert len(whole["messages"]) == 2
     cell = await call("GET", "notebooks", PATH, "cells", "b2")
     assert cell.body["source"] == "x = 1"
-
-
-@pytest.mark.full
-async def test_undo_takes_a_turn_back_in_one_call(
-    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
-) -> None:
-    before = (await call("GET", "notebooks", PATH)).body["cells"]
-    replies += [
-        [
-            calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2"),
-            calls("create_cell", source="x * 21", after="b2"),
-            calls("move_cell", cell_id="c3", before="a1"),
-            calls("delete_cell", cell_id="a1"),
-        ],
-        [calls("run_cells")],
-        [says("Done.")],
-    ]
-    done = (await call("POST", "chat", body=ask("change it", stream=False))).body
-    changes = (await call("GET", "turns", done["turn_id"], "changes")).body
-    assert {change["kind"] for change in changes} == {
-        "update",
-        "insert",
-        "move",
-        "delete",
-        "outputs",
-    }
-    undone = (await call("POST", "turns", done["turn_id"], "undo")).body
-    assert undone["conflicts"] == []
-    assert (await call("GET", "notebooks", PATH)).body["cells"] == before
-
-
-@pytest.mark.full
-async def test_the_tour_needs_no_key_and_no_network(
-    call: Call, fake: FakeAnthropic, notebook: Path
-) -> None:
-    body = ask("Show me what you can do in this notebook.", model="demo:tour", stream=False)
-    done = (await call("POST", "chat", body=body)).body
-    assert done["state"] == "done"
-    assert {change["kind"] for change in done["changes"]} >= {"insert", "update", "outputs"}
-    assert fake.requests == []

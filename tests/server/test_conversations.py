@@ -16,10 +16,10 @@ from jupyter_agent.conversations.runner import MAX_READS
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.events import CallOutput, CellsChanged
-from jupyter_agent.testing import Scripted, calls, says
+from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from .conftest import PATH, Call, ask, frames
+from .conftest import PATH, Call, ask, frames, live
 
 
 async def test_conversations_are_listed_newest_first_and_found(
@@ -86,24 +86,6 @@ async def test_a_search_finds_the_words_of_answers_and_shows_them(
     assert list(await found("`cost` column")) == [], "an answer that was replaced is not shown"
 
 
-async def test_why_a_turn_failed_stays_in_its_answer(
-    call: Call, replies: list[FakeReply], notebook: Path
-) -> None:
-    replies += [Scripted(status=401, error=("authentication_error", "No.")), [says("Here.")]]
-    told = frames((await call("POST", "chat", body=ask("Are you there?"))).text)[:-1]
-    assert [chunk["type"] for chunk in told[-2:]] == ["data-notice", "error"]
-    await call("POST", "chat", body=ask("And now?"))
-    whole = (await call("GET", "conversations", "talk")).body
-    failed, answered = whole["messages"][1], whole["messages"][3]
-    notice = failed["parts"][-1]["data"]
-    assert (notice["kind"], notice["reason"]) == ("failed", "authentication")
-    assert notice["error"] == told[-1]["errorText"]
-    assert failed["metadata"]["seconds"] >= 0
-    assert answered["metadata"]["seconds"] >= 0
-    readable = await call("GET", "conversations", "talk", "export", params={"format": "md"})
-    assert notice["error"] in readable.text
-
-
 async def test_a_conversation_is_renamed_exported_and_deleted(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
@@ -133,8 +115,7 @@ async def test_a_running_turns_message_so_far_is_part_of_the_conversation(
 ) -> None:
     replies += [[says("I ask."), calls("run_cell", cell_id="b2")], [says("Done.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
-    while (turn := agent.runner.live_in("local", "talk")) is None:
-        await asyncio.sleep(0)
+    turn = await live(agent)
     await turn.settled()
     whole = (await call("GET", "conversations", "talk")).body
     assert whole["state"] == "waiting"

@@ -242,16 +242,6 @@ async def test_what_is_too_long_is_cut_and_says_so(
     assert active["cut"]
 
 
-async def test_a_folder_of_that_name_or_bytes_are_no_instructions(
-    call: Call, replies: list[FakeReply], fake: FakeAnthropic, jp_root_dir: Path, notebook: Path
-) -> None:
-    (jp_root_dir / "AGENTS.md").mkdir()
-    (notebook.parent / "AGENTS.md").write_bytes(b"\xff\xfe\x00")
-    replies.append([says("Hello.")])
-    await call("POST", "chat", body=ask("Hi", stream=False))
-    assert "[Instructions of the project" not in json.dumps(fake.requests[-1]["messages"])
-
-
 @pytest.mark.parametrize("where", ["root", "beside", "folder"])
 @pytest.mark.parametrize("target", ["outside", "within"])
 async def test_instructions_are_never_read_through_a_link(
@@ -287,14 +277,17 @@ async def test_instructions_are_never_read_through_a_link(
     )
 
 
-async def test_instructions_are_a_regular_file(
+async def test_instructions_are_a_regular_file_of_text(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, jp_root_dir: Path, notebook: Path
 ) -> None:
-    os.mkfifo(jp_root_dir / "AGENTS.md")
-    replies.append([says("Hello.")])
-    answer = await call("POST", "chat", body=ask("Hi", stream=False, trust_instructions=True))
-    assert answer.body["state"] == "done"
-    assert "[Instructions of the project" not in json.dumps(fake.requests[-1]["messages"])
+    (notebook.parent / "AGENTS.md").write_bytes(b"\xff\xfe\x00")
+    for odd in (Path.mkdir, os.mkfifo):
+        odd(jp_root_dir / "AGENTS.md")
+        replies.append([says("Hello.")])
+        answer = await call("POST", "chat", body=ask("Hi", stream=False, trust_instructions=True))
+        assert answer.body["state"] == "done"
+        assert "[Instructions of the project" not in json.dumps(fake.requests[-1]["messages"])
+        (jp_root_dir / "AGENTS.md").rename(jp_root_dir / odd.__name__)
 
 
 class NoReading(Authorizer):

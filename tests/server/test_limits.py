@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import logging
+import random
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -163,13 +164,6 @@ async def test_an_expression_that_would_take_for_ever_is_refused(
         assert answer.status == 200
 
 
-@pytest.mark.parametrize(
-    "bomb", ['{"a":' * 100_000, "[" * 1_000_000, '{"messages": ' + "[" * 70 + "]" * 70 + "}"]
-)
-async def test_json_that_is_too_deep_is_refused(call: Call, bomb: str) -> None:
-    assert (await call("POST", "chat", body=bomb)).status == 400
-
-
 def deep(levels: int) -> str:
     return "[" * levels + "]" * levels
 
@@ -266,3 +260,54 @@ async def test_no_token_and_no_key_in_our_log_or_in_a_url(
             assert token not in record.getMessage()
     requests = [r.getMessage() for r in caplog.records if "/api/agent/" in r.getMessage()]
     assert all(token not in line for line in requests)
+
+
+GARBAGE: list[bytes] = [
+    b"",
+    b"\x00",
+    b"\xff\xfe{",
+    b"null",
+    b'"text"',
+    b"[[[[[",
+    b'{"messages": 1}',
+    b'{"messages": [{"role": "user", "content": 7}]}',
+    b'{"messages": [{"role": "user", "parts": [{"type": "file", "url": "data:,x"}]}]}',
+    b'{"messages": [{"role": "user", "parts": [{"type": "text"}]}]}',
+    b"[" * 100_000,
+    b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
+    b'{"a":' * 100_000,
+    b"[" * 1_000_000,
+    b'{"messages": ' + b"[" * 70 + b"]" * 70 + b"}",
+    b'{"id": "\x00", "messages": [{"role": "user", "content": "x"}]}',
+    json.dumps({"id": "x" * 129, "messages": [{"role": "user", "content": "x"}]}).encode(),
+    b"<html>",
+    b"messages=1&stream=false",
+]
+
+
+async def test_garbage_is_a_400_with_a_sentence(call: Call) -> None:
+    for body in GARBAGE:
+        answer = await call("POST", "chat", body=body)
+        assert answer.status == 400, body[:100]
+        assert answer.body["message"]
+        assert "Traceback" not in answer.text
+
+
+async def test_random_bytes_never_break_the_server(call: Call) -> None:
+    rng = random.Random(9)
+    whole = json.dumps(ask("Hi.", model="nobody:x")).encode()
+    for _ in range(60):
+        broken = bytearray(whole)
+        for _ in range(rng.randrange(1, 8)):
+            broken[rng.randrange(len(broken))] = rng.randrange(256)
+        assert (await call("POST", "chat", body=bytes(broken))).status == 400
+
+
+async def test_odd_characters_survive(
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path
+) -> None:
+    replies.append([says("Yes.")])
+    body = json.dumps(ask("a\x00b \ud800 \u202e 🙂", stream=False))
+    assert (await call("POST", "chat", body=body)).body["state"] == "done"
+    assert "🙂" in fake.requests[0]["messages"][-1]["content"][-1]["text"]
+    assert (await call("GET", "conversations", "talk")).status == 200

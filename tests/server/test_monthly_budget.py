@@ -73,6 +73,8 @@ async def test_a_turn_that_uses_the_month_up_gives_its_answer_and_the_next_one_i
     assert f"begins on {next_month()} at 00:00 UTC" in refused.body["message"]
     month = refused.body["month"]
     assert (month["tokens"], month["token_budget"], month["until"]) == (330, 150, next_month())
+    summary = await call("POST", "conversations", "talk", "compact")
+    assert (summary.status, summary.body["reason"]) == (429, "monthly_budget")
     assert len(fake.requests) == 3
     assert (await call("GET", "conversations", "talk")).body == before
 
@@ -118,16 +120,6 @@ async def test_without_a_budget_nothing_is_refused(call: Call, replies: list[Fak
     assert [(await asked(call)).status for _ in range(2)] == [200, 200]
     month = (await call("GET", "usage")).body["month"]
     assert (month["tokens"], month["token_budget"], month["exhausted"]) == (220, None, False)
-
-
-async def test_a_summary_is_refused_like_a_turn(
-    call: Call, fake: FakeAnthropic, replies: list[FakeReply]
-) -> None:
-    replies += [[LOOK], [says("One.")]]
-    await asked(call)
-    refused = await call("POST", "conversations", "talk", "compact")
-    assert (refused.status, refused.body["reason"]) == (429, "monthly_budget")
-    assert len(fake.requests) == 2
 
 
 async def test_a_deleted_conversation_gives_nothing_back(

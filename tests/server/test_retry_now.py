@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,7 +21,6 @@ from .conftest import Answer, Call, ask, frames
 LATER = Scripted(
     status=429, error=("rate_limit_error", "Slow down."), headers={"retry-after": "600"}
 )
-SOON = Scripted(status=429, error=("rate_limit_error", "Slow down."), headers={"retry-after": "1"})
 
 
 pytestmark = pytest.mark.usefixtures("notebook")
@@ -64,30 +62,6 @@ async def test_a_long_wait_is_told_with_its_end_and_ended_by_who_does_not_want_i
     assert len(fake.requests) == 2
     stored = (await call("GET", "conversations", "talk")).body["messages"][-1]["parts"]
     assert [p["data"]["kind"] for p in stored if p["type"] == "data-notice"] == told
-
-
-@pytest.mark.full
-async def test_a_wait_that_nobody_ends_is_waited(
-    call: Call, fake: FakeAnthropic, replies: list[FakeReply]
-) -> None:
-    replies += [SOON, [says("Hello.")]]
-    began = time.monotonic()
-    chunks = frames((await call("POST", "chat", body=ask("Hi"))).text)
-    assert time.monotonic() - began >= 1
-    told = [chunk["data"]["kind"] for chunk in chunks if chunk["type"] == "data-notice"]
-    assert told == ["retrying"]
-    assert len(fake.requests) == 2
-
-
-async def test_a_wait_can_be_stopped(
-    call: Call, agent: Assistant, fake: FakeAnthropic, replies: list[FakeReply]
-) -> None:
-    replies += [LATER]
-    asking = asyncio.create_task(call("POST", "chat", body=ask("Hi", stream=False)))
-    await waiting(agent)
-    await call("POST", "chat", "talk", "stop")
-    assert (await asking).body["state"] == "stopped"
-    assert len(fake.requests) == 1
 
 
 async def test_where_nothing_waits_nothing_is_tried(

@@ -14,8 +14,9 @@ import pytest
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import calls
 from jupyter_agent.testing.script import FakeReply
-from tests.waiting import until
 
+from ..gates import FOREVER, Gate
+from ..waiting import until
 from .conftest import PATH, Call, ask, frames
 
 RUN = ("notebooks", PATH, "run")
@@ -81,13 +82,11 @@ async def test_code_in_no_cell_runs_and_the_notebook_stays(call: Call, notebook:
     assert (run.status, run.body["status"], run.body["cell_id"]) == (200, "ok", None)
     assert run.body["outputs"][0]["data"]["text/plain"] == "10"
     assert notebook.read_bytes() == before
-    late = await call(
-        "POST", *KERNEL, "code", body={"code": "import time; time.sleep(60)", "wait": 0}
-    )
+    late = await call("POST", *KERNEL, "code", body={"code": FOREVER, "wait": 0})
     assert late.status == 202
     stopped = await call("POST", "runs", late.body["run_id"], "interrupt")
     assert stopped.body["status"] == "interrupted"
-    timed = await call("POST", *KERNEL, "code", body={"code": "time.sleep(60)", "timeout": 0.2})
+    timed = await call("POST", *KERNEL, "code", body={"code": FOREVER, "timeout": 0.2})
     assert timed.body["status"] == "timeout"
     assert (await call("POST", *KERNEL, "code", body={"code": ""})).status == 400
 
@@ -103,11 +102,17 @@ async def test_variables_are_told_by_name_or_all(call: Call, notebook: Path) -> 
 
 
 @pytest.mark.full
-async def test_a_run_as_a_stream_tells_outputs_as_they_come(call: Call, notebook: Path) -> None:
-    source = "import time\nfor n in range(3):\n    print(n, flush=True)\n    time.sleep(0.3)\nn"
+async def test_a_run_as_a_stream_tells_outputs_as_they_come(
+    call: Call, agent: Assistant, notebook: Path, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    source = f"print('on', flush=True)\n{gate.waits}\nprint('off')\n7"
     cell = ("notebooks", PATH, "cells", "b2")
     await call("PATCH", *cell, body={"source": source})
-    answer = await call("POST", *cell, "run", body={"stream": True})
+    streaming = asyncio.ensure_future(call("POST", *cell, "run", body={"stream": True}))
+    await until(lambda: any(run.outputs() for run in agent.services.runs.of_turn(None)))
+    gate.open()
+    answer = await streaming
     assert answer.headers["Content-Type"] == "text/event-stream"
     told = frames(answer.text)
     assert (told[0]["type"], told[-2]["type"], told[-1]["type"]) == ("run", "end", "[DONE]")
@@ -230,7 +235,7 @@ async def test_the_live_notebook_as_a_file(call: Call, six: Path) -> None:
     assert nbformat.reads(answer.text, as_version=4) == nbformat.read(six, as_version=4)
 
 
-async def test_a_notebook_is_made_of_given_cells(call: Call, jp_root_dir: Path) -> None:
+async def test_a_notebook_is_made_of_given_cells_once(call: Call, jp_root_dir: Path) -> None:
     cells = [
         {"source": "# Title", "type": "markdown"},
         {"source": "1", "metadata": {"tags": ["a"], "trusted": True}, "outputs": [], "id": "x"},
@@ -238,11 +243,13 @@ async def test_a_notebook_is_made_of_given_cells(call: Call, jp_root_dir: Path) 
     made = await call("POST", "notebooks", "made.ipynb", body={"cells": cells})
     assert made.status == 201
     content = nbformat.read(jp_root_dir / "made.ipynb", as_version=4)
+    nbformat.validate(content)
     assert [(cell.cell_type, cell.source) for cell in content.cells] == [
         ("markdown", "# Title"),
         ("code", "1"),
     ]
     assert content.cells[1].metadata == {"tags": ["a"]}
+    assert (await call("POST", "notebooks", "made.ipynb")).status == 409
 
 
 @pytest.mark.full

@@ -209,3 +209,24 @@ async def test_the_metadata_of_an_open_notebook_change_in_its_tab(
     assert "more" not in shown["metadata"]
     assert tab.notebook.source["metadata"]["title"] == "Q3"
     assert tab.notebook.source["cells"][1]["metadata"]["tags"] == ["a"]
+
+
+async def test_two_agents_in_one_cell_merge_or_are_told_the_current_text(
+    call: Call, notebook: Path
+) -> None:
+    async def tool(who: str, name: str, **input: Any) -> Any:
+        body = {"notebook": PATH, "mode": "auto", "conversation_id": who, "input": input}
+        return (await call("POST", "tools", name, body=body)).body
+
+    text = "x = 1\n\ny = 2"
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": text})
+    for who in ("one", "two"):
+        await tool(who, "read_cells", cell_ids=["b2"])
+    first = await tool("one", "update_cell", cell_id="b2", source=text.replace("1", "10"))
+    second = await tool("two", "update_cell", cell_id="b2", source=text.replace("2", "20"))
+    assert (first["is_error"], second["is_error"]) == (False, False)
+    assert "merged, it is now:\nx = 10\n\ny = 20" in second["text"]
+    late = await tool("one", "update_cell", cell_id="b2", source="x = 10\n\ny = 30")
+    assert late["reason"] == "changed"
+    assert late["current"]["source"] == "x = 10\n\ny = 20"
+    assert "x = 10\n\ny = 20" in late["text"]

@@ -75,6 +75,10 @@ async def test_the_status_tells_version_carriers_notebooks_and_store(
     assert status["store"]["ok"] is True
 
 
+async def test_reads_are_tried_twice_more_where_nothing_is_configured(agent: Assistant) -> None:
+    assert agent.options.read_retries == {"*": 2}
+
+
 async def test_every_option_has_a_sentence(agent: Assistant) -> None:
     for name, trait in agent.options.class_own_traits(config=True).items():
         assert str(trait.help).strip(), name

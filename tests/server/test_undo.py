@@ -10,6 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from pycrdt import UndoManager
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import calls, says
@@ -256,3 +257,28 @@ async def test_the_undo_of_a_turn_that_made_a_notebook_says_that_the_file_is_lef
     (jp_root_dir / "new.ipynb").unlink()
     again = (await call("POST", "turns", turn["turn_id"], "undo")).body
     assert "new.ipynb" not in again["message"]
+
+
+async def test_each_takes_back_their_own_steps_only(
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path, jp_serverapp: Any
+) -> None:
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1\n\ny = 2"})
+    tab = await Tab(agent.tabs, jp_serverapp.contents_manager, PATH).open()
+    # As JupyterLab's: it takes back what has no origin, the person's own steps.
+    own = UndoManager(scopes=[tab.notebook.ycells], capture_timeout_millis=0)
+    tab.type("b2", "  # mine", 5)
+    replies += [
+        [calls("read_cells", cell_ids=["b2"])],
+        [calls("update_cell", cell_id="b2", source="x = 1  # mine\n\ny = 20")],
+        [says("Done.")],
+    ]
+    done = (await call("POST", "chat", body=ask("y", stream=False))).body
+    tab.type("b2", "\nz = 3")
+    assert tab.source("b2") == "x = 1  # mine\n\ny = 20\nz = 3"
+    own.undo()
+    assert tab.source("b2") == "x = 1  # mine\n\ny = 20"
+    undone = (await call("POST", "turns", done["turn_id"], "undo")).body
+    assert undone["conflicts"] == []
+    assert tab.source("b2") == "x = 1  # mine\n\ny = 2"
+    own.undo()
+    assert tab.source("b2") == "x = 1\n\ny = 2"

@@ -12,13 +12,15 @@ import pytest
 from jupyter_server.auth import Authorizer
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, calls, says
+from jupyter_agent.testing import calls
 from jupyter_agent.testing.script import FakeReply
 
+from ..gates import FOREVER
 from ..programs import jupyter_agent, jupyter_server
-from .conftest import PATH, Call, ask, frames
+from ..waiting import until
+from .conftest import PATH, Call, ask
 
-FOREVER = "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(600)"
+BEGINS = f"import pathlib\npathlib.Path('begun').touch()\n{FOREVER}"
 
 
 def kernels(agent: Assistant) -> list[str]:
@@ -34,25 +36,24 @@ def rewrite(notebook: Path, source: str) -> None:
 
 
 async def begun(notebook: Path) -> None:
-    """Wait until the code of FOREVER runs."""
-    async with asyncio.timeout(60):
-        while not (notebook.parent / "begun").exists():
-            await asyncio.sleep(0.01)
+    """Wait until the code of BEGINS runs."""
+    await until((notebook.parent / "begun").exists)
 
 
 async def all_ended(agent: Assistant) -> None:
-    async with asyncio.timeout(60):
-        while kernels(agent):
-            await asyncio.sleep(0.01)
+    await until(lambda: not kernels(agent))
 
 
 @pytest.mark.full
-async def test_the_route_reports_cell_by_cell(call: Call, agent: Assistant, notebook: Path) -> None:
+async def test_the_route_reports_cell_by_cell_takes_parameters_or_writes_fresh_outputs(
+    call: Call, agent: Assistant, notebook: Path
+) -> None:
     content = nbformat.read(notebook, as_version=4)
     content.cells[2].execution_count = 5
     nbformat.write(content, notebook)
     before = notebook.read_bytes()
-    answer = await call("POST", "notebooks", PATH, "verify")
+    route = ("notebooks", PATH, "verify")
+    answer = await call("POST", *route)
     assert answer.status == 200
     assert answer.body.pop("seconds") > 0
     assert answer.body.pop("at").endswith("Z")
@@ -68,27 +69,15 @@ async def test_the_route_reports_cell_by_cell(call: Call, agent: Assistant, note
             {"cell_id": "c3", "status": "differs", "why": new},
         ],
     }
-    assert notebook.read_bytes() == before
-    assert kernels(agent) == []
-
-
-@pytest.mark.full
-async def test_the_route_writes_fresh_outputs_or_takes_parameters(
-    call: Call, agent: Assistant, notebook: Path
-) -> None:
-    rewrite(notebook, "x = 3")
-    before = notebook.read_bytes()
-    both = await call(
-        "POST", "notebooks", PATH, "verify", body={"update": True, "parameters": {"x": 1}}
-    )
+    both = await call("POST", *route, body={"update": True, "parameters": {"x": 1}})
     assert (both.status, both.body["reason"]) == (400, "invalid_input")
-    answer = await call("POST", "notebooks", PATH, "verify", body={"parameters": {"y": 1}})
-    assert (answer.status, notebook.read_bytes()) == (200, before)
-    answer = await call("POST", "notebooks", PATH, "verify", body={"update": True})
+    assert (await call("POST", *route, body={"parameters": {"y": 1}})).status == 200
+    assert notebook.read_bytes() == before
+    answer = await call("POST", *route, body={"update": True})
     assert (answer.body["updated"], answer.body["saved"]) == (True, True)
     cells = nbformat.read(notebook, as_version=4).cells
     assert [cell.get("execution_count") for cell in cells[1:3]] == [1, 2]
-    assert cells[2].outputs[0].text == "x is 3\n"
+    assert cells[2].outputs[0].text == "x is 1\n"
     assert kernels(agent) == []
 
 
@@ -173,7 +162,7 @@ async def test_a_client_that_goes_away_stops_it(
     jp_base_url: str,
     jp_auth_header: dict[str, str],
 ) -> None:
-    rewrite(notebook, FOREVER)
+    rewrite(notebook, BEGINS)
     path = f"{jp_base_url}api/agent/notebooks/sales%2C%20Q3/first%20look.ipynb/verify"
     token = jp_auth_header["Authorization"]
     _, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
@@ -194,42 +183,16 @@ class Reader(Authorizer):
         return (action, resource) != ("write", "kernels")
 
 
-@pytest.mark.parametrize("entry", ["route", "tool"])
 async def test_it_needs_leave_to_start_a_kernel(
-    call: Call, agent: Assistant, notebook: Path, jp_serverapp: Any, entry: str
+    call: Call, agent: Assistant, notebook: Path, jp_serverapp: Any
 ) -> None:
     jp_serverapp.web_app.settings["authorizer"] = Reader(parent=jp_serverapp)
+    by_route = (await call("POST", "notebooks", PATH, "verify")).body
     body = {"notebook": PATH, "mode": "auto"}
-    answer = await (
-        call("POST", "notebooks", PATH, "verify")
-        if entry == "route"
-        else call("POST", "tools", "verify_notebook", body=body)
-    )
-    assert answer.body["reason"] == "denied"
-    assert "write kernels" in answer.body["message" if entry == "route" else "text"]
-    assert kernels(agent) == []
-
-
-@pytest.mark.full
-async def test_a_person_sees_every_cell_that_would_run(
-    call: Call, agent: Assistant, notebook: Path, replies: list[FakeReply], fake: FakeAnthropic
-) -> None:
-    replies += [[calls("verify_notebook")], [says("It works.")]]
-    body = ask("Does it work from the top?", mode="edit", stream=False)
-    waiting = (await call("POST", "chat", body=body)).body
-    (approval,) = waiting["approvals"]
-    assert approval["cells"] == [
-        {"cell_id": "b2", "code": "x = 1"},
-        {"cell_id": "c3", "code": "print('x is', x)"},
-    ]
-    assert approval["code"] == "x = 1\n\nprint('x is', x)"
-    assert "clusters" not in approval
-    assert kernels(agent) == []
-    answers = {"approvals": [{"id": approval["id"], "approved": True}], "wait": 60}
-    done = (await call("POST", "chat", "talk", "approvals", body=answers)).body
-    assert done["state"] == "done"
-    told = json.dumps(fake.requests[1]["messages"][-1])
-    assert "All 2 code cells run and show the same" in told
+    by_tool = (await call("POST", "tools", "verify_notebook", body=body)).body
+    assert (by_route["reason"], by_tool["reason"]) == ("denied", "denied")
+    assert "write kernels" in by_route["message"]
+    assert "write kernels" in by_tool["text"]
     assert kernels(agent) == []
 
 
@@ -242,20 +205,6 @@ async def test_the_question_says_that_code_starts_a_cluster_job(
     body = ask("Does it work?", mode="edit", stream=False)
     (approval,) = (await call("POST", "chat", body=body)).body["approvals"]
     assert approval["clusters"] == ["Dask"]
-
-
-@pytest.mark.full
-async def test_stop_ends_the_code_and_its_kernel(
-    call: Call, agent: Assistant, notebook: Path, replies: list[FakeReply]
-) -> None:
-    rewrite(notebook, FOREVER)
-    replies += [[calls("verify_notebook")], [says("It works.")]]
-    turn = asyncio.ensure_future(call("POST", "chat", body=ask("Does it work?")))
-    await begun(notebook)
-    stopped = await call("POST", "chat", "talk", "stop")
-    assert stopped.status == 200
-    assert frames((await turn).text)[-2]["type"] == "abort"
-    await all_ended(agent)
 
 
 def new_notebook(file: Path, *sources: str) -> None:

@@ -1,0 +1,137 @@
+"""A turn that is stopped, wherever it is and however often, ends, and the next one is whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jupyter_agent.assistant import Assistant
+from jupyter_agent.conversations.live import LiveTurn
+from jupyter_agent.conversations.log import Batch
+from jupyter_agent.events import Notice
+from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
+from jupyter_agent.testing.script import FakeReply
+
+from ..gates import FOREVER
+from ..waiting import soon, until
+from .conftest import PATH, Call, ask, frames, live
+
+
+def ends(stream: str) -> list[str]:
+    """The types of the last two chunks."""
+    return [chunk["type"] for chunk in frames(stream)][-2:]
+
+
+def held(after: int) -> Scripted:
+    """A reply that stops for ever after so many events."""
+    blocks = [says("I write.")]
+    return Scripted(blocks=blocks, stop_after=after, then="wait", gate=asyncio.Event())
+
+
+async def test_stop_ends_the_stream_wherever_the_turn_is(
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, agent: Assistant
+) -> None:
+    writing = held(3)
+    limited = Scripted(
+        status=429, error=("rate_limit_error", "Slow down"), headers={"retry-after": "50"}
+    )
+    await call("PATCH", "notebooks", PATH, "cells", "c3", body={"source": "while True: pass"})
+
+    run = [calls("run_cell", cell_id="c3")]
+    code = [calls("run_code", code=FOREVER)]
+
+    def runs(turn: LiveTurn) -> bool:
+        return any(run.started for run in agent.services.runs.of_turn(turn.record.id))
+
+    def told(kind: str) -> Callable[[LiveTurn], bool]:
+        return lambda turn: any(isinstance(e, Notice) and e.kind == kind for e in turn.events)
+
+    phases: list[tuple[FakeReply, str, Callable[[LiveTurn], bool]]] = [
+        (writing, "auto", lambda turn: any(e.type == "text-delta" for e in turn.events)),
+        (run, "auto", runs),
+        (code, "auto", runs),
+        (run, "ask", lambda turn: turn.state == "waiting"),
+        (limited, "auto", told("retrying")),
+    ]  # fmt: skip
+    for reply, mode, ready in phases:
+        replies.append(reply)
+        asking = asyncio.ensure_future(call("POST", "chat", body=ask("Go.", mode=mode)))
+        turn = await live(agent, ready)
+        stopped = await call("POST", "chat", "talk", "stop")
+        assert stopped.body["state"] == "stopped"
+        assert ends((await asking).text) == ["abort", "[DONE]"]
+        state = (await call("GET", "turns", turn.record.id)).body
+        assert state["state"] == "stopped"
+        assert {made["state"] for made in state["calls"]} <= {"done", "failed", "refused"}
+        for begun in agent.services.runs.of_turn(turn.record.id):
+            assert await begun.wait(60)
+            assert begun.status == "interrupted"
+    replies.append([says("Fine.")])
+    assert "Fine." in str((await call("POST", "chat", body=ask("And now?", stream=False))).body)
+    assert fake.refusals == []
+
+
+async def test_stopping_twice_or_after_the_end_is_stopping_once(
+    call: Call, replies: list[FakeReply], notebook: Path, agent: Assistant
+) -> None:
+    reply = held(1)
+    replies.append(reply)
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("Go.")))
+    await live(agent)
+    stops = await asyncio.gather(*(call("POST", "chat", "talk", "stop") for _ in range(3)))
+    late = await call("POST", "chat", "talk", "stop")
+    assert {answer.status for answer in (*stops, late)} == {200}
+    await asking
+    assert (await call("POST", "chat", "nothing", "stop")).status == 404
+
+
+@pytest.mark.parametrize("ticks", [0, 1, 2, 3, 5, 8, 13, 21])
+async def test_a_stop_at_the_very_start_ends_the_turn(
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path, ticks: int
+) -> None:
+    gate = asyncio.Event()
+    late = Scripted(blocks=[says("Late.")], stop_after=0, then="wait", gate=gate)
+    replies += [late, [says("Hello.")]]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("hi")))
+    while (turn := agent.runner.live_in("local", "talk")) is None:
+        await asyncio.sleep(0)
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    await agent.runner.stop(turn)
+    assert ends((await asking).text) == ["abort", "[DONE]"]
+    assert (await call("GET", "turns", turn.record.id)).body["state"] == "stopped"
+    gate.set()
+    assert ends((await call("POST", "chat", body=ask("again"))).text) == ["finish", "[DONE]"]
+
+
+async def test_a_stop_while_a_request_is_being_stored_writes_nothing_twice(
+    agent: Assistant,
+    call: Call,
+    replies: list[FakeReply],
+    notebook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replies += [[says("Never said.")]]
+    store, stored, gate = agent.runner.stores.conversations, asyncio.Event(), asyncio.Event()
+    append = store.append
+
+    async def slow(turn_id: str, batch: Batch) -> None:
+        await append(turn_id, batch)
+        if batch.requests:
+            stored.set()
+            await gate.wait()
+
+    monkeypatch.setattr(store, "append", slow)
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("hi")))
+    await soon(stored)
+    turn = agent.runner.live_in("local", "talk")
+    assert turn is not None
+    stopping = asyncio.ensure_future(agent.runner.stop(turn))
+    await until(lambda: turn.stop.requested)
+    gate.set()
+    await stopping
+    assert ends((await asking).text) == ["abort", "[DONE]"]
+    assert (await call("GET", "turns", turn.record.id)).body["state"] == "stopped"

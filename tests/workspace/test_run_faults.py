@@ -79,6 +79,7 @@ async def test_two_notebooks_on_one_kernel_take_turns(room: Room, jp_serverapp: 
     third = await room.run("x.append('c'); print(x)")
     await printed(first, "on")
     blocked = third.describe()
+    assert blocked["status"] == "queued"
     assert (blocked["blocked_by"], blocked["busy_cells"]) == (first.id, [first.cell_id])
     assert blocked["queued"] == [second.id]
     room.gate.open()

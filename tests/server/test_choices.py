@@ -125,16 +125,7 @@ async def test_usage_and_cost_are_those_of_the_model_that_answered(
     assert (turn["model"], turn["fallback_model"]) == (FIRST, SECOND)
 
 
-async def test_a_refusal_that_was_paid_for_is_counted_at_its_own_price(
-    call: Call, replies: list[FakeReply], notebook: Path
-) -> None:
-    replies += [REFUSES, [says("One.")]]
-    answer = await asked(call)
-    assert answer["usage"]["cost"] == pytest.approx(0.2 + 0.4)
-    assert answer["usage"]["output_tokens"] == 20
-
-
-async def test_the_stream_names_the_model_that_answered(
+async def test_a_refusal_is_counted_at_its_own_price_and_the_stream_names_who_answered(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     replies += [REFUSES, [says("One.")]]
@@ -143,6 +134,9 @@ async def test_the_stream_names_the_model_that_answered(
     assert [each["model"] for each in metadata] == [SECOND]
     steps = [each["type"] for each in chunks if each["type"] in ("start-step", "finish-step")]
     assert steps == ["start-step", "finish-step"] * 2, "what was shown of the refusal is closed"
+    usage = (await call("GET", "conversations", "talk")).body["usage"]
+    assert usage["cost"] == pytest.approx(0.2 + 0.4)
+    assert usage["output_tokens"] == 20
 
 
 async def test_the_other_model_may_be_at_another_service_which_is_told(

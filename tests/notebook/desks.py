@@ -12,11 +12,13 @@ from typing import Any
 import nbformat
 from jupyter_server.utils import ensure_async
 
-from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.registry import Moves, Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from tests.waiting import until
 
 from .browser import Tab
 from .conftest import cells_of, notebook_json
+from .page import Page
 from .rooms import Person, RoomServer
 
 
@@ -75,6 +77,7 @@ class Desk:
     ) -> None:
         self.carrier = carrier
         self.contents = contents
+        contents.delete_to_trash = False
         self.notebooks = notebooks
         self.file = root / "a.ipynb"
         self.saves = 0
@@ -120,7 +123,33 @@ class Desk:
     def on_disk(self) -> list[tuple[str, str]]:
         return [(cell["id"], cell["source"]) for cell in cells_of(self.file)]
 
+    @property
+    def dirty(self) -> bool:
+        """Whether something is seen there that is not in the file."""
+        return isinstance(self.somebody, Page) and self.somebody.dirty
+
+    async def rename(self, name: str) -> None:
+        """As from Lab's file browser, until who has it open and the server have heard of it."""
+        if self._server is not None:
+            await self._server.rename(self.file.name, name)
+        elif isinstance(self.somebody, Tab):
+            self.file.rename(self.file.with_name(name))
+            self.somebody.rename(name)
+            await until(lambda: self.somebody.link.path == name)
+        else:
+            events = self.contents.event_logger
+            moves = Moves(self.notebooks, _store_nothing)
+            moves.listen(events)
+            await ensure_async(self.contents.rename(self.file.name, name))
+            await until(lambda: not events._active_listeners)
+            moves.stop(events)
+            self.somebody = Program(self.file.with_name(name))
+        self.file = self.file.with_name(name)
+
     async def close(self) -> None:
         await self.notebooks.close()
         if isinstance(self.somebody, Person):
             await self.somebody.close()
+
+
+async def _store_nothing(old: str, new: str) -> None: ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.notebook import Edit, Notebook
-from jupyter_agent.document.undo import Undone, undo
+from jupyter_agent.document.undo import undo
 
 from .browser import Tab
 from .conftest import cells_of, code, markdown
@@ -74,14 +73,6 @@ async def test_everything_is_as_before_byte_by_byte(
     assert result.conflicts == []
     assert [change.undone for change in result.undone] == [True] * 8
     assert (root / "a.ipynb").read_bytes() == before
-
-
-async def test_what_was_typed_since_stays(notebook: Notebook, journal: Journal) -> None:
-    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
-    await notebook.update("a", old_string="z = 3", new_string="z = 3  # mine")
-    result = await undo(notebook, journal.changes)
-    assert result.conflicts == []
-    assert notebook.peek("a").source == "x = 1\ny = 2\nz = 3  # mine"
 
 
 async def test_changes_of_the_same_lines_are_listed_and_left_alone(
@@ -219,38 +210,3 @@ async def test_undo_in_a_tab_leaves_unsaved_typing_and_the_cell_under_the_cursor
         "The user is typing in the cell right now."
     ]
     assert new.id in tab.ids()
-
-
-@pytest.mark.full
-async def test_any_sequence_of_edits_is_undone(notebook: Notebook, root: Path) -> None:
-    before = (root / "a.ipynb").read_bytes()
-    for seed in range(15):
-        random_ = random.Random(seed)
-        journal = Journal()
-        for _ in range(12):
-            await _random_edit(notebook, journal, random_)
-        result: Undone = await undo(notebook, journal.changes)
-        assert result.conflicts == [], seed
-        assert (root / "a.ipynb").read_bytes() == before, seed
-
-
-async def _random_edit(notebook: Notebook, journal: Journal, random_: random.Random) -> None:
-    cells = notebook.cells()
-    index = random_.randrange(len(cells) + 1)
-    if not cells or random_.random() < 0.3:
-        journal.add(await notebook.insert(source=f"n{random_.random()}", index=index))
-        return
-    cell = random_.choice(cells)
-    match random_.randrange(4):
-        case 0:
-            journal.add(await notebook.move(cell.id, index=random_.randrange(len(cells))))
-        case 1:
-            journal.add(await notebook.delete(cell.id))
-        case 2:
-            lines = cell.source.split("\n")
-            lines[random_.randrange(len(lines))] = str(random_.random())
-            source = "\n".join(lines)
-            journal.add(await notebook.update(cell.id, source=source, base=cell.source))
-        case _:
-            kind: Any = random_.choice(["code", "markdown", "raw"])
-            journal.add(await notebook.update(cell.id, type=kind))

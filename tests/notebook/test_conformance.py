@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
+from jupyter_server.utils import ensure_async
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
@@ -32,6 +33,7 @@ from jupyter_agent.errors import (
 from jupyter_agent.tools import ALL
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.workspace import READ, WRITE
+from tests.waiting import until
 
 from .conftest import cells_of, code, markdown
 from .desks import Desk, Program
@@ -109,6 +111,7 @@ async def test_an_edit_is_seen_and_on_disk_when_it_is_answered(
     assert edit.saved.saved
     assert dict(desk.on_disk())["b"] == "# \n\u2028é😀e\u0301"
     assert (await desk.synced()).source("b") == "# \n\u2028é😀e\u0301"
+    assert not desk.dirty
     new = (await notebook.insert(source="z = 3", after="a")).cell
     text = (await notebook.insert(source="*t*", type="markdown", index=0)).cell
     assert new is not None
@@ -205,11 +208,9 @@ async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
     async with work.lease(None, WRITE) as nb:
         before = await nb.take()
         other = asyncio.create_task(notebook.delete("c"))
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert not other.done()
         edit = await nb.insert(source="z = 3", index=0)
         after = await nb.read()
+        assert not other.done()
     assert edit.cell is not None
     assert [cell.id for cell in before] == ["a", "b", "c", "d"]
     assert [cell.id for cell in after] == [edit.cell.id, "a", "b", "c", "d"]
@@ -240,14 +241,16 @@ async def test_who_is_not_allowed_gets_no_notebook(desk: Desk) -> None:
     assert desk.notebooks.open() == []
 
 
-async def test_what_is_hidden_is_kept_from_models_as_soon_as_it_arrives(desk: Desk) -> None:
+async def test_what_is_hidden_is_kept_from_models_as_soon_as_it_arrives(
+    desk: Desk, notebook: Notebook
+) -> None:
     work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
     assert (await work.visibility()).hidden_ids == set()
     (await desk.synced()).tag("c", "agent-hidden")
     await desk.synced()
-    while (await work.visibility()).hidden_ids != {"c"}:
-        assert desk.carrier == "tab"  # from which it is on its way
-        await asyncio.sleep(0)
+    if desk.carrier == "tab":
+        await until(lambda: "agent-hidden" in notebook.peek("c").tags)
+    assert (await work.visibility()).hidden_ids == {"c"}
     (await desk.synced()).tag("a", "agent-hidden")
     await desk.synced()
     async with work.lease(None, WRITE) as nb:  # that asks the page
@@ -256,13 +259,15 @@ async def test_what_is_hidden_is_kept_from_models_as_soon_as_it_arrives(desk: De
 
 
 @pytest.mark.full
-async def test_what_another_program_hides_is_kept_from_models(desk: Desk) -> None:
+async def test_what_another_program_hides_is_kept_from_models(
+    desk: Desk, notebook: Notebook
+) -> None:
     work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
     assert (await work.visibility()).hidden_ids == set()
     Program(desk.file).tag("a", "agent-hidden")
-    while (await work.visibility()).hidden_ids != {"a"}:
-        assert desk.carrier == "room"  # which takes in a changed file by itself, by and by
-        await asyncio.sleep(0)
+    if desk.carrier == "room":  # which takes in a changed file by itself, by and by
+        await until(lambda: "agent-hidden" in notebook.peek("a").tags)
+    assert (await work.visibility()).hidden_ids == {"a"}
 
 
 async def test_a_call_that_changes_a_line_that_somebody_changed_is_refused_with_the_text(
@@ -341,6 +346,7 @@ async def test_an_edit_is_written_once_and_no_change_is_not_written(
 ) -> None:
     before = desk.file.read_bytes()
     assert (await notebook.update("a", old_string="x = 1", new_string="x = 1")).changes == []
+    assert (await notebook.move("a", index=0)).changes == []
     await notebook.read()
     await notebook.save()
     assert (desk.saves, desk.file.read_bytes()) == (0, before)
@@ -367,18 +373,50 @@ async def test_a_file_that_another_program_changed_is_taken_in_first(
     desk: Desk, notebook: Notebook
 ) -> None:
     await notebook.read()
-    desk.write([code("a", "x = 1\ny = 2\n# pulled"), code("n", "new")])
+    desk.write([code("a", "x = 1\ny = 2\n# pulled", [RICH]), code("n", "new")])
+    seen = await notebook.cell("a")
+    assert (seen.source, seen.outputs) == ("x = 1\ny = 2\n# pulled", [RICH])
+    desk.write([code("a", "x = 1\ny = 2\n# pulled"), code("n", "newer")])
     edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
     assert edit.saved.saved
-    assert desk.on_disk() == [("a", "x = 2\ny = 2\n# pulled"), ("n", "new")]
+    assert desk.on_disk() == [("a", "x = 2\ny = 2\n# pulled"), ("n", "newer")]
     assert (await desk.synced()).source("a") == "x = 2\ny = 2\n# pulled"
 
 
-async def test_a_deleted_notebook_is_not_made_again(desk: Desk, notebook: Notebook) -> None:
-    desk.file.unlink()
-    with pytest.raises(ToolError):
-        await notebook.update("a", old_string="1", new_string="2")
+async def test_a_renamed_notebook_is_followed(desk: Desk, notebook: Notebook) -> None:
+    await notebook.read()
+    await desk.rename("b.ipynb")
+    (await desk.synced()).type("a", " # typed")
+    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    assert edit.saved.saved
+    assert notebook.path == edit.changes[0].notebook == "b.ipynb"
+    assert await desk.notebooks.get("b.ipynb") is notebook
+    assert notebook.carrier == desk.carrier
+    assert dict(desk.on_disk())["a"] == "x = 2\ny = 2 # typed"
+    assert not desk.file.with_name("a.ipynb").exists()
+
+
+@pytest.mark.parametrize("by", ["another program", "jupyter"])
+async def test_a_deleted_notebook_is_not_made_again(
+    desk: Desk, notebook: Notebook, by: str
+) -> None:
+    if by == "jupyter":
+        await ensure_async(desk.contents.delete("a.ipynb"))
+    else:
+        desk.file.unlink()
+    for attempt in (
+        notebook.update("a", old_string="1", new_string="2"),
+        notebook.delete("c"),
+        notebook.save(),
+        notebook.read(),
+    ):
+        with pytest.raises(NotebookNotFound, match="no notebook at `a.ipynb`"):
+            await attempt
     assert not desk.file.exists()
+    desk.write([code("n", "another one")])
+    assert [cell.id for cell in await (await desk.notebooks.get("a.ipynb")).read()] == ["n"]
+    await notebook.update("n", old_string="one", new_string="1")
+    assert desk.on_disk() == [("n", "another 1")]
 
 
 async def test_a_read_only_notebook_is_read_and_not_edited(

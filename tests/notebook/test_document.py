@@ -46,16 +46,6 @@ def file(root: Path, notebook: Notebook) -> Path:
     return root / "a.ipynb"
 
 
-async def test_cells_are_read_in_order_with_their_ids(notebook: Notebook) -> None:
-    cells = await notebook.read()
-    assert [(cell.id, cell.index, cell.type) for cell in cells] == [
-        ("a", 0, "code"),
-        ("b", 1, "markdown"),
-        ("c", 2, "code"),
-    ]
-    assert notebook.carrier == "file"
-
-
 async def test_an_inserted_cell_is_where_it_was_asked_for_and_on_disk(
     notebook: Notebook, file: Path
 ) -> None:
@@ -85,29 +75,6 @@ async def test_an_old_string_must_occur_once(notebook: Notebook, old: str, found
         await notebook.update("a", old_string=old, new_string="!")
     assert "x = 1\ny = 2" in error.value.message
     assert error.value.facts["current"]["source"] == "x = 1\ny = 2"
-
-
-async def test_a_rewrite_is_merged_with_what_was_typed_since_it_was_read(
-    notebook: Notebook,
-) -> None:
-    base = notebook.peek("a").source
-    await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 3")
-    edit = await notebook.update("a", source="x = 10\ny = 2", base=base)
-    assert edit.cell is not None
-    assert edit.cell.source == "x = 10\ny = 2\nz = 3"
-    assert edit.merged
-
-
-async def test_a_rewrite_of_lines_that_were_changed_is_refused_with_the_text(
-    notebook: Notebook, file: Path
-) -> None:
-    base = notebook.peek("a").source
-    await notebook.update("a", old_string="x = 1", new_string="x = 5")
-    written = file.read_bytes()
-    with pytest.raises(Conflict, match="x = 5") as error:
-        await notebook.update("a", source="x = 10\ny = 2", base=base)
-    assert error.value.facts["current"]["source"] == "x = 5\ny = 2"
-    assert file.read_bytes() == written
 
 
 async def test_a_rewrite_needs_the_text_or_the_version_that_it_replaces(notebook: Notebook) -> None:
@@ -196,14 +163,6 @@ async def test_an_undeletable_cell_can_be_edited_only(notebooks: Notebooks, writ
         await notebook.delete("a")
     edit = await notebook.update("a", old_string="1", new_string="2")
     assert edit.changes
-
-
-async def test_edits_at_the_same_time_are_all_there(notebook: Notebook, file: Path) -> None:
-    edits = [notebook.insert(source=f"n = {number}") for number in range(10)]
-    await asyncio.gather(*edits, notebook.update("a", old_string="x = 1", new_string="x = 0"))
-    sources = [cell["source"] for cell in cells_of(file)]
-    assert sources[0] == "x = 0\ny = 2"
-    assert sorted(sources[3:]) == sorted(f"n = {number}" for number in range(10))
 
 
 async def test_a_path_has_one_notebook(notebooks: Notebooks, notebook: Notebook) -> None:

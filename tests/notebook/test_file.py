@@ -23,9 +23,8 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.identities import NamingsInMemory
 from jupyter_agent.document.undo import undo
-from jupyter_agent.errors import Exists, InvalidInput, Locked, ToolError
+from jupyter_agent.errors import Exists, InvalidInput
 
-from .browser import Tab
 from .conftest import cells_of, code, markdown, notebook_json
 
 Write = Callable[..., Path]
@@ -71,22 +70,6 @@ async def test_a_one_line_edit_is_a_one_line_diff(notebooks: Notebooks, write: W
     await notebook.update("a", old_string="x = 1", new_string="x = 10")
     after = path.read_text(encoding="utf-8")
     assert changed_lines(before, after) == ['-    "x = 1\\n",', '+    "x = 10\\n",']
-
-
-async def test_without_a_change_nothing_is_written(
-    notebooks: Notebooks, root: Path, write: Write
-) -> None:
-    path = write("a.ipynb", [code("a", "x = 1", [RICH], metadata={"n": 2**60})])
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), indent=4))
-    before, times = path.read_bytes(), path.stat()
-    notebook = await notebooks.get("a.ipynb")
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 1")
-    assert edit.changes == []
-    await notebook.save()
-    await notebook.move("a", index=0)
-    assert path.read_bytes() == before
-    assert path.stat().st_mtime_ns == times.st_mtime_ns
-    assert os.listdir(root) == ["a.ipynb"]
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.ipynb")))
@@ -136,135 +119,6 @@ async def test_a_turn_in_a_notebook_of_an_older_format_is_undone_to_the_byte(
     await again.close()
 
 
-async def test_a_change_on_disk_is_taken_in(notebooks: Notebooks, write: Write) -> None:
-    write("a.ipynb", [code("a", "x = 1"), code("b", "y = 2")])
-    notebook = await notebooks.get("a.ipynb")
-    write("a.ipynb", [code("a", "x = 1\n# pulled", [RICH]), code("b", "y = 2")])
-    cell = await notebook.cell("a")
-    assert (cell.source, len(cell.outputs)) == ("x = 1\n# pulled", 1)
-    edit = await notebook.update("a", source="x = 5", base="x = 1")
-    assert edit.cell is not None
-    assert (edit.cell.source, edit.merged) == ("x = 5\n# pulled", True)
-    write("a.ipynb", [code("n", "new"), code("b", "y = 3")])
-    assert [(cell.id, cell.source) for cell in await notebook.read()] == [
-        ("n", "new"),
-        ("b", "y = 3"),
-    ]
-
-
-async def test_a_file_that_is_gone_is_not_made_again(
-    notebooks: Notebooks, write: Write, root: Path
-) -> None:
-    path = write("a.ipynb", [code("a", "x = 1")])
-    notebook = await notebooks.get("a.ipynb")
-    path.unlink()
-    with pytest.raises(ToolError, match="no notebook at `a.ipynb`"):
-        await notebook.update("a", old_string="1", new_string="2")
-    with pytest.raises(ToolError):
-        await notebook.save()
-    assert list(root.iterdir()) == []
-
-
-async def test_what_cannot_be_saved_is_taken_back(
-    notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write("a.ipynb", [code("a", "x = 1"), code("b", "")])
-    before = path.read_bytes()
-    notebook = await notebooks.get("a.ipynb")
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(contents, "_save_notebook", full)
-        with pytest.raises(ToolError, match="could not be saved; nothing was changed"):
-            await notebook.update("a", old_string="1", new_string="2")
-        with pytest.raises(ToolError):
-            await notebook.move("a", index=1)
-    assert path.read_bytes() == before
-    assert [(cell.id, cell.source) for cell in await notebook.read()] == [("a", "x = 1"), ("b", "")]
-    await notebook.update("a", old_string="1", new_string="3")
-    assert cells_of(path)[0]["source"] == "x = 3"
-
-
-async def test_a_cancelled_edit_is_not_left_behind(
-    notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write("a.ipynb", [code("a", "x = 1")])
-    notebook = await notebooks.get("a.ipynb")
-    saving, go_on = asyncio.Event(), asyncio.Event()
-    save = contents.save
-
-    async def slow(*args: Any) -> Any:
-        saving.set()
-        await go_on.wait()
-        done = save(*args)
-        return await done if asyncio.iscoroutine(done) else done
-
-    monkeypatch.setattr(contents, "save", slow)
-    edit = asyncio.create_task(notebook.update("a", old_string="1", new_string="2"))
-    await saving.wait()
-    edit.cancel()
-    go_on.set()
-    with pytest.raises(asyncio.CancelledError):
-        await edit
-    assert cells_of(path)[0]["source"] == "x = 1"
-    assert (await notebook.cell("a")).source == "x = 1"
-
-
-async def test_a_read_only_file_refuses_edits(
-    notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write("a.ipynb", [code("a", "x = 1")])
-    before = path.read_bytes()
-    # The tests may run as root, who may write anything: only the system's answer is replaced.
-    monkeypatch.setattr(os, "access", lambda target, mode, **_: mode != os.W_OK)
-    notebook = await notebooks.get("a.ipynb")
-    with pytest.raises(Locked, match="read-only"):
-        await notebook.update("a", old_string="1", new_string="2")
-    assert path.read_bytes() == before
-    assert notebook.peek("a").source == "x = 1"
-
-
-async def test_an_older_format_has_the_same_ids_at_each_loading(contents: Any, root: Path) -> None:
-    old = nbformat.v3.new_notebook(
-        worksheets=[
-            nbformat.v3.new_worksheet(
-                cells=[
-                    nbformat.v3.new_code_cell(input="x = 1"),
-                    nbformat.v3.new_text_cell("markdown", source="# T"),
-                ]
-            )
-        ]
-    )
-    (root / "three.ipynb").write_text(nbformat.v3.writes_json(old), encoding="utf-8")
-    cell = {"cell_type": "code", "metadata": {}, "source": [], "outputs": []}
-    cells = [{**cell, "execution_count": None}] * 2
-    four = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 2}
-    (root / "four.ipynb").write_text(json.dumps(four), encoding="utf-8")
-    for name in ("three.ipynb", "four.ipynb"):
-        before = (root / name).read_bytes()
-        ids = []
-        for _ in range(2):
-            notebooks = Notebooks(contents, Tabs())
-            ids.append([cell.id for cell in await (await notebooks.get(name)).read()])
-            await notebooks.close()
-        assert ids[0] == ids[1]
-        assert len(set(ids[0])) == 2
-        assert (root / name).read_bytes() == before
-        notebook = await notebooks.get(name)
-        edit = await notebook.update(
-            ids[0][0], source="x = 2", base=notebook.peek(ids[0][0]).source
-        )
-        converted = name == "three.ipynb"  # Jupyter itself keeps format 4 only
-        assert ("4.5" in edit.saved.note) == converted
-        assert [cell.id for cell in await notebook.read()] == ids[0]
-        await notebooks.close()
-        stored = ids[0] if converted else [None, None]
-        assert [cell.get("id") for cell in cells_of(root / name)] == stored
-        nbformat.validate(json.loads((root / name).read_text(encoding="utf-8")))
-
-
 @pytest.mark.parametrize("signed", [True, False])
 async def test_trust_stays_as_it_came(
     notebooks: Notebooks, contents: Any, write: Write, signed: bool
@@ -301,23 +155,6 @@ async def test_an_untrusted_notebook_is_signed_once_all_outputs_come_from_approv
         assert contents.notary.check_signature(nbformat.read(path, as_version=4)) is signed
 
 
-async def test_the_first_write_is_preceded_by_a_recovery_copy(contents: Any, write: Write) -> None:
-    path = write("a.ipynb", [code("a", "x = 1")])
-    copies = []
-
-    async def recovery(path: str, text: str) -> None:
-        copies.append((path, json.loads(text)["cells"][0]["source"]))
-
-    notebooks = Notebooks(contents, Tabs(), recovery=recovery)
-    notebook = await notebooks.get("a.ipynb")
-    assert copies == []
-    await notebook.update("a", old_string="1", new_string="2")
-    await notebook.update("a", old_string="2", new_string="3")
-    assert copies == [("a.ipynb", "x = 1")]
-    assert cells_of(path)[0]["source"] == "x = 3"
-    await notebooks.close()
-
-
 async def test_outputs_that_a_hook_strips_stay_in_the_live_document(
     notebooks: Notebooks, contents: Any, write: Write
 ) -> None:
@@ -341,24 +178,6 @@ async def test_outputs_that_a_hook_strips_stay_in_the_live_document(
     assert (await notebooks.get("a.ipynb")).peek("a").outputs == []
 
 
-async def test_a_manager_without_hashes_serves_as_well(
-    notebooks: Notebooks, contents: Any, write: Write
-) -> None:
-    get = contents.get
-
-    def without_hash(path: str, content: bool = True, type: str | None = None) -> Any:
-        return get(path, content=content, type=type)
-
-    contents.get = without_hash
-    write("a.ipynb", [code("a", "x = 1")])
-    notebooks = Notebooks(contents, Tabs())
-    notebook = await notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="1", new_string="2")
-    write("a.ipynb", [code("a", "x = 3")])
-    assert (await notebook.cell("a")).source == "x = 3"
-    await notebooks.close()
-
-
 async def test_a_notebook_is_made_once(notebooks: Notebooks, root: Path) -> None:
     spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     cells = [{"source": "# T", "type": "markdown"}, {"source": "1"}]
@@ -374,20 +193,6 @@ async def test_a_notebook_is_made_once(notebooks: Notebooks, root: Path) -> None
     with pytest.raises(InvalidInput):
         await notebooks.create("new.txt")
     assert (root / "new.ipynb").read_bytes() == before
-
-
-async def test_a_notebook_opened_in_a_tab_is_not_written_behind_it(
-    notebooks: Notebooks, contents: Any, tabs: Tabs, write: Write
-) -> None:
-    path = write("a.ipynb", [code("a", "x = 1")])
-    notebook = await notebooks.get("a.ipynb")
-    tab = await Tab(tabs, contents, "a.ipynb").open()
-    tab.type("a", " # typed")
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
-    assert notebook.carrier == "tab"
-    assert tab.source("a") == "x = 2 # typed"
-    assert edit.saved.saved
-    assert cells_of(path)[0]["source"] == "x = 2 # typed"
 
 
 async def test_a_notebook_of_another_program_is_valid_afterwards(

@@ -204,6 +204,8 @@ async def test_a_save_that_fails_changes_nothing_and_the_next_one_succeeds(
         patch.setattr(storage.contents, "save", full)
         with pytest.raises(ToolError, match="No space left"):
             await notebook.update(one, old_string="1", new_string="2")
+        with pytest.raises(ToolError):
+            await notebook.move(one, index=1)
     assert await sources(storage) == CELLS
     assert [cell.source for cell in await notebook.read()] == CELLS
     await notebook.update(one, old_string="1", new_string="3")

@@ -123,19 +123,11 @@ async def test_a_file_that_its_server_knows_by_its_inode_keeps_that(
     room_server.extension.disable_rtc = not rooms
     inode = file.stat().st_ino
     notebook = await room_notebooks.get("a.ipynb")
+    assert notebook.carrier == ("room" if rooms else "file")
+    assert len(room_server.rooms) == rooms
     assert (await notebook.update("a", old_string="x = 1", new_string="x = 3")).saved.saved
     assert cells_of(file)[0]["source"] == "x = 3\ny = 2"
     assert file.stat().st_ino == inode
-
-
-async def test_with_collaboration_switched_off_the_file_is_worked_in(
-    room_server: RoomServer, room_notebooks: Notebooks, file: Path
-) -> None:
-    room_server.extension.disable_rtc = True
-    notebook = await room_notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="x = 1", new_string="x = 2")
-    assert notebook.carrier == "file"
-    assert room_server.rooms == {}
 
 
 async def test_every_name_of_the_package_that_we_use_is_there(
@@ -911,38 +903,6 @@ async def test_a_room_that_does_not_answer_is_busy_and_nothing_hangs(
 
 
 # ---- files
-
-
-async def test_a_renamed_notebook_is_followed_with_its_room(
-    room_server: RoomServer, room_notebooks: Notebooks, file: Path
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    person = await Person(room_server, "a.ipynb").open()
-    inside = room_server.room("a.ipynb")
-    await room_server.rename("a.ipynb", "b.ipynb")
-    person.type("a", " # typed")
-    await person.sync()
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
-    assert notebook.path == edit.changes[0].notebook == "b.ipynb"
-    assert await room_notebooks.get("b.ipynb") is notebook
-    assert room_server.room("b.ipynb") is inside
-    assert cells_of(file.with_name("b.ipynb"))[0]["source"] == "x = 2\ny = 2 # typed"
-    assert not file.exists()
-    await person.close()
-
-
-async def test_a_notebook_deleted_through_the_server_is_not_resurrected(
-    room_server: RoomServer, room_notebooks: Notebooks, file: Path
-) -> None:
-    notebook = await room_notebooks.get("a.ipynb")
-    await room_server.contents.delete("a.ipynb")
-    with pytest.raises(NotebookNotFound):
-        await notebook.update("a", old_string="1", new_string="2")
-    with pytest.raises(NotebookNotFound):
-        await notebook.save()
-    assert not file.exists()
-    file.write_text(notebook_json([code("n", "another one")]))
-    assert [cell.id for cell in await (await room_notebooks.get("a.ipynb")).read()] == ["n"]
 
 
 async def test_an_older_format_stays_and_a_turn_is_undone_to_the_byte(

@@ -21,7 +21,7 @@ from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
-from jupyter_agent.errors import Busy, Conflict, NotConfirmed
+from jupyter_agent.errors import Busy, NotConfirmed
 from tests.waiting import until
 
 from .browser import Tab, is_edit
@@ -55,50 +55,12 @@ def impatient(tabs: Tabs) -> None:
         link.timeouts = tabs.timeouts
 
 
-async def test_what_was_typed_and_not_saved_is_read(notebook: Notebook, tab: Tab) -> None:
-    assert notebook.carrier == "tab"
-    tab.type("b", " 漢字")
-    assert (await notebook.cell("b")).source == "# é😀 漢字"
-    assert [cell.index for cell in await notebook.read()] == [0, 1, 2]
-    assert (await notebook.metadata())["kernelspec"]["name"] == ""
-
-
-async def test_an_edit_is_in_the_tab_and_the_tab_saves_it(
-    notebook: Notebook, tab: Tab, file: Path
-) -> None:
-    edit = await notebook.update("b", old_string="😀", new_string="😀!")
-    assert tab.source("b") == "# é😀!"
-    assert edit.saved.saved
-    assert not tab.dirty
-    assert cells_of(file)[1]["source"] == "# é😀!"
-    new = (await notebook.insert(source="1", after="a")).cell
-    assert new is not None
-    assert tab.ids() == ["a", new.id, "b", "c"]
-    await notebook.move("c", index=0)
-    await notebook.delete("b")
-    assert tab.ids() == ["c", "a", new.id]
-
-
 async def test_a_save_that_the_tab_does_not_do_is_said(notebook: Notebook, tab: Tab) -> None:
     tab.deaf_to_saves = True
     edit = await notebook.update("a", old_string="1", new_string="2")
     assert tab.source("a") == "x = 2\ny = 2"
     assert not edit.saved.saved
     assert "unsaved changes" in edit.saved.note
-
-
-async def test_a_rewrite_is_merged_with_typing_that_was_under_way(
-    notebook: Notebook, tab: Tab
-) -> None:
-    base = (await notebook.cell("a")).source
-    tab.type("a", "\nz = 3")
-    edit = await notebook.update("a", source="x = 10\ny = 2", base=base)
-    assert tab.source("a") == "x = 10\ny = 2\nz = 3"
-    assert edit.merged
-    tab.type("a", "0", at=6)
-    with pytest.raises(Conflict, match="x = 100"):
-        await notebook.update("a", source="x = 11\ny = 2\nz = 3", base="x = 10\ny = 2\nz = 3")
-    assert tab.source("a") == "x = 100\ny = 2\nz = 3"
 
 
 @pytest.mark.usefixtures("impatient")
@@ -124,18 +86,10 @@ async def test_a_frozen_tab_is_busy_and_the_edit_is_taken_back_when_it_wakes(
 @pytest.mark.usefixtures("impatient")
 async def test_an_edit_that_a_tab_froze_over_is_taken_back(notebook: Notebook, tab: Tab) -> None:
     await notebook.read()
-    step = tab._take
-
-    def freeze_at_the_edit(frame: str | bytes) -> None:
-        step(frame)
-        if is_edit(frame):
-            tab.freeze()
-
-    tab._take = freeze_at_the_edit  # type: ignore[method-assign]
+    tab.as_the_edit_arrives(tab.freeze)
     with pytest.raises(Busy):
         await notebook.move("a", index=2)
     assert tab.ids() != ["a", "b", "c"]
-    tab._take = step  # type: ignore[method-assign]
     tab.type("a", " # mine")
     tab.thaw()
     cells = await notebook.read()
@@ -172,34 +126,21 @@ def cut_at(tab: Tab, *, applied: bool, client: str | None = "page-1") -> None:
     tab._take = take  # type: ignore[method-assign]
 
 
-async def test_an_edit_cut_off_after_it_arrived_is_done(notebook: Notebook, tab: Tab) -> None:
-    cut_at(tab, applied=True)
+@pytest.mark.parametrize("applied", [True, False], ids=["after it arrived", "before"])
+async def test_an_edit_that_is_cut_off_is_done_and_leaves_no_copy(
+    notebook: Notebook, tab: Tab, applied: bool
+) -> None:
+    cut_at(tab, applied=applied)
     edit = await notebook.update("a", old_string="1", new_string="2")
-    assert tab.source("a") == "x = 2\ny = 2"
+    assert edit.saved.saved
     assert edit.cell is not None
-    assert edit.cell.source == "x = 2\ny = 2"
-    cut_at(tab, applied=True)
-    await notebook.delete("c")
-    assert tab.ids() == ["a", "b"]
-
-
-async def test_an_edit_cut_off_before_it_arrived_goes_over_the_next_connection(
-    notebook: Notebook, tab: Tab
-) -> None:
-    cut_at(tab, applied=False)
-    assert (await notebook.update("a", old_string="1", new_string="2")).saved.saved
-    assert tab.source("a") == "x = 2\ny = 2"
-    cut_at(tab, applied=False)
-    await notebook.delete("c")
-    assert [cell.id for cell in await notebook.read()] == tab.ids() == ["a", "b"]
-
-
-async def test_a_move_that_is_cut_off_in_its_midst_is_done_and_leaves_no_copy(
-    notebook: Notebook, tab: Tab
-) -> None:
-    cut_at(tab, applied=True)  # the copy is there, the original not yet deleted
+    assert tab.source("a") == edit.cell.source == "x = 2\ny = 2"
+    cut_at(tab, applied=applied)  # the copy may be there, the original not yet deleted
     await notebook.move("a", index=2)
     assert [cell.id for cell in await notebook.read()] == tab.ids() == ["b", "c", "a"]
+    cut_at(tab, applied=applied)
+    await notebook.delete("c")
+    assert [cell.id for cell in await notebook.read()] == tab.ids() == ["b", "a"]
 
 
 @contextmanager
@@ -282,15 +223,7 @@ async def test_an_edit_that_was_refused_is_taken_back_also_where_only_the_edit_a
     notebook: Notebook, tab: Tab
 ) -> None:
     await notebook.read()
-    step = tab._take
-
-    def freeze_after_the_edit(frame: str | bytes) -> None:
-        step(frame)
-        if is_edit(frame):
-            tab._take = step  # type: ignore[method-assign]
-            tab.freeze()
-
-    tab._take = freeze_after_the_edit  # type: ignore[method-assign]
+    tab.as_the_edit_arrives(tab.freeze)
     with pytest.raises(Busy, match="nothing was changed"):
         await notebook.update("a", old_string="1", new_string="2")
     assert tab.source("a") == "x = 2\ny = 2"
@@ -437,22 +370,37 @@ async def test_an_edit_that_somebody_types_beside_at_the_same_moment_is_done(
         assert part in tab.source("a")
 
 
-async def test_an_edit_is_done_also_where_somebody_deletes_the_text_above_it_at_the_same_moment(
-    notebook: Notebook, tab: Tab
-) -> None:
-    tab.as_the_edit_arrives(lambda: tab.erase("a", "x = 1\n"))
-    edit = await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 3")
-    assert edit.changes
-    assert tab.source("a") == "y = 2\nz = 3"
+Act = Callable[[Tab], object]
 
 
-async def test_an_edit_that_only_deletes_is_done_also_where_somebody_types_there(
-    notebook: Notebook, tab: Tab
+@pytest.mark.parametrize(
+    ("before", "act", "old", "new", "text"),
+    [
+        (
+            "x = 1\ny = 2",
+            lambda tab: tab.erase("a", "x = 1\n"),
+            "y = 2",
+            "y = 2\nz = 3",
+            "y = 2\nz = 3",
+        ),
+        ("x = 1\ny = 2", lambda tab: tab.type("a", " + 2", at=5), "\ny = 2", "", "x = 1 + 2"),
+        (
+            "WEEEEENW = 1",
+            lambda tab: tab.type("a", "\nWEEEETGW", at=8),
+            "WEEEEENW",
+            "WEEEETQW",
+            "WEEEETQW\nWEEEETGW = 1",
+        ),
+    ],
+    ids=["deletes the text above it", "types where it deletes", "types nearly the same"],
+)
+async def test_an_edit_is_done_whatever_somebody_does_beside_it_at_the_same_moment(
+    notebook: Notebook, tab: Tab, before: str, act: Act, old: str, new: str, text: str
 ) -> None:
-    tab.as_the_edit_arrives(lambda: tab.type("a", " + 2", at=5))
-    edit = await notebook.update("a", old_string="\ny = 2", new_string="")
-    assert edit.changes
-    assert tab.source("a") == "x = 1 + 2"
+    await notebook.update("a", source=before, base="x = 1\ny = 2")
+    tab.as_the_edit_arrives(lambda: act(tab))
+    assert (await notebook.update("a", old_string=old, new_string=new)).changes
+    assert tab.source("a") == text
 
 
 async def test_an_edit_that_somebody_takes_away_at_the_same_moment_is_not_called_done_but_kept(
@@ -464,17 +412,6 @@ async def test_an_edit_that_somebody_takes_away_at_the_same_moment_is_not_called
     assert tab.source("a") == "x = 1\ny = 2"
     (change,) = raised.value.changes
     assert change.after.source == "x = 1\ny = 2\nz = 3"
-
-
-async def test_an_edit_is_done_also_where_somebody_types_nearly_the_same_beside_it(
-    notebook: Notebook, tab: Tab
-) -> None:
-    """Compared as texts, what was written would be taken for what they typed."""
-    await notebook.update("a", old_string="x = 1\ny = 2", new_string="WEEEEENW = 1\ny = 2")
-    tab.as_the_edit_arrives(lambda: tab.type("a", "\nWEEEETGW", at=8))
-    edit = await notebook.update("a", old_string="WEEEEENW", new_string="WEEEETQW")
-    assert edit.changes
-    assert tab.source("a") == "WEEEETQW\nWEEEETGW = 1\ny = 2"
 
 
 @pytest.mark.parametrize(
@@ -500,25 +437,18 @@ async def test_a_word_that_somebody_types_against_one_that_is_replaced_stays_who
     assert tab.source("a") == f"{edited}\ny = 2"
 
 
-async def test_a_cell_is_inserted_also_where_somebody_retypes_it_at_the_same_moment(
+async def test_a_cell_is_inserted_and_edited_also_where_somebody_retypes_it_at_the_same_moment(
     notebook: Notebook, tab: Tab, file: Path
 ) -> None:
     tab.as_the_edit_arrives(lambda: tab.retype(tab.ids()[1]))
-    edit = await notebook.insert(source="# Found", after="a")
-    assert [change.kind for change in edit.changes] == ["insert"]
-    assert (cells_of(file)[1]["cell_type"], cells_of(file)[1]["source"]) == ("markdown", "# Found")
-
-
-async def test_a_text_is_edited_also_where_somebody_retypes_its_cell_at_the_same_moment(
-    notebook: Notebook, tab: Tab, file: Path
-) -> None:
+    inserted = await notebook.insert(source="# Found", after="a")
     tab.as_the_edit_arrives(lambda: tab.retype("a"))
-    edit = await notebook.update("a", old_string="y = 2", new_string="y = 3")
-    assert [change.kind for change in edit.changes] == ["update"]
-    assert (cells_of(file)[0]["cell_type"], cells_of(file)[0]["source"]) == (
-        "markdown",
-        "x = 1\ny = 3",
-    )
+    edited = await notebook.update("a", old_string="y = 2", new_string="y = 3")
+    assert [edit.changes[0].kind for edit in (inserted, edited)] == ["insert", "update"]
+    assert [(cell["cell_type"], cell["source"]) for cell in cells_of(file)[:2]] == [
+        ("markdown", "x = 1\ny = 3"),
+        ("markdown", "# Found"),
+    ]
 
 
 @pytest.mark.parametrize(("index", "beside"), [(1, "below"), (0, "above")])
@@ -629,18 +559,20 @@ async def test_a_turn_in_a_notebook_without_cell_ids_is_undone_in_a_page_that_op
 async def test_a_tab_that_opens_takes_over_from_the_file_with_the_outputs_of_a_run(
     notebooks: Notebooks, contents: Any, tabs: Tabs, write: Write
 ) -> None:
-    write("b.ipynb", [code("a", "x")])
+    file = write("b.ipynb", [code("a", "x")])
     notebook = await notebooks.get("b.ipynb")
     outputs = notebook.outputs("a")
     outputs.start()
     outputs.stream("stdout", "1")
     tab = await Tab(tabs, contents, "b.ipynb").open()
-    await notebook.save()
+    tab.type("a", " # typed")
+    edit = await notebook.update("a", old_string="x", new_string="y")
     assert notebook.carrier == "tab"
+    assert edit.saved.saved
+    assert cells_of(file)[0]["source"] == tab.source("a") == "y # typed"
     outputs.stream("stdout", "2")
     outputs.finish(1)
-    saved = await notebook.save()
-    assert saved.saved
+    assert (await notebook.save()).saved
     text = {"output_type": "stream", "name": "stdout", "text": "12"}
     assert tab.cell("a")["outputs"].to_py() == [text]
     assert tab.cell("a")["execution_state"] == "idle"
@@ -715,15 +647,6 @@ async def test_each_transaction_is_one_structural_change(notebook: Notebook, tab
     tab.notebook.ycells.unobserve(subscription)
     assert steps == [["insert"], ["delete"]] * 2
     assert tab.ids() == ["b", "c", "a"]
-
-
-async def test_a_clean_tab_that_missed_a_change_on_disk_reloads_first(
-    notebook: Notebook, tab: Tab, write: Write
-) -> None:
-    write("a.ipynb", [code("a", "x = 1\ny = 2\n# pulled")])
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
-    assert tab.source("a") == "x = 2\ny = 2\n# pulled"
-    assert edit.saved.saved
 
 
 async def test_a_tab_with_unsaved_work_takes_in_a_change_on_disk_beside_it(
@@ -808,7 +731,7 @@ async def test_the_tab_with_the_chat_is_preferred_then_the_last_active_one(
     notebooks: Notebooks, contents: Any, tabs: Tabs, tab: Tab
 ) -> None:
     other = await Tab(tabs, contents, "a.ipynb", client="page-2").open()
-    other.link.receive(json.dumps({"op": "active"}))
+    act(other)
     notebook = await notebooks.get("a.ipynb", client="page-1")
     await notebook.update("c", old_string="x", new_string="first")
     assert tab.source("c") == "print(first)"
@@ -854,18 +777,6 @@ async def test_a_tab_is_not_left_while_something_is_only_there(
     assert "attach" not in other.requests
     assert tab.source("c") == "print(first)"
     assert outputs is None or not outputs.finished
-
-
-async def test_a_renamed_notebook_is_followed(
-    notebooks: Notebooks, notebook: Notebook, tab: Tab, root: Path
-) -> None:
-    (root / "a.ipynb").rename(root / "b.ipynb")
-    tab.rename("b.ipynb")
-    await until(lambda: tab.link.path == "b.ipynb")
-    edit = await notebook.update("a", old_string="1", new_string="2")
-    assert notebook.path == edit.changes[0].notebook == "b.ipynb"
-    assert await notebooks.get("b.ipynb") is notebook
-    assert not (root / "a.ipynb").exists()
 
 
 async def test_a_run_that_a_person_approved_is_trusted_in_the_tab(

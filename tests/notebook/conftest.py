@@ -15,6 +15,7 @@ from jupyter_server.services.contents.largefilemanager import (
     LargeFileManager,
 )
 from nbformat import from_dict
+from nbformat.sign import MemorySignatureStore
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
 from jupyter_agent.carriers.registry import Notebooks
@@ -36,12 +37,20 @@ def markdown(cell_id: str, source: str, **more: Any) -> Any:
     return new_markdown_cell(source, id=cell_id, **more)
 
 
+def sign_in_memory(contents: Any) -> None:
+    """Has it keep the signatures of trusted notebooks where no save waits for a disk, and where
+    threads may share them.
+    """
+    contents.notary.store.close()
+    contents.notary.store = MemorySignatureStore()
+
+
 @pytest.fixture(params=[AsyncLargeFileManager, LargeFileManager], ids=["async", "sync"])
 def contents(request: pytest.FixtureRequest, jp_environ: None, tmp_path: Path) -> Any:
     root = tmp_path / "root"
     root.mkdir()
     manager = request.param(root_dir=str(root))
-    manager.notary.db_file = ":memory:"
+    sign_in_memory(manager)
     return manager
 
 

@@ -23,6 +23,8 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import ToolError
 
+from .conftest import sign_in_memory
+
 
 async def main(manager: str, atomic: bool) -> None:
     root = Path(tempfile.mkdtemp())
@@ -31,7 +33,7 @@ async def main(manager: str, atomic: bool) -> None:
     path.write_text(writes(new_notebook(cells=cells)), encoding="utf-8")
     before = json.loads(path.read_text(encoding="utf-8"))
     contents = getattr(largefilemanager, manager)(root_dir=str(root), use_atomic_writing=atomic)
-    contents.notary.db_file = ":memory:"
+    sign_in_memory(contents)
     notebooks = Notebooks(contents, Tabs())
     notebook = await notebooks.get("a.ipynb")
 

@@ -32,6 +32,8 @@ from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
 
+from .conftest import sign_in_memory
+
 CELLS = 40
 OUTPUT = {"output_type": "stream", "name": "stdout", "text": "0123456789abcdé\n" * 500}
 """Eight kilobytes: a save takes several writes."""
@@ -50,7 +52,7 @@ async def edit(folder: Path, tell: Callable[[bytes], object]) -> None:
     """Edits one after the other, each counted in the first cell; tells each that is done."""
     database = Database(folder / "store.db", MIGRATIONS, logging.getLogger())
     contents = AsyncLargeFileManager(root_dir=str(folder / "root"))
-    contents.notary.db_file = ":memory:"
+    sign_in_memory(contents)
     copies = RecoveryCopies(database)
     notebooks = Notebooks(contents, Tabs(), recovery=copies.keep)
     number = 0
@@ -97,7 +99,7 @@ async def look(folder: Path, done: int) -> str:
         return "whole"
     database = Database(folder / "store.db", MIGRATIONS, logging.getLogger())
     contents = AsyncLargeFileManager(root_dir=str(folder / "root"))
-    contents.notary.db_file = ":memory:"
+    sign_in_memory(contents)
     copies = RecoveryCopies(database)
     notebooks = Notebooks(contents, Tabs(), recovery=copies.keep)
     try:

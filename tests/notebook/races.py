@@ -31,7 +31,7 @@ from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.errors import Conflict, NotConfirmed, UnreadableNotebook
 
-from .conftest import code, notebook_json
+from .conftest import code, notebook_json, sign_in_memory
 
 WAYS = ["atomically", "in place", "as git does"]
 GAP = 0.01
@@ -136,7 +136,7 @@ async def main(times: int, seed: int, who: str) -> None:
         (folder / "root").mkdir()
         path = folder / "root" / "a.ipynb"
         contents: Any = AsyncLargeFileManager(root_dir=str(folder / "root"))
-        contents.notary.db_file = ":memory:"
+        sign_in_memory(contents)
         database = Database(folder / "store.db", MIGRATIONS, logging.getLogger())
         copies = RecoveryCopies(database)
         notebooks = Notebooks(contents, Tabs(), recovery=copies.keep)

@@ -24,6 +24,8 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.undo import undo
 
+from .conftest import sign_in_memory
+
 MARK = " # 1"
 
 
@@ -88,7 +90,7 @@ async def main(folder: Path, most: int) -> None:
     found: dict[str, Counter[str]] = {"format": Counter(), "edit": Counter(), "undo": Counter()}
     with tempfile.TemporaryDirectory() as temporary:
         contents = AsyncLargeFileManager(root_dir=temporary)
-        contents.notary.db_file = ":memory:"
+        sign_in_memory(contents)
         for path in older(folder, most):
             for count, what in zip(
                 found.values(), await look(contents, Path(temporary), path), strict=True

@@ -35,7 +35,7 @@ from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.workspace import READ, WRITE
 from tests.waiting import until
 
-from .conftest import cells_of, code, markdown
+from .conftest import cells_of, code, markdown, sign_in_memory
 from .desks import Desk, Program
 from .play import Log
 from .tool_user import Agent
@@ -60,7 +60,7 @@ def desk(request: pytest.FixtureRequest, jp_asyncio_loop: Any, tabs: Tabs) -> It
         request.getfixturevalue("jp_environ")
         root.mkdir()
         contents = AsyncLargeFileManager(root_dir=str(root))
-        contents.notary.db_file = ":memory:"
+        sign_in_memory(contents)
         notebooks = Notebooks(contents, tabs)
     desk = Desk(
         request.param, contents=contents, root=root, tabs=tabs, notebooks=notebooks, server=server

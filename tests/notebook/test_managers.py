@@ -16,7 +16,7 @@ from jupyter_agent.carriers.registry import Moves, Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import Conflict, NotebookNotFound, ToolError
 
-from .conftest import code, markdown
+from .conftest import code, markdown, sign_in_memory
 from .managers import STORAGES, Storage
 
 SHOWN = {"output_type": "display_data", "data": {"text/plain": "1"}, "metadata": {}}
@@ -34,7 +34,7 @@ def storage(
     root = tmp_path / "root"
     root.mkdir()
     made: Storage = STORAGES[request.param](root)
-    made.contents.notary.db_file = ":memory:"
+    sign_in_memory(made.contents)
     made.contents.delete_to_trash = False
     cells = [code("one", CELLS[0]), markdown("two", CELLS[1]), code("three", CELLS[2])]
     jp_asyncio_loop.run_until_complete(put(made, cells))

@@ -19,7 +19,7 @@ from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import ToolError, UnreadableNotebook
 from jupyter_agent.text.notebook import render
 
-from .conftest import code, markdown, notebook_json
+from .conftest import code, markdown, notebook_json, sign_in_memory
 from .managers import STORAGES
 from .odd_files import READ, REFUSED, mutated
 
@@ -54,7 +54,7 @@ async def test_what_is_refused_is_so_whatever_manager_reads_it(
     root = tmp_path / "root"
     root.mkdir()
     storage = STORAGES["paired async"](root)
-    storage.contents.notary.db_file = ":memory:"
+    sign_in_memory(storage.contents)
     path, notebooks = root / storage.path, Notebooks(storage.contents, Tabs())
     repaired = set[str]()
     for name, (raw, _) in REFUSED.items():

@@ -19,7 +19,7 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers.exchange import OVERTAKEN
 from jupyter_agent.carriers.page_saves import SEEN, PageSaves
 
-from .conftest import code, notebook_json
+from .conftest import code, notebook_json, sign_in_memory
 
 Save: TypeAlias = Callable[[str, str | None], Awaitable[Any]]
 
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture(params=[LargeFileManager, AsyncLargeFileManager])
 def manager(request: pytest.FixtureRequest, path: Path, jp_environ: None) -> Any:
     manager = request.param(root_dir=str(path.parent))
-    manager.notary.db_file = ":memory:"
+    sign_in_memory(manager)
     PageSaves(manager)
     return manager
 

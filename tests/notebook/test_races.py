@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from jupyter_server.utils import ensure_async
-from nbformat.sign import MemorySignatureStore
 
 from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.registry import Notebooks
@@ -25,7 +24,7 @@ from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.errors import Busy, Conflict, NotConfirmed, NotebookNotFound
 
-from .conftest import cells_of, code, notebook_json
+from .conftest import cells_of, code, notebook_json, sign_in_memory
 
 Write = Callable[..., Path]
 THEIRS = notebook_json([code("a", "x = 1"), code("b", "theirs")]).replace('"a"', ' "a"')
@@ -216,7 +215,7 @@ async def test_a_manager_that_writes_in_its_own_way_goes_on_doing_so(
     path = tmp_path / "a.ipynb"
     path.write_text(notebook_json([code("a", "x = 1")]))
     manager: Any = Own(root_dir=str(tmp_path))
-    manager.notary.db_file = ":memory:"
+    sign_in_memory(manager)
     notebooks = Notebooks(manager, Tabs())
     await (await notebooks.get("a.ipynb")).update("a", old_string="1", new_string="2")
     assert cells_of(path)[0]["source"] == "x = 2"
@@ -229,7 +228,6 @@ async def test_who_opens_a_notebook_that_is_being_edited_reads_a_whole_one(
 ) -> None:
     """As JupyterLab opens it, which moves a file away of which it finds half."""
     path = write("a.ipynb", [code("a", "0"), code("b", "x" * 1_000_000)])
-    contents.notary.store = MemorySignatureStore()  # threads may share it
     notebook, done = await notebooks.get("a.ipynb"), asyncio.Event()
 
     async def edit() -> None:
@@ -366,7 +364,7 @@ async def test_two_servers_on_one_folder_lose_no_confirmed_edit(
 ) -> None:
     path = write("a.ipynb", [code("a", "0"), code("b", "0")])
     other = AsyncLargeFileManager(root_dir=contents.root_dir)
-    other.notary.db_file = ":memory:"
+    sign_in_memory(other)
 
     async def edits(manager: Any, cell_id: str) -> None:
         notebooks, done = Notebooks(manager, Tabs()), 0

@@ -27,7 +27,7 @@ from jupyter_agent.document.notebook import Edit, MetadataPatch, Notebook, Updat
 from jupyter_agent.document.undo import undo
 
 from .browser import Tab
-from .conftest import cells_of, code, markdown
+from .conftest import cells_of, code, markdown, sign_in_memory
 
 Write = Callable[..., Path]
 SEED = int(os.environ.get("JUPYTER_AGENT_FUZZ_SEED", 20261124))
@@ -40,7 +40,7 @@ def contents(request: pytest.FixtureRequest, jp_environ: None, tmp_path: Path) -
     root = tmp_path / "root"
     root.mkdir()
     manager = request.param(root_dir=str(root))
-    manager.notary.db_file = ":memory:"
+    sign_in_memory(manager)
     return manager
 
 

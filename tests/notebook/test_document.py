@@ -16,6 +16,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from pycrdt import Array, Doc, Map, Text
 
 from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.crdt import SharedCells, shared_cell, shared_output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import (
@@ -27,6 +28,7 @@ from jupyter_agent.errors import (
     NotOnce,
     NotRead,
 )
+from tests.waiting import until
 
 from .conftest import cells_of, code, markdown
 
@@ -180,14 +182,10 @@ async def test_there_is_no_notebook_at_an_unknown_path(notebooks: Notebooks, roo
 
 
 async def test_an_idle_document_is_let_go_and_opened_again(contents: Any, write: Write) -> None:
-    from jupyter_agent.carriers.tab_link import Tabs
-
     write("a.ipynb", [code("a", "1")])
     notebooks = Notebooks(contents, Tabs(), keep=0.01)
     notebook = await notebooks.get("a.ipynb")
-    async with asyncio.timeout(60):
-        while notebooks.open():
-            await asyncio.sleep(0)
+    await until(lambda: not notebooks.open())
     assert [cell.source for cell in await notebook.read()] == ["1"]
     assert await notebooks.get("a.ipynb") is notebook
     await notebooks.close()

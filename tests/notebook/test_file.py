@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import json
 import os
@@ -24,6 +23,7 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.identities import NamingsInMemory
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Exists, InvalidInput
+from tests.waiting import eventually, until
 
 from .conftest import cells_of, code, markdown, notebook_json
 
@@ -230,8 +230,7 @@ def test_a_file_is_not_known_by_a_time_that_its_next_write_may_have_too(
     contents: Any, write: Write
 ) -> None:
     path, disk = write("a.ipynb", [code("a", "x = 1")]), Disk(contents, NamingsInMemory())
-    while disk.trace("a.ipynb") is None:
-        pass  # until the tick of the file system in which it was written is over
+    eventually(lambda: disk.trace("a.ipynb"), bool)  # a tick of the file system later
     later = time.time_ns() + 3_600 * 10**9 + 1
     os.utime(path, ns=(later, later))
     assert disk.trace("a.ipynb") is None
@@ -249,14 +248,11 @@ async def test_a_file_that_nobody_wrote_is_not_read_again(
         reads.append(path)
         return get(path, **options)
 
-    async def is_known() -> bool:
-        reads.clear()
-        await notebook.read()
-        return not reads
-
+    disk = Disk(contents, NamingsInMemory())
     monkeypatch.setattr(contents, "get", counted)
-    while not await is_known():  # until a later write would have another time
-        await asyncio.sleep(0)
+    await until(lambda: disk.trace("a.ipynb"))  # a later write would have another time
+    await notebook.read()
+    reads.clear()
     for _ in range(10):
         assert [cell.source for cell in await notebook.read()] == ["x = 1"]
     assert reads == []

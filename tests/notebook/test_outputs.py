@@ -17,6 +17,7 @@ from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.output_writer import INTERVAL, CellOutputs
 from jupyter_agent.document.outputs import OutputList, type_onto
+from tests.waiting import until
 
 from .conftest import cells_of, code
 
@@ -135,15 +136,18 @@ async def test_the_first_text_is_shown_at_once_and_the_next_after_an_interval(
 ) -> None:
     loop = asyncio.get_running_loop()
     outputs.start()
-    outputs.stream("stdout", "1")
+    written: list[float] = []
+    subscription = notebook._live_cells().document.ycells.observe_deep(
+        lambda _: written.append(loop.time())
+    )
     began = loop.time()
-    while not notebook.peek("a").outputs:
-        await asyncio.sleep(0)
-    first = loop.time()
+    outputs.stream("stdout", "1")
+    await until(lambda: written)
     outputs.stream("stdout", "2")
-    while notebook.peek("a").outputs == [stream("1")]:
-        await asyncio.sleep(0)
-    assert first - began < INTERVAL <= loop.time() - began + 0.001
+    await until(lambda: len(written) > 1)
+    notebook._live_cells().document.ycells.unobserve(subscription)
+    first, second = written
+    assert first - began < INTERVAL <= second - began + 0.001
     assert notebook.peek("a").outputs == [stream("12")]
 
 
@@ -151,19 +155,18 @@ async def test_while_many_outputs_are_written_others_have_their_turn(
     notebook: Notebook, outputs: CellOutputs, view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.document.output_writer.SLICE", 0.0)
-    seen = []
+    seen: list[int] = []
 
-    async def others() -> None:
-        while len(notebook.peek("a").outputs) < 20:
-            seen.append(len(notebook.peek("a").outputs))
-            await asyncio.sleep(0)
+    def others() -> None:
+        seen.append(len(notebook.peek("a").outputs))
+        if seen[-1] < 20:
+            asyncio.get_running_loop().call_soon(others)
 
     outputs.start()
     for number in range(20):
         outputs.display(shown(str(number)))
-    watching = asyncio.create_task(others())
+    others()
     await outputs.settle()
-    await watching
     assert len(set(seen)) > 10
     assert notebook.peek("a").outputs == [shown(str(number)) for number in range(20)]
     outputs.finish(1)

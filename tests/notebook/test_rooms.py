@@ -743,10 +743,10 @@ async def test_edits_beside_text_that_somebody_is_typing_are_done(
     edit = notebook.update
     for number in range(20):
         call = asyncio.create_task(edit("a", old_string="y = 2", new_string=f"y = 2\nz{number}"))
-        for _ in range(5):
+        while not call.done():
             person.type("a", "\nmine")
             person.type("a", "0", at=5)
-            await asyncio.sleep(0)
+            await person.sync()
         assert (await call).changes
     await person.sync()
     text = person.source("a")
@@ -801,7 +801,7 @@ async def test_keys_that_are_under_way_are_waited_for_and_a_moved_cell_gets_them
     while not moving.done():
         person.type("a", "!")
         typed += 1
-        await asyncio.sleep(0.002)
+        await person.sync()
     await moving
     assert typed
     await person.sync()
@@ -1071,20 +1071,26 @@ async def test_a_run_goes_on_while_the_room_takes_in_a_changed_file(
 ) -> None:
     cells = [code(f"c{number}", f"n = {number}") for number in range(40)]
     file.write_text(notebook_json(cells))
+    person = await Person(room_server, "a.ipynb").open()
     notebook = await room_notebooks.get("a.ipynb")
     outputs = notebook.outputs("c0")
     outputs.start()
     changed = [code(f"c{number}", f"n = {number}  # pulled") for number in range(40)]
     file.write_text(notebook_json(changed))
     taking_in = asyncio.create_task(room_server.room("a.ipynb")._file.maybe_notify())
-    for number in range(100):
+    number = 0
+    while not taking_in.done():
+        number += 1
         outputs.stream("stdout", f"{number} ")
-        await asyncio.sleep(0)
+        await person.sync()
     await taking_in
     outputs.finish(1)
     await notebook.save()
+    assert number > 2
+    assert (await notebook.cell("c0")).outputs[0]["text"].endswith(f"{number} ")
     assert (await notebook.cell("c39")).source == "n = 39  # pulled"
     assert [cell["id"] for cell in cells_of(file)] == [f"c{number}" for number in range(40)]
+    await person.close()
 
 
 async def test_a_change_of_the_file_that_the_room_is_just_noticing_is_waited_for(

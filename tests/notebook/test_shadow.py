@@ -19,6 +19,7 @@ from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
+from tests.waiting import until
 
 from . import rooms
 from .browser import Tab, is_edit
@@ -162,9 +163,7 @@ async def test_what_is_typed_in_a_page_that_freezes_before_it_has_the_edit_stays
         await take_away(notebook, how)
     tab.link.timeouts = Timeouts(sync=20.0)
     tab.thaw()
-    async with asyncio.timeout(20):
-        while tab.behind or "b" not in tab.ids() or "mine" not in tab.source("b"):
-            await asyncio.sleep(0)
+    await until(lambda: not tab.behind and "b" in tab.ids() and "mine" in tab.source("b"))
     await notebook.read()
     assert tab.ids() == ["a", "b", "c"]
     assert tab.source("b") == "y = 2\nz = 3\nmine" == notebook.peek("b").source
@@ -186,9 +185,7 @@ async def test_what_is_typed_while_the_socket_is_cut_in_the_midst_of_an_edit_sta
         meanwhile.do(cut_and_type)
     with contextlib.suppress(Busy):
         await take_away(notebook, how)
-    async with asyncio.timeout(20):
-        while "b" not in tab.ids() or "mine" not in tab.source("b"):
-            await asyncio.sleep(0)
+    await until(lambda: "b" in tab.ids() and "mine" in tab.source("b"))
     await notebook.read()
     assert sorted(tab.ids()) == ["a", "b", "c"]
     assert tab.source("b") == "y = 2\nz = 3\nmine" == notebook.peek("b").source
@@ -359,9 +356,7 @@ async def test_a_room_is_held_for_pages_that_are_away_and_then_let_go(
     notebook = await room_notebooks.get("a.ipynb")
     await notebook.delete("a")
     await notebook.close()
-    async with asyncio.timeout(20):
-        while room_server.rooms:
-            await asyncio.sleep(0)
+    await until(lambda: not room_server.rooms)
     assert inside.on_message is None
 
 

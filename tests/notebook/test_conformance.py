@@ -205,12 +205,15 @@ async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
     desk: Desk, notebook: Notebook
 ) -> None:
     work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    elsewhere = await desk.notebooks.create("elsewhere.ipynb")
     async with work.lease(None, WRITE) as nb:
         before = await nb.take()
         other = asyncio.create_task(notebook.delete("c"))
+        for _ in range(3):
+            await elsewhere.insert(source="begun later, and done")
+        assert not other.done()
         edit = await nb.insert(source="z = 3", index=0)
         after = await nb.read()
-        assert not other.done()
     assert edit.cell is not None
     assert [cell.id for cell in before] == ["a", "b", "c", "d"]
     assert [cell.id for cell in after] == [edit.cell.id, "a", "b", "c", "d"]

@@ -24,41 +24,41 @@ def cells(*code: tuple[str, int | None]) -> list[Cell]:
     ]
 
 
-def test_a_notebook_run_from_top_to_bottom_has_no_stale_cell() -> None:
-    assert stale_cells(cells(("x = 1", 1), ("y = x", 2), ("x + y", 3)), "python") == {}
+SET_AGAIN = "which cell `c0` set again later."
+NOTEBOOKS: dict[str, tuple[list[tuple[str, int | None]], dict[str, str]]] = {
+    "run from top to bottom": ([("x = 1", 1), ("y = x", 2), ("x + y", 3)], {}),
+    "what it uses was set again": (
+        [("x = 1", 4), ("y = x", 2), ("z = 3", 3)],
+        {"c1": f"It uses `x`, {SET_AGAIN}"},
+    ),
+    "it goes on through names": (
+        [("x = 1", 4), ("y = x", 2), ("y", 3)],
+        {
+            "c1": f"It uses `x`, {SET_AGAIN}",
+            "c2": "It uses `y` of cell `c1`, which is stale.",
+        },
+    ),
+    "what it uses has not run": (
+        [("x = 1", None), ("x", 2)],
+        {"c1": "It uses `x`, but cell `c0`, which sets it, has not run."},
+    ),
+    "it never ran, and shows nothing": ([("x = 1", 4), ("x", None)], {}),
+    "a value is changed in place": (
+        [("df = load()", 1), ("df['b'] = df.a * 2", 5), ("df.describe()", 3)],
+        {"c2": "It uses `df`, which cell `c1` set again later."},
+    ),
+    "importing again sets nothing": ([("import numpy as np", 9), ("np.ones(3)", 2)], {}),
+    "what a function needs is needed where it is called": (
+        [("rate = 1", 9), ("def f(x):\n    return x * rate", 2), ("f(2)", 3), ("1", 4)],
+        {"c2": f"It uses `rate`, {SET_AGAIN}"},
+    ),
+}
 
 
-def test_a_cell_is_stale_when_what_it_uses_was_set_again() -> None:
-    stale = stale_cells(cells(("x = 1", 4), ("y = x", 2), ("z = 3", 3)), "python")
-    assert stale == {"c1": "It uses `x`, which cell `c0` set again later."}
-
-
-def test_staleness_goes_on_through_names() -> None:
-    stale = stale_cells(cells(("x = 1", 4), ("y = x", 2), ("y", 3)), "python")
-    assert stale["c2"] == "It uses `y` of cell `c1`, which is stale."
-
-
-def test_a_cell_is_stale_when_what_it_uses_has_not_run() -> None:
-    stale = stale_cells(cells(("x = 1", None), ("x", 2)), "python")
-    assert "has not run" in stale["c1"]
-
-
-def test_a_cell_that_never_ran_shows_nothing_that_could_be_stale() -> None:
-    assert stale_cells(cells(("x = 1", 4), ("x", None)), "python") == {}
-
-
-def test_changing_a_value_in_place_counts_as_setting_it() -> None:
-    code = cells(("df = load()", 1), ("df['b'] = df.a * 2", 5), ("df.describe()", 3))
-    assert set(stale_cells(code, "python")) == {"c2"}
-
-
-def test_importing_again_makes_nothing_stale() -> None:
-    assert stale_cells(cells(("import numpy as np", 9), ("np.ones(3)", 2)), "python") == {}
-
-
-def test_what_a_function_needs_is_needed_where_it_is_called() -> None:
-    code = cells(("rate = 1", 9), ("def f(x):\n    return x * rate", 2), ("f(2)", 3), ("1", 4))
-    assert stale_cells(code, "python") == {"c2": "It uses `rate`, which cell `c0` set again later."}
+@pytest.mark.parametrize("case", NOTEBOOKS)
+def test_a_cell_is_stale_by_what_it_uses_and_when_that_ran(case: str) -> None:
+    code, stale = NOTEBOOKS[case]
+    assert stale_cells(cells(*code), "python") == stale
 
 
 @pytest.mark.parametrize(

@@ -27,21 +27,13 @@ from jupyter_agent.document.notebook import Edit, MetadataPatch, Notebook, Updat
 from jupyter_agent.document.undo import undo
 
 from .browser import Tab
-from .conftest import cells_of, code, markdown, sign_in_memory
+from .conftest import cells_of, code, markdown
 
 Write = Callable[..., Path]
+pytestmark = pytest.mark.parametrize("contents", [LargeFileManager], ids=["sync"], indirect=True)
 SEED = int(os.environ.get("JUPYTER_AGENT_FUZZ_SEED", 20261124))
 TYPES: list[CellType] = ["code", "markdown", "raw"]
 TEXT = "\n".join(f"{side}{line}" for line in range(6) for side in ("agent", "person"))
-
-
-@pytest.fixture(params=[LargeFileManager], ids=["sync"])
-def contents(request: pytest.FixtureRequest, jp_environ: None, tmp_path: Path) -> Any:
-    root = tmp_path / "root"
-    root.mkdir()
-    manager = request.param(root_dir=str(root))
-    sign_in_memory(manager)
-    return manager
 
 
 @pytest.fixture

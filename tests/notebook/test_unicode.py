@@ -100,26 +100,18 @@ async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
     assert notebook.peek(cell_id).source == text
 
 
-@pytest.mark.full
+@pytest.mark.parametrize("carrier", [pytest.param("file", marks=pytest.mark.full), "tab"])
 @pytest.mark.parametrize("name", list(TEXTS))
-async def test_a_text_survives_every_edit_of_the_file(
-    notebooks: Notebooks, write: Write, name: str
+async def test_a_text_survives_every_edit(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, write: Write, name: str, carrier: str
 ) -> None:
     cells = [code("a", "x"), code("b", "é😀HERE😀é"), markdown("c", "", metadata={"k": "é😀"})]
     path = write("a.ipynb", cells)
-    await through_all_edits(await notebooks.get("a.ipynb"), TEXTS[name], path)
-
-
-@pytest.mark.parametrize("name", list(TEXTS))
-async def test_a_text_survives_every_edit_in_a_tab(
-    notebooks: Notebooks, contents: Any, tabs: Tabs, write: Write, name: str
-) -> None:
-    path = write("a.ipynb", [code("a", "x"), code("b", "é😀HERE😀é"), markdown("c", "")])
-    tab = await Tab(tabs, contents, "a.ipynb").open()
+    tab = await Tab(tabs, contents, "a.ipynb").open() if carrier == "tab" else None
     notebook = await notebooks.get("a.ipynb")
     await through_all_edits(notebook, TEXTS[name], path)
-    assert notebook.carrier == "tab"
-    assert tab.source("a") == in_a_cell(TEXTS[name])
+    assert notebook.carrier == carrier
+    assert tab is None or tab.source("a") == in_a_cell(TEXTS[name])
 
 
 async def test_a_file_with_these_texts_is_read_and_written_as_it_is(

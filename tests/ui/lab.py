@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections import deque
@@ -24,6 +23,7 @@ import jupyter_agent
 from jupyter_agent.testing import FakeAnthropic, in_thread
 from jupyter_agent.testing.script import FakeReply
 from tests.programs import free_port
+from tests.waiting import eventually
 
 _NO_AREA = {"collapsed": None}
 INTRODUCED: dict[str, Any] = {"introduced": True}
@@ -84,14 +84,22 @@ class Lab:
     def start(self) -> None:
         """Returns when the server answers."""
         self._process = self._start()
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and self._process.poll() is None:
-            try:
-                if self.request("GET", "api/status", timeout=5).status == 200:
-                    return
-            except OSError:  # nobody listens yet
-                time.sleep(0.1)
+        try:
+            eventually(self._has_ended_or_answers, bool)
+        except AssertionError:
+            pass  # its log says more
+        else:
+            if self._process.poll() is None:
+                return
         raise RuntimeError(f"JupyterLab did not start:\n{self.log()}")
+
+    def _has_ended_or_answers(self) -> bool:
+        assert self._process is not None
+        try:
+            answers = self.request("GET", "api/status", timeout=5).status == 200
+        except OSError:  # nobody listens yet
+            answers = False
+        return answers or self._process.poll() is not None
 
     def stop(self) -> None:
         """As from a terminal: in order, and kernels end with it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.waiting import eventually
 
 PDF = base64.b64encode(b"%PDF-1.7\n%%EOF\n").decode()
 CSV = base64.b64encode(b"region,cost\nnorth,1\nsouth,2\n").decode()
-WAITS = "import os, time\nwhile not os.path.exists({gate!r}): time.sleep(0.01)\n6 * 7"
+WAITS = "text = open({gate!r}).read()\n6 * 7"
 
 
 def test_an_effort_is_chosen_beside_the_model_and_kept(
@@ -132,6 +133,7 @@ def test_the_end_of_a_run_is_told_where_somebody_wants_that(
     open_page: OpenPage, replies: Replies, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
+    os.mkfifo(gate)
     notebook = open_page([WAITS.format(gate=str(gate))])
     panel = Panel(notebook.page).open("auto")
     replies.append([calls("run_cell", cell_id="c0", wait=0)])
@@ -144,7 +146,7 @@ def test_the_end_of_a_run_is_told_where_somebody_wants_that(
     panel.button("Cancel").click()
     panel.button("Tell me when done").click()
     expect(panel.button("Cancel")).to_be_visible()
-    gate.touch()
+    gate.write_text("")
     expect(panel.log).to_contain_text("It gave 42.")
     expect(panel.log).to_contain_text(re.compile(r"Cell 1 finished: .*ok"))
     expect(panel.button("Cancel")).to_be_hidden()

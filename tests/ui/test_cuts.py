@@ -79,7 +79,9 @@ def test_a_server_killed_and_started_again_finds_the_tab_as_it_is(
 def test_a_run_that_died_with_its_server_is_no_longer_shown_as_running(
     open_page: OpenPage,
 ) -> None:
-    notebook = open_page(["print('begun', flush=True)\nimport time\ntime.sleep(600)", "other = 1"])
+    notebook = open_page(
+        ["print('begun', flush=True)\nimport threading\nthreading.Event().wait()", "other = 1"]
+    )
     notebook.wait_until_linked()
     lab = notebook.lab
     lab.run(notebook.path, "c0", wait=0)

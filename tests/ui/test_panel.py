@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -22,10 +23,8 @@ $$x = \sum_{i=1}^{7} 1$$
 
 - the sum of `7` ones"""
 WAITING = """\
-import pathlib, time
 print("before")
-while not pathlib.Path("go").exists():
-    time.sleep(0.02)
+open("go").read()
 print("after")"""
 
 
@@ -61,6 +60,7 @@ def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendere
 
 def test_a_run_is_shown_while_it_goes_on(open_page: OpenPage, replies: Replies) -> None:
     notebook = open_page(cells=[WAITING])
+    os.mkfifo(notebook.lab.root / "go")
     panel = Panel(notebook.page).open("auto")
     replies.append([calls("run_cell", cell_id="c0")])
     replies.append([says("It ended.")])
@@ -69,7 +69,7 @@ def test_a_run_is_shown_while_it_goes_on(open_page: OpenPage, replies: Replies) 
     expect(panel.call("Running cell 1…")).to_contain_text("before")
     expect(prompt).to_have_text("[*]:")
     expect(notebook.cell("c0").locator(".jp-OutputArea-output")).to_have_text("before\n")
-    (notebook.lab.root / "go").touch()
+    (notebook.lab.root / "go").write_text("")
     panel.unfold()
     expect(panel.opened("Ran cell 1")).to_contain_text("after")
     expect(prompt).to_have_text("[1]:")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from playwright.sync_api import expect
@@ -89,10 +90,8 @@ def test_plots_that_are_too_large_for_an_answer_are_named_by_their_cells(
 def test_what_the_turn_waits_for_stands_below_its_last_step_with_the_seconds(
     open_page: OpenPage, replies: Replies, gate: Gate, lab: Lab
 ) -> None:
-    waiting = (
-        "import pathlib, time\nwhile not pathlib.Path('wait_over').exists():\n    time.sleep(0.02)"
-    )
-    notebook = open_page(cells=["x = 1", waiting])
+    os.mkfifo(lab.root / "wait_over")
+    notebook = open_page(cells=["x = 1", "text = open('wait_over').read()"])
     panel = Panel(notebook.page).open("ask")
     replies.append(Scripted(blocks=[calls("run_cell", cell_id="c1")], then="wait", gate=gate,
                             stop_after=0))  # fmt: skip
@@ -106,7 +105,7 @@ def test_what_the_turn_waits_for_stands_below_its_last_step_with_the_seconds(
     expect(life).to_have_text(re.compile(r"^Waiting for your approval(, \d+ s)?$"))
     panel.button("Allow").click()
     expect(life).to_have_text(re.compile(r"^Running cell 2, [1-9] s$"))
-    (lab.root / "wait_over").touch()
+    (lab.root / "wait_over").write_text("")
     expect(panel.log).to_contain_text("It ended.")
     expect(life).to_have_count(0)
 

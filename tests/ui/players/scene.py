@@ -20,6 +20,7 @@ from tests.history.checker import (
     tokens,
 )
 from tests.ui.lab import Lab
+from tests.waiting import eventually
 
 MOST_CELLS = 9
 
@@ -100,16 +101,20 @@ class Where:
 
     def file(self) -> str:
         """The file, once nobody is in the middle of writing it."""
-        for _ in range(100):
-            try:
-                text = (self.lab.root / self.path).read_text(encoding="utf-8")
-                json.loads(text)
-            except (OSError, ValueError):
-                time.sleep(0.02)
-            else:
-                return text
-        self.log.note("the file is no notebook")
-        return "{}"
+        try:
+            return eventually(self._whole_file, bool, timeout=2)
+        except AssertionError:
+            self.log.note("the file is no notebook")
+            return "{}"
+
+    def _whole_file(self) -> str:
+        """Empty while somebody writes it."""
+        try:
+            text = (self.lab.root / self.path).read_text(encoding="utf-8")
+            json.loads(text)
+        except (OSError, ValueError):
+            return ""
+        return text
 
     def filed(self) -> Counter[str]:
         """The words in the cells of the file."""

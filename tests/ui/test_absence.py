@@ -109,16 +109,6 @@ def test_where_both_changed_the_same_line_the_page_keeps_its_own_and_the_panel_a
     assert away.saved() == away.sources()
 
 
-def test_a_page_in_which_nobody_typed_takes_what_is_new(away: OpenNotebook) -> None:
-    away.go_away()
-    edit(away, "c1", "b = 2", "b = 3")
-    away.return_()
-    eventually(lambda: away.sources()["c1"], "b = 1\nb = 3".__eq__)
-    eventually(away.dirty, False.__eq__)
-    assert away.saved() == away.sources()
-    assert away.dialogs() == []
-
-
 def test_after_an_hour_it_is_as_after_a_moment(away: OpenNotebook) -> None:
     """An hour of the page's clock, in which it saves and connects again in vain."""
     away.page.clock.install()
@@ -141,24 +131,6 @@ def test_after_an_hour_it_is_as_after_a_moment(away: OpenNotebook) -> None:
     away.save()
     assert away.saved() == both
     assert away.dialogs() == []
-
-
-def test_while_a_page_with_unsaved_work_is_away_edits_are_refused(away: OpenNotebook) -> None:
-    away.toggle_autosave()
-    away.edit("c0")
-    away.type(" # mine")
-    away.go_away()
-    answer = away.lab.call(
-        "PATCH",
-        f"notebooks/{quote(away.path)}/cells/c1",
-        {"old_string": "b = 2", "new_string": "b = 3"},
-    )
-    assert (answer.status, answer.body["reason"]) == (409, "busy")
-    assert "unsaved work and is away" in answer.body["message"]
-    away.return_()
-    away.wait_until_linked()
-    away.lab.edit(away.path, "c1", old_string="b = 2", new_string="b = 3")
-    assert away.sources() == {"c0": "a = 1 # mine", "c1": "b = 1\nb = 3", "c2": "c = 1"}
 
 
 @pytest.mark.story

@@ -114,30 +114,6 @@ def test_a_rename_while_the_tab_saves_loses_nothing_and_leaves_no_second_file(
     assert quiet.dialogs() == []
 
 
-def test_a_save_while_the_notebook_is_renamed_goes_to_the_new_file(quiet: OpenNotebook) -> None:
-    old, new = quiet.path, f"renamed {quiet.path}"
-    held = Held(quiet, "PATCH")
-    quiet.page.evaluate(RENAMES["notebook"], [old, new])
-    held.wait()
-    quiet.edit("c1")
-    quiet.type("  # mine")
-    quiet.page.keyboard.press("Control+s")
-    with ThreadPoolExecutor(1) as threads:
-        edit = threads.submit(quiet.lab.edit, old, "c0", old_string="1", new_string="2")
-        eventually(quiet.sources, lambda cells: cells["c0"] == "x = 2")
-        for _ in range(20):
-            held.pump()
-        assert held.seen == ["PATCH"]
-        held.let_go()
-        eventually(held.pump, lambda _: edit.done())
-    assert edit.result()["saved"] is True
-    quiet.path = new
-    eventually(quiet.saved, lambda cells: cells["c1"].endswith("# mine"))
-    assert quiet.saved() == quiet.sources()
-    assert not (quiet.lab.root / old).exists()
-    assert quiet.dialogs() == []
-
-
 def test_a_notebook_that_is_renamed_again_and_again_while_everybody_works_in_it_keeps_every_word(
     quiet: OpenNotebook, seed: int
 ) -> None:
@@ -290,14 +266,6 @@ def test_who_puts_an_earlier_state_back_sees_it_with_what_is_new_in_the_tab(
     eventually(quiet.saved, lambda cells: cells == both)
     assert quiet.sources() == both
     assert quiet.dialogs() == []
-
-
-def test_a_later_file_of_somebody_else_is_loaded(quiet: OpenNotebook) -> None:
-    file = quiet.lab.root / quiet.path
-    put_back(file, file.read_bytes().replace(b"x is", b"x was"), later=True)
-    edit = quiet.lab.edit(quiet.path, "c0", old_string="1", new_string="2")
-    assert edit["saved"] is True
-    assert quiet.sources() == quiet.saved() == {"c0": "x = 2", "c1": "print('x was', x)"}
 
 
 DOINGS = {

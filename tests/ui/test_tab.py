@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import APIResponse, Route
@@ -61,39 +60,6 @@ def test_an_edit_is_in_the_open_cell_at_once_and_the_tab_saves_it(notebook: Open
     notebook.page.keyboard.press("Control+s")
     eventually(lambda: notebook.saved()["c0"], lambda text: text == "x = 2 # mine")
     assert notebook.page.locator(".jp-Dialog").count() == 0
-
-
-def test_unsaved_typing_is_seen_and_merged(notebook: OpenNotebook) -> None:
-    notebook.wait_until_linked()
-    notebook.edit("c0")
-    notebook.type(" + 41")
-    seen = notebook.lab.notebook(notebook.path)
-    assert (seen["carrier"], seen["cells"][0]["source"]) == ("tab", "x = 1 + 41")
-    notebook.lab.edit(notebook.path, "c0", old_string="x", new_string="answer")
-    notebook.type("  # typed on")
-    assert notebook.sources()["c0"] == "answer = 1 + 41  # typed on"
-    assert notebook.cursor() == ("c0", len("answer = 1 + 41  # typed on"))
-
-
-def test_a_whole_rewrite_meets_what_was_typed_since_it_was_read(notebook: OpenNotebook) -> None:
-    notebook.wait_until_linked()
-    call = {"notebook": notebook.path, "mode": "auto", "conversation_id": "rewrite"}
-    lab = notebook.lab
-    lab.call("POST", "tools/update_cell", {**call, "input": {"cell_id": "c1", "source": "no"}})
-    lab.call("POST", "tools/read_cells", {**call, "input": {"cell_ids": ["c0"]}})
-    notebook.edit("c0")
-    notebook.page.keyboard.press("Enter")
-    notebook.type("y = 2")
-    written = {"cell_id": "c0", "source": "import math\nx = 1"}
-    answer = lab.call("POST", "tools/update_cell", {**call, "input": written})
-    assert answer.body["is_error"] is False, answer
-    assert notebook.sources()["c0"] == "import math\nx = 1\ny = 2"
-    clash = {"cell_id": "c0", "source": "import math\nx = 1\ny = 3"}
-    notebook.type("0")
-    answer = lab.call("POST", "tools/update_cell", {**call, "input": clash})
-    assert answer.body["is_error"] is True
-    assert "y = 20" in answer.body["text"]
-    assert notebook.sources()["c0"] == "import math\nx = 1\ny = 20"
 
 
 def test_output_appears_line_by_line_while_the_cell_runs(open_page: OpenPage) -> None:
@@ -285,21 +251,6 @@ def test_a_second_tab_follows_unless_it_has_work_of_its_own(open_page: OpenPage)
     assert second.page.locator(".jp-Dialog").count() == 0
 
 
-def test_a_notebook_renamed_while_open_is_followed(notebook: OpenNotebook) -> None:
-    notebook.wait_until_linked()
-    old, new = notebook.path, f"renamed {notebook.path}"
-    notebook.page.evaluate(
-        "([path, name]) => agentTest.panel(path).context.rename(name)", [old, new]
-    )
-    notebook.path = new
-    cell = notebook.lab.edit(new, "c0", old_string="1", new_string="2")
-    assert (cell["saved"], notebook.sources()["c0"]) == (True, "x = 2")
-    assert notebook.lab.notebook(new)["carrier"] == "tab"
-    # Who still names the old path means this notebook, and is told where it is.
-    assert notebook.lab.call("GET", f"notebooks/{quote(old)}").body["path"] == new
-    assert not (notebook.lab.root / old).exists()
-
-
 def test_a_tab_without_autosave_is_marked_dirty_and_not_saved(notebook: OpenNotebook) -> None:
     notebook.wait_until_linked()
     notebook.toggle_autosave()
@@ -378,25 +329,6 @@ def test_the_agent_saves_after_a_save_of_the_person(notebook: OpenNotebook) -> N
         eventually(lambda: save.pump() and edit.done(), bool)
     assert edit.result()["saved"] is True
     assert notebook.saved()["c0"] == "x = 2"
-
-
-def test_the_person_saves_after_a_save_of_the_agent(notebook: OpenNotebook) -> None:
-    notebook.wait_until_linked()
-    save = HeldSave(notebook)
-    with ThreadPoolExecutor() as threads:
-        edit = threads.submit(
-            notebook.lab.edit, notebook.path, "c0", old_string="1", new_string="2"
-        )
-        save.wait()
-        notebook.edit("c1")
-        notebook.type("  # mine")
-        notebook.page.keyboard.press("Control+s")
-        notebook.page.wait_for_timeout(300)
-        assert notebook.page.locator(".jp-Dialog").count() == 0
-        save.let_go()
-        eventually(lambda: save.pump() and edit.done(), bool)
-    assert edit.result()["saved"] is True
-    eventually(lambda: notebook.saved()["c1"], lambda text: text.endswith("# mine"))
 
 
 def test_a_save_whose_answer_a_frozen_page_never_heard_is_not_taken_for_somebody_elses(

@@ -21,6 +21,7 @@ from jupyter_agent.carriers.page_saves import SEEN, PageSaves
 
 from .conftest import code, notebook_json, sign_in_memory
 
+THEIRS = notebook_json([code("one", "# theirs")])
 Save: TypeAlias = Callable[[str, str | None], Awaitable[Any]]
 
 
@@ -83,28 +84,27 @@ async def test_a_save_that_has_not_seen_the_file_changes_nothing(
     manager: Any, save: Save, path: Path
 ) -> None:
     seen = await file_hash(manager)
-    theirs = notebook_json([code("one", "# theirs")])
-    path.write_text(theirs)
+    path.write_text(THEIRS)
     with pytest.raises(HTTPError, match=OVERTAKEN) as refused:
         await save("# mine", seen)
     assert refused.value.status_code == 409
-    assert path.read_text() == theirs
+    assert path.read_text() == THEIRS
     assert os.listdir(path.parent) == ["a.ipynb"]
     await save("# both", await file_hash(manager))
     assert "# both" in path.read_text()
 
 
-@pytest.mark.parametrize("way", ["in place", "atomically"])
+@pytest.mark.parametrize("atomically", [False, True], ids=["in place", "atomically"])
+@pytest.mark.parametrize("theirs", [THEIRS, '{"cells": ['], ids=["whole", "half"])
 async def test_what_is_written_after_the_last_look_is_given_back(
-    manager: Any, save: Save, path: Path, way: str
+    manager: Any, save: Save, path: Path, theirs: str, atomically: bool
 ) -> None:
     seen = await file_hash(manager)
-    theirs = notebook_json([code("one", "# theirs")])
 
     def write(**_: object) -> None:
-        file = path if way == "in place" else path.with_suffix(".new")
+        file = path.with_suffix(".new") if atomically else path
         file.write_text(theirs)
-        if way == "atomically":
+        if atomically:
             os.replace(file, path)
 
     manager.register_pre_save_hook(write)  # it comes after ours
@@ -117,29 +117,18 @@ async def test_the_hash_is_that_of_what_was_saved_whatever_is_in_the_file_by_the
     manager: Any, save: Save, path: Path
 ) -> None:
     seen = await file_hash(manager)
-    theirs = notebook_json([code("one", "# theirs")])
     await save("# mine", seen)
     mine = await file_hash(manager)
     path.write_text(notebook_json([code("one", "# first")]))
     listed = manager.checkpoints.list_checkpoints
 
     def write(checkpoint: str) -> Any:  # Jupyter asks this when it has written the file
-        path.write_text(theirs)
+        path.write_text(THEIRS)
         return listed(checkpoint)
 
     manager.checkpoints.list_checkpoints = write
     assert (await save("# mine", seen))["hash"] == mine
-    assert path.read_text() == theirs
-
-
-async def test_half_a_notebook_that_somebody_was_writing_is_given_back_too(
-    manager: Any, save: Save, path: Path
-) -> None:
-    seen = await file_hash(manager)
-    manager.register_pre_save_hook(lambda **_: path.write_text('{"cells": ['))
-    with pytest.raises(HTTPError, match=OVERTAKEN):
-        await save("# mine", seen)
-    assert path.read_text() == '{"cells": ['
+    assert path.read_text() == THEIRS
 
 
 async def test_a_file_that_was_deleted_is_made_again(manager: Any, save: Save, path: Path) -> None:
@@ -149,7 +138,7 @@ async def test_a_file_that_was_deleted_is_made_again(manager: Any, save: Save, p
 
 
 async def test_other_saves_are_left_alone(manager: Any, save: Save, path: Path) -> None:
-    path.write_text(notebook_json([code("one", "# theirs")]))
+    path.write_text(THEIRS)
     saved = await save("# mine", None)
     assert "# mine" in path.read_text()
     assert not saved.get("hash")
@@ -176,7 +165,7 @@ async def test_a_link_is_followed(manager: Any, save: Save, path: Path) -> None:
     path.rename(target)
     path.symlink_to("target.ipynb")
     seen = await file_hash(manager)
-    target.write_text(notebook_json([code("one", "# theirs")]))
+    target.write_text(THEIRS)
     with pytest.raises(HTTPError, match=OVERTAKEN):
         await save("# mine", seen)
     await save("# mine", await file_hash(manager))

@@ -93,9 +93,18 @@ def jp_server_config(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str
 
 @pytest.fixture
 def room_server(
-    jp_serverapp: Any, http_server: Any, jp_http_port: int, jp_base_url: str, jp_auth_header: Any
-) -> rooms.RoomServer:
-    return rooms.RoomServer(jp_http_port, jp_base_url, jp_auth_header, jp_serverapp)
+    jp_serverapp: Any,
+    http_server: Any,
+    jp_http_port: int,
+    jp_base_url: str,
+    jp_auth_header: Any,
+    jp_asyncio_loop: asyncio.AbstractEventLoop,
+) -> Iterator[rooms.RoomServer]:
+    """Who has a notebook open at the end closes it."""
+    server = rooms.RoomServer(jp_http_port, jp_base_url, jp_auth_header, jp_serverapp)
+    yield server
+    for person in server.people:
+        jp_asyncio_loop.run_until_complete(person.close())
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -93,6 +93,8 @@ class Site:
     port: int
     base_url: str
     headers: Mapping[str, str]
+    people: list[Person] = field(default_factory=list, init=False)
+    """Who has had a notebook open there."""
 
     async def request(self, method: str, route: str, body: Any) -> Any:
         response = await AsyncHTTPClient().fetch(
@@ -194,6 +196,7 @@ class Person(Page):
 
     def __init__(self, server: Site, path: str) -> None:
         super().__init__(path)
+        server.people.append(self)
         self._heard: list[str | bytes | None] = []
         self._awareness = Awareness(self.notebook.ydoc)
         self._server = server

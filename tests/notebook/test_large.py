@@ -161,7 +161,6 @@ async def test_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
     assert made == [True]  # one for as long as a page may be away
     assert person.ids() == ["a", "b", "c"]
     assert person.source("b") == notebook.peek("b").source == "y!!!"
-    await person.close()
 
 
 async def test_what_becomes_ready_in_a_slice_comes_before_the_next() -> None:

@@ -120,7 +120,6 @@ async def test_what_was_not_saved_stays_when_another_program_writes_the_file(
         person = await Person(room_server, "a.ipynb").open()
         assert {cell_id: person.source(cell_id) for cell_id in person.ids()} == expected
         assert person.offers() == {}
-        await person.close()
         return
     if saves == "when told to":
         await room_server.live("a.ipynb").save()
@@ -129,7 +128,6 @@ async def test_what_was_not_saved_stays_when_another_program_writes_the_file(
     assert [cell["source"] for cell in on_disk] == list(expected.values())
     assert on_disk[3]["metadata"]["tags"] == ["mine"]
     assert [on_disk[at]["outputs"][0]["text"] for at in (4, 6)] == [["here"], ["there"]]
-    await person.close()
 
 
 async def test_of_what_both_changed_the_page_keeps_its_own_and_offers_the_file_s(
@@ -154,7 +152,6 @@ async def test_of_what_both_changed_the_page_keeps_its_own_and_offers_the_file_s
     assert offered == ["# pulled", "x = 1\ny = 222"]  # an older one gave way
     await room_server.live("a.ipynb").save()
     assert [cell["source"] for cell in cells_of(file)] == ["x = 1\ny = 2 WORD"]
-    await person.close()
 
 
 async def test_what_is_typed_while_a_room_takes_in_its_file_is_there_and_saved(
@@ -180,7 +177,6 @@ async def test_what_is_typed_while_a_room_takes_in_its_file_is_there_and_saved(
     (typed,) = (offer["cell"]["source"] for offer in person.offers().values())
     assert person.source("c2").count("w") + typed.count("w") >= letters
     await until(partial(has_texts, file, [person.source("c400")]))
-    await person.close()
 
 
 @pytest.mark.parametrize("moment", ["before it is written", "right after that", "unaware of that"])
@@ -217,7 +213,6 @@ async def test_what_another_program_writes_while_a_room_is_saved_is_in_the_file_
         assert [person.source(cell_id) for cell_id in person.ids()] == texts
     offers = [offer["cell"]["source"] for offer in person.offers().values()]
     assert offers == (["x = 10"] if moment == "unaware of that" else [])
-    await person.close()
 
 
 def has_texts(file: Path, texts: Sequence[str]) -> bool:
@@ -251,7 +246,6 @@ async def test_a_change_of_the_file_is_taken_in_though_who_noticed_it_gave_up(
     await person.sync()
     await until(lambda: "WORD" in file.read_text())
     assert [cell["source"] for cell in cells_of(file)] == ["pulled", "# b WORD"]
-    await person.close()
 
 
 ODD: dict[str, Callable[[list[Any], dict[str, Any], int], None]] = {
@@ -314,7 +308,6 @@ async def test_a_file_that_only_others_write_is_followed_and_never_written(
         ] or not cells
         assert not person.dirty
         assert not room_server.live("a.ipynb").unsaved
-    await person.close()
 
 
 @pytest.mark.parametrize("way", ["an older file", "noticed by somebody else meanwhile"])
@@ -354,7 +347,6 @@ async def test_no_save_of_a_room_takes_the_place_of_a_file_that_it_has_not_taken
     texts = ["pulled", "b WORD"]
     assert [cell["source"] for cell in cells_of(file)] == texts
     assert [person.source(cell_id) for cell_id in person.ids()] == texts
-    await person.close()
 
 
 async def test_a_file_that_cannot_be_read_is_left_until_it_can(
@@ -373,7 +365,6 @@ async def test_a_file_that_cannot_be_read_is_left_until_it_can(
     assert file.read_text() == broken
     write(file, [code("a", "mended"), code("b", "b")])
     await until(partial(has_texts, file, ["mended", "b WORD"]))
-    await person.close()
 
 
 async def test_a_save_that_the_next_key_puts_off_in_its_midst_counts(
@@ -397,7 +388,6 @@ async def test_a_save_that_the_next_key_puts_off_in_its_midst_counts(
     assert person.source("a") == "x WORD2\ny\nz = 3"
     assert person.ids() == ["a", "b"]
     assert person.offers() == {}
-    await person.close()
 
 
 @pytest.mark.parametrize(
@@ -434,7 +424,6 @@ async def test_a_program_that_had_not_read_what_was_saved_last_takes_nothing_of_
     offers = [(one["cause"], one["cell"]["source"]) for one in person.offers().values()]
     await until(partial(has_texts, file, shown))
     outputs = {cell["source"]: cell["outputs"] for cell in cells_of(file)}["e = 1"]
-    await person.close()
     if had_read == "long before":
         assert shown == ["a = 2", "x = 1 WORDS", "d = 1", "e = 1", "g = 1"]
         assert (offers, outputs) == ([("file", "x = 1")], [])
@@ -482,7 +471,6 @@ async def test_a_room_that_is_gone_writes_no_more(
         await room.save()
     assert not room.postponed
     assert cells_of(file)[0]["source"] == "pulled FRESH"
-    await back.close()
 
 
 @pytest.mark.parametrize("minor", [5, 4])
@@ -529,8 +517,6 @@ async def test_what_a_page_that_is_away_types_in_cells_that_the_file_takes_away_
         await room_server.end("a.ipynb")
         for page in (other, away):
             await page.connect()
-    for page in (other, away):
-        await page.close()
 
 
 async def test_what_comes_late_is_brought_over_at_once_and_what_comes_meanwhile_as_well(
@@ -552,7 +538,6 @@ async def test_what_comes_late_is_brought_over_at_once_and_what_comes_meanwhile_
     await until(lambda: room.shadow is not None and room.shadow.pending())
     saving.go_on.set()
     await until(lambda: "FIRST LAST" in str(room.document.source))
-    await page.close()
 
 
 async def test_words_that_were_deleted_do_not_return_with_a_cell(
@@ -574,8 +559,6 @@ async def test_words_that_were_deleted_do_not_return_with_a_cell(
     await until(lambda: room_server.live("a.ipynb").document.cell_number == 2)
     await other.sync()
     assert [other.source(cell_id) for cell_id in other.ids()] == ["a WORD", "c"]
-    for page in (person, other):
-        await page.close()
 
 
 async def test_a_file_that_takes_a_cell_away_while_an_edit_is_made_ready_takes_no_words(
@@ -601,8 +584,6 @@ async def test_a_file_that_takes_a_cell_away_while_an_edit_is_made_ready_takes_n
     await notebook.delete("c")
     await away.connect()
     await until(lambda: "b WORD" in str(room_server.live("a.ipynb").document.source))
-    for page in (away, other):
-        await page.close()
 
 
 async def test_cells_that_the_file_moves_take_the_others_not_with_them(
@@ -619,7 +600,6 @@ async def test_cells_that_the_file_moves_take_the_others_not_with_them(
     await notice(room_server, person)
     assert person.ids() == ids
     assert [each for each in sorted(ids) if person.text(each) not in before] == ["c0", "c7"]
-    await person.close()
 
 
 async def test_what_the_file_says_of_a_cell_that_is_moved_meanwhile_is_offered(
@@ -641,7 +621,6 @@ async def test_what_the_file_says_of_a_cell_that_is_moved_meanwhile_is_offered(
     assert [person.source(each) for each in person.ids()] == ["b", "a"]
     (offer,) = person.offers().values()
     assert (offer["cell"]["source"], offer["cause"]) == ("pulled", "file")
-    await person.close()
 
 
 @pytest.mark.parametrize(
@@ -659,7 +638,6 @@ async def test_words_in_a_room_that_is_filled_step_by_step_stay_as_well(
     write(file, [code("a", "pulled"), code("b", "b")])
     await notice(room_server, person)
     assert [person.source(each) for each in person.ids()] == ["pulled", "b WORD"]
-    await person.close()
 
 
 @pytest.mark.parametrize("minor", [5, 4])
@@ -694,7 +672,6 @@ async def test_what_is_typed_while_its_file_changes_stays_where_it_was_typed(
         "# pulled\nx = word # pulled",
     ]
     assert set(before) < set(person.ids())
-    await person.close()
 
 
 async def test_no_two_cells_of_a_file_that_keeps_no_ids_are_taken_for_one(
@@ -719,7 +696,6 @@ async def test_no_two_cells_of_a_file_that_keeps_no_ids_are_taken_for_one(
     assert texts == ["one", "two", "three", "one", "pulled"]
     assert person.ids()[1:3] == ["y", "z"]
     assert len(set(person.ids())) == 5
-    await person.close()
 
 
 @pytest.mark.full
@@ -760,7 +736,6 @@ async def test_of_an_editor_that_writes_the_file_at_any_moment_and_who_types_not
             await person.sync()
             await room.save()
     print(f"seed {seed}: {dict(found)}")  # noqa: T201
-    await person.close()
 
 
 def write_later(file: Path, text: str, source: random.Random) -> None:

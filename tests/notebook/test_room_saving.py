@@ -133,7 +133,6 @@ async def test_who_types_while_it_is_saved_knows_the_file_all_the_same(
     on_disk = await room_server.contents.get("a.ipynb", content=False, require_hash=True)
     assert person.notebook.hash == on_disk["hash"]
     assert person.dirty  # what they typed is not in the file yet
-    await person.close()
 
 
 Postponed = Callable[[str], Awaitable[Person]]
@@ -185,8 +184,6 @@ async def test_where_automatic_saving_is_off_nothing_is_saved(
     saver()
     await until(lambda: saved(room_server, "on.ipynb"))
     assert not saved(room_server, "off.ipynb")
-    await off.close()
-    await on.close()
 
 
 async def test_what_could_not_be_saved_is_said_and_tried_again(
@@ -196,7 +193,7 @@ async def test_what_could_not_be_saved_is_said_and_tried_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    person = await postponed("a.ipynb")
+    await postponed("a.ipynb")
     save = room_server.contents.save
 
     def full(*args: Any, **kwargs: Any) -> Any:
@@ -209,4 +206,3 @@ async def test_what_could_not_be_saved_is_said_and_tried_again(
     (said,) = [record.message for record in caplog.records if record.name == "rooms"]
     assert "a.ipynb could not be saved" in said
     assert "No space left" in said
-    await person.close()

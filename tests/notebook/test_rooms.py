@@ -208,7 +208,6 @@ async def test_after_a_room_was_evicted_nothing_is_doubled_and_no_cell_is_stale(
     await person.sync()
     assert person.source("a") == "x = 4\ny = 2\n# offline"
     assert [cell["id"] for cell in cells_of(file)] == person.ids()
-    await person.close()
 
 
 @pytest.mark.full
@@ -233,7 +232,6 @@ async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges
         ("b", "# B"),
     ]
     assert person.ids() == ["a", "b"]
-    await person.close()
     await after.close()
 
 
@@ -304,7 +302,6 @@ async def test_what_was_not_saved_stays_in_a_room_that_is_made_again(
             await room_server.end("a.ipynb")
     await until(lambda: "AWAY" in file.read_text())
     assert [cell["source"] for cell in cells_of(file)] == [*map(person.source, person.ids())]
-    await person.close()
     assert copies == []
 
 
@@ -360,7 +357,6 @@ async def test_what_was_saved_and_taken_back_by_another_program_does_not_return(
     await person.sync()
     assert [person.source(each) for each in person.ids()] == ["x = 1\ny = 2", "# b TYPED"]
     assert person.offers() == {}
-    await person.close()
 
 
 @pytest.mark.parametrize("minor", [5, 4])
@@ -398,7 +394,6 @@ async def test_a_save_that_the_store_does_not_know_to_be_done_counts_if_the_file
     await person.sync()
     assert [person.source(each) for each in person.ids()] == texts
     assert person.offers() == {}
-    await person.close()
     saving.cancel()
 
 
@@ -439,7 +434,6 @@ async def test_what_may_not_have_been_in_a_save_is_not_called_saved(
     texts = [person.source("b"), *(one["cell"]["source"] for one in person.offers().values())]
     assert "# b WORD" in texts
     assert not copies or "# b WORD" in copies[0][1]
-    await person.close()
 
 
 async def test_a_file_that_changes_twice_beside_what_is_not_saved_is_merged_twice(
@@ -480,7 +474,6 @@ async def test_a_cell_to_which_each_reading_gives_another_id_is_there_once(
     await person.connect()
     await person.sync()
     assert [person.source(each) for each in person.ids()] == ["one", "two WORD", "three"]
-    await person.close()
 
 
 async def test_who_enters_a_room_waits_for_no_save(
@@ -496,8 +489,6 @@ async def test_who_enters_a_room_waits_for_no_save(
     assert other.ids() == person.ids()
     writing.go_on.set()
     await saving
-    await other.close()
-    await person.close()
 
 
 @pytest.mark.parametrize("pulled", ["", "# B", "no source"])
@@ -561,7 +552,6 @@ async def test_a_cell_that_a_store_cannot_tell_from_saved_ones_is_offered_with_i
         (cell["source"], cell["id"], base, *([] if base else above))
         for cell, base, above in map(itemgetter("cell", "base", "above"), person.offers().values())
     ) == [("b WORD", b, "b"), ("new", "n", None, b), ("newer", "m", None, "n", b)]
-    await person.close()
 
 
 @pytest.mark.parametrize("saver", ["we", "the room"])
@@ -591,7 +581,6 @@ async def test_a_word_that_comes_while_the_file_is_written_is_not_called_saved(
     await person.sync()
     assert cells_of(file)[0]["source"].endswith(" ONE")
     assert person.dirty
-    await person.close()
 
 
 async def test_a_store_that_forgets_its_history_doubles_no_cell_and_loses_no_word(
@@ -625,7 +614,6 @@ async def test_a_store_that_forgets_its_history_doubles_no_cell_and_loses_no_wor
     await person.sync()
     (offer,) = person.offers().values()
     assert [person.source("a"), offer["cell"]["source"]] == [text, f"{text} LATE"]
-    await person.close()
 
 
 async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
@@ -644,7 +632,6 @@ async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
     assert person.source("a") == cells_of(file)[0]["source"]
     assert [offer["cell"]["source"] for offer in person.offers().values()] == ["x = 1\ny = 2 WORD"]
     assert "What was not saved in a.ipynb is not kept beside" in caplog.messages
-    await person.close()
 
 
 async def test_of_a_room_in_which_all_was_saved_nothing_is_kept_beside(
@@ -709,7 +696,6 @@ async def test_of_what_is_shown_as_running_only_the_runs_of_a_killed_server_are_
     assert person.cell("a")["execution_state"] == "idle"
     await before.close()
     await after.close()
-    await person.close()
 
 
 async def test_a_room_that_goes_between_an_edit_and_its_confirmation_is_not_called_done(
@@ -751,7 +737,6 @@ async def test_edits_beside_text_that_somebody_is_typing_are_done(
     await person.sync()
     text = person.source("a")
     assert [f"z{number}" for number in range(20) if f"\nz{number}\n" not in text] == []
-    await person.close()
 
 
 async def test_the_cell_that_somebody_types_in_is_not_taken_away(
@@ -783,8 +768,6 @@ async def test_the_cell_that_somebody_types_in_is_not_taken_away(
     assert notebook.place == Place("b", editing=False)
     await bob.sync()
     await notebook.delete("b")
-    await bob.close()
-    await ann.close()
 
 
 async def test_keys_that_are_under_way_are_waited_for_and_a_moved_cell_gets_them(
@@ -808,7 +791,6 @@ async def test_keys_that_are_under_way_are_waited_for_and_a_moved_cell_gets_them
     assert person.ids() == ["b", "a"]
     assert person.source("a") == "x = 1\ny = 3\n# typed" + "!" * typed
     assert (await notebook.cell("a")).source == person.source("a")
-    await person.close()
 
 
 async def test_a_page_that_sleeps_is_not_waited_for(
@@ -829,8 +811,6 @@ async def test_a_page_that_sleeps_is_not_waited_for(
     asleep.thaw()
     await asleep.sync()
     assert asleep.source("a") == "x = 2\ny = 2"
-    await asleep.close()
-    await awake.close()
 
 
 # ---- a room is made, kept and left
@@ -864,7 +844,6 @@ async def test_a_room_with_a_person_in_it_stays_when_we_leave(
     person.type("a", " # typed")
     await person.sync()
     assert person.source("a") == str(room_server.room("a.ipynb")._document.ycells[0]["source"])
-    await person.close()
 
 
 async def test_a_room_that_could_not_be_made_is_not_left_behind_empty(
@@ -946,7 +925,6 @@ async def test_without_automatic_saving_the_edit_is_in_the_room_and_not_called_s
     assert person.source("a") == "x = 2\ny = 2"
     assert person.dirty
     assert file.read_bytes() == before
-    await person.close()
 
 
 @pytest.mark.parametrize(
@@ -986,7 +964,6 @@ async def test_a_page_that_saves_has_all_in_the_file_that_it_shows_or_is_told(
     file.write_text(notebook_json(cells))  # not noticed yet
     await room_notebooks.save_room("a.ipynb", has)
     assert len(cells_of(file)) == 3
-    await person.close()
 
 
 async def test_a_save_that_comes_to_nothing_is_not_called_done(
@@ -1012,7 +989,6 @@ async def test_a_save_that_comes_to_nothing_is_not_called_done(
         await room_notebooks.save_room("a.ipynb", person.has())
     assert "WORD" not in file.read_text()
     assert person.dirty
-    await person.close()
 
 
 async def test_what_no_room_can_save_is_said(
@@ -1046,7 +1022,6 @@ async def test_what_was_typed_while_a_page_was_cut_off_is_not_called_saved_befor
     assert not person.dirty  # what the save wrote there has won over what the page did
     assert (await notebook.save()).saved
     assert [cell["source"] for cell in cells_of(file)] == ["x = 1\ny = 2\nz = 3", "# B"]
-    await person.close()
 
 
 async def test_an_approved_run_keeps_a_trusted_notebook_trusted(
@@ -1090,7 +1065,6 @@ async def test_a_run_goes_on_while_the_room_takes_in_a_changed_file(
     assert (await notebook.cell("c0")).outputs[0]["text"].endswith(f"{number} ")
     assert (await notebook.cell("c39")).source == "n = 39  # pulled"
     assert [cell["id"] for cell in cells_of(file)] == [f"c{number}" for number in range(40)]
-    await person.close()
 
 
 async def test_a_change_of_the_file_that_the_room_is_just_noticing_is_waited_for(
@@ -1147,7 +1121,6 @@ async def test_a_room_that_appears_during_a_turn_takes_over_from_the_file_with_i
     text = {"output_type": "stream", "name": "stdout", "text": "12"}
     assert person.cell("a")["outputs"].to_py() == [text]
     assert cells_of(file)[1]["source"] == "# b typed"
-    await person.close()
     await notebooks.close()
 
 
@@ -1178,17 +1151,15 @@ async def test_a_notebook_made_where_rooms_are_is_worked_in_as_one(
     await notebook.update(cell.id, source="2", base="1")
     await person.sync()
     assert person.source(cell.id) == "2"
-    await person.close()
 
 
 async def test_pages_are_sent_each_message_of_an_edit_at_once(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:
     notebook = await room_notebooks.get("a.ipynb")
-    person = await Person(room_server, "a.ipynb").open()
+    await Person(room_server, "a.ipynb").open()
     await notebook.update("a", old_string="1", new_string="2")
     (page,) = [c for c in room_server.room("a.ipynb").clients if isinstance(c, WebSocketHandler)]
     assert page.ws_connection is not None
     socket = page.ws_connection.stream.socket
     assert socket.getsockopt(IPPROTO_TCP, TCP_NODELAY)
-    await person.close()

@@ -221,7 +221,6 @@ async def test_what_is_typed_in_a_room_into_a_cell_that_is_taken_away_stays(
         await person.sync()
         assert person.source("b") == text
         assert person.ids() == (["a", "b"] if retyped else ["b", "a"])
-        await person.close()
 
 
 async def test_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_deleted(
@@ -243,7 +242,6 @@ async def test_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_deleted(
     await person.sync()
     assert [cell.source for cell in await notebook.read()] == ["x = 1", "y = 2\nmine"]
     assert person.source("b") == "y = 2\nmine"
-    await person.close()
 
 
 @pytest.fixture
@@ -298,7 +296,6 @@ async def test_what_a_page_that_does_not_answer_types_into_a_cell_that_is_gone_i
     for screen in (person, other):
         assert screen.ids() == (["b", "a"] if how == "moved" else ["a", "b"])
         assert screen.source("b") == text
-        await screen.close()
     assert {cell["id"]: cell["source"] for cell in cells_of(shared)} == {"a": "x = 1", "b": text}
 
 
@@ -320,7 +317,6 @@ async def test_two_pages_that_come_back_one_after_the_other_lose_nothing(
         await page.sync()
         assert page.ids() == ["b", "a"]
         assert sorted(page.source("b").split("\n")) == ["# of 0", "# of 1", "y = 3"]
-        await page.close()
 
 
 async def test_what_somebody_deletes_while_it_moves_is_deleted(
@@ -337,7 +333,6 @@ async def test_what_somebody_deletes_while_it_moves_is_deleted(
             await person.sync()
     await person.sync()
     assert person.ids() == ["a"]
-    await person.close()
 
 
 async def test_a_room_is_held_for_pages_that_are_away_and_then_let_go(

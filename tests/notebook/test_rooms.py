@@ -702,6 +702,7 @@ async def test_a_room_that_goes_between_an_edit_and_its_confirmation_is_not_call
     room_server: RoomServer,
     room_notebooks: Notebooks,
     file: Path,
+    tabs: Tabs,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     notebook = await room_notebooks.get("a.ipynb")
@@ -709,12 +710,14 @@ async def test_a_room_that_goes_between_an_edit_and_its_confirmation_is_not_call
 
     async def evicted_first(carrier: Any) -> Any:
         monkeypatch.undo()
+        tabs.timeouts.room = 3.0  # the next room is now and then long in the making
         await room_server.evict("a.ipynb")
         return await confirm(carrier)
 
     monkeypatch.setattr(room.RoomCarrier, "confirm", evicted_first)
     with pytest.raises(NotConfirmed, match="x = 1"):
         await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    tabs.timeouts.room = 30.0
     assert (await notebook.cell("a")).source == cells_of(file)[0]["source"] == "x = 1\ny = 2"
 
 

@@ -13,7 +13,7 @@ import pytest
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply, Scripted
 
-from ..gate import Gate
+from ..gates import Gate
 from ..programs import Server
 from .conftest import ESCAPE, NOTEBOOK, Desk
 
@@ -162,7 +162,7 @@ def test_a_line_says_what_is_going_on_and_for_how_long(
     desk: Desk, replies: list[FakeReply]
 ) -> None:
     gate = Gate(desk.folder / "gate")
-    replies += [[calls("run_code", code=gate.wait)], [says("Waited.")]]
+    replies += [[calls("run_code", code=gate.waits)], [says("Waited.")]]
     with desk.terminal("ask", NOTEBOOK, "Wait", "--mode", "auto") as terminal:
         terminal.expect("Run code..., 2 s\r\x1b[K")
         gate.open()

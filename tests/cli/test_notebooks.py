@@ -11,7 +11,7 @@ import pytest
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
-from ..gate import FOREVER
+from ..gates import FOREVER
 from ..programs import jupyter_server
 from .conftest import ESCAPE, NOTEBOOK, Desk
 

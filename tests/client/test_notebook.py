@@ -12,7 +12,7 @@ from jupyter_agent import Agent, SyncAgent
 from jupyter_agent.errors import CellNotFound, Conflict, InvalidInput, NotOnce
 
 from ..cli.conftest import NOTEBOOK, Desk
-from ..gate import FOREVER
+from ..gates import FOREVER
 from ..waiting import until
 
 pytestmark = pytest.mark.usefixtures("at_home")

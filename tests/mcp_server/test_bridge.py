@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from tests.gate import FOREVER
+from tests.gates import FOREVER
 from tests.programs import Server, environment, jupyter_agent, jupyter_server
 
 from .conftest import ALLOWED, FORMS, NEW, OLD, envelope, message, sources, text

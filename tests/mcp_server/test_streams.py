@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.server import mcp as route
-from tests.gate import FOREVER, Gate
+from tests.gates import FOREVER, Gate
 from tests.waiting import until
 
 from .conftest import PATH, Answer, Ask, Begin, Call, HangUp, Streaming, Tool, message, text
@@ -23,7 +23,7 @@ TOKEN = {"progressToken": "p1"}
 
 def running_to(*gates: Gate) -> dict[str, Any]:
     """A call that prints a text before each of the gates."""
-    code = "\n".join(f"print('secret {n}')\n{gate.wait}" for n, gate in enumerate(gates))
+    code = "\n".join(f"print('secret {n}')\n{gate.waits}" for n, gate in enumerate(gates))
     return {"name": "run_code", "arguments": {"notebook": PATH, "code": code}}
 
 
@@ -36,7 +36,7 @@ async def test_progress_is_told_to_who_gave_a_token_and_has_no_outputs(
         told = []
         for gate in gates:
             told.append(await stream.next())
-            await asyncio.to_thread(gate.open)
+            gate.open()
         for each in told:
             assert each["method"] == "notifications/progress"
             assert each["params"]["progressToken"] == "p1"
@@ -61,7 +61,7 @@ async def test_without_a_token_or_a_stream_the_answer_is_json(
         before = outputs()
         asking = asyncio.create_task(ask(*given, **more))
         await until(lambda: outputs() > before)
-        await asyncio.to_thread(gate.open)
+        gate.open()
         return await asking
 
     first, second = Gate(tmp_path / "first"), Gate(tmp_path / "second")
@@ -80,10 +80,10 @@ async def test_a_silent_call_shows_signs_of_life(
 ) -> None:
     monkeypatch.setattr(route, "_SIGN_OF_LIFE_S", 0.2)
     gate = Gate(tmp_path / "gate")
-    params = {"name": "run_code", "arguments": {"notebook": PATH, "code": gate.wait}}
+    params = {"name": "run_code", "arguments": {"notebook": PATH, "code": gate.waits}}
     async with streaming(ask, "tools/call", params, meta=TOKEN, mode="auto") as stream:
         assert (await stream.next())["params"]["message"] == "still at work"
-        await asyncio.to_thread(gate.open)
+        gate.open()
         assert (await stream.rest())[-1]["result"]["isError"] is False
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations import clients
-from tests.gate import FOREVER
+from tests.gates import FOREVER
 from tests.waiting import until
 
 from .conftest import PATH, Call, Tool, sources, text

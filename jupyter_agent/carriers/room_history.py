@@ -122,14 +122,16 @@ async def replayed(rows: Sequence[tuple[bytes, bytes, float]]) -> Stored:
     removals, since = set[int](), time.time() - Timeouts.offline
     saves: dict[str, int] = {}
     save, file, is_dirty, removal = None, None, None, None
-    known = clean = 0
+    began = known = clean = 0
     for number, update in enumerate(updates, 1):
         state, before = now.ydoc.get_state(), (save, file, is_dirty, removal)
         now.ydoc.apply_update(update)
         save, file = map(now.ystate.get, (_SAVING, _FILE))
         is_dirty, removal = bool(now.ystate.get("dirty")), removal_in(now)
-        if save != before[0] and save is not None and save.startswith(_digest(state)):
-            saves[save] = number
+        if save != before[0] and save is not None:
+            began = number
+            if save.startswith(_digest(state)):
+                saves[save] = number
         if file != before[1]:
             known = number
         if is_dirty != before[2] and not is_dirty:
@@ -139,7 +141,8 @@ async def replayed(rows: Sequence[tuple[bytes, bytes, float]]) -> Stored:
         if number % 100 == 0:
             await asyncio.sleep(0)
     shadow = await _shadow(updates, removals) if removals else None
-    if file is None or file["named"] != now.hash:
+    # Of a save of ours that began since, the store may not have been told the end.
+    if file is None or (file["named"] != now.hash and began <= known):
         return Stored(now, await _replayed(updates[:clean]), shadow=shadow)
     begun = next((at for at in reversed(saves.values()) if at > known), 0)
     saved = saves.get(file["save"] or "", 0)

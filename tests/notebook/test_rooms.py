@@ -397,7 +397,9 @@ async def test_a_save_that_the_store_does_not_know_to_be_done_counts_if_the_file
     saving.cancel()
 
 
-@pytest.mark.parametrize("why", ["of another server", "out of order"])
+@pytest.mark.parametrize(
+    "why", ["of another server", "of another server, and cut off", "out of order"]
+)
 async def test_what_may_not_have_been_in_a_save_is_not_called_saved(
     room_server: RoomServer,
     file: Path,
@@ -405,13 +407,15 @@ async def test_what_may_not_have_been_in_a_save_is_not_called_saved(
     monkeypatch: pytest.MonkeyPatch,
     why: str,
 ) -> None:
-    """Two servers have one store, or the clock by which a store is read was set back."""
+    """Two servers have one store, of which one may be killed before the store knows that it has
+    saved; or the clock by which a store is read was set back.
+    """
     copies = restart()
     person = await Person(room_server, "a.ipynb").open()
     person.say(autosave=False)
     inside = room_server.room("a.ipynb")
     await until(inside.ydoc_observed.is_set)
-    if why == "of another server":
+    if why != "out of order":
         other = YNotebook()
         await inside.ystore.apply_updates(other.ydoc)
         before = other.ydoc.get_state()
@@ -420,6 +424,8 @@ async def test_what_may_not_have_been_in_a_save_is_not_called_saved(
         await inside.ystore.write(other.ydoc.get_update(before))
     person.type("a", " SAVED")
     await person.sync()
+    if why == "of another server, and cut off":
+        monkeypatch.setattr(ydoc, "end_save", lambda *_: None)
     if why == "out of order":
         now = time.time
         monkeypatch.setattr("pycrdt.store.sqlite.time.time", lambda: now() - 60)

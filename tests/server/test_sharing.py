@@ -256,4 +256,7 @@ async def test_a_word_that_we_do_not_know_shares_the_least(call: Call, jp_root_d
     (jp_root_dir / "home.ipynb").write_text(text)
     body = {"notebook": "home.ipynb", "input": {}}
     assert CANARY not in (await call("POST", "tools", "get_notebook_state", body=body)).text
+    await call("POST", "notebooks", "home.ipynb", "cells", "v3", "run")
+    asked = (await call("POST", "tools", "inspect_variables", body=body)).body
+    assert (asked["is_error"], asked["reason"]) == (True, "denied")
     assert (await call("POST", "tools", "x", body={"share": "codeonly"})).status == 400

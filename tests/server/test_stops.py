@@ -42,6 +42,7 @@ async def test_stop_ends_the_stream_wherever_the_turn_is(
 
     run = [calls("run_cell", cell_id="c3")]
     code = [calls("run_code", code=FOREVER)]
+    made = [calls("create_cells", cells=[{"source": FOREVER}], run=True)]
 
     def runs(turn: LiveTurn) -> bool:
         return any(run.started for run in agent.services.runs.of_turn(turn.record.id))
@@ -53,6 +54,7 @@ async def test_stop_ends_the_stream_wherever_the_turn_is(
         (writing, "auto", lambda turn: any(e.type == "text-delta" for e in turn.events)),
         (run, "auto", runs),
         (code, "auto", runs),
+        (made, "auto", runs),
         (run, "ask", lambda turn: turn.state == "waiting"),
         (limited, "auto", told("retrying")),
     ]  # fmt: skip
@@ -65,7 +67,9 @@ async def test_stop_ends_the_stream_wherever_the_turn_is(
         assert ends((await asking).text) == ["abort", "[DONE]"]
         state = (await call("GET", "turns", turn.record.id)).body
         assert state["state"] == "stopped"
-        assert {made["state"] for made in state["calls"]} <= {"done", "failed", "refused"}
+        assert {done["state"] for done in state["calls"]} <= {"done", "failed", "refused"}
+        if reply is made:
+            assert "insert" in [change["kind"] for change in state["changes"]]
         for begun in agent.services.runs.of_turn(turn.record.id):
             assert await begun.wait(60)
             assert begun.status == "interrupted"

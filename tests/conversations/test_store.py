@@ -1,0 +1,62 @@
+"""What servers that have one store, and people who share a server, keep from each other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.conversations.store import ConversationStore, NewTurn
+from jupyter_agent.errors import RequestError
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ConversationStore]:
+    database = Database(tmp_path / "store.db", MIGRATIONS, logging.getLogger("test"))
+    yield ConversationStore(database)
+    database.close()
+
+
+def turn(id: str, **more: Any) -> NewTurn:
+    given: dict[str, Any] = {
+        "owner": "ann",
+        "conversation_id": "talk",
+        "question_id": f"question of {id}",
+        "question": {},
+        "answer_id": f"answer of {id}",
+        "request": {"share": "all"},
+        "model": "demo:tour",
+        "notebook": None,
+        "title": "Talk",
+        "content": [{"type": "text", "text": "Hello."}],
+        "server": "first server",
+        **more,
+    }
+    return NewTurn(id=id, **given)
+
+
+async def test_of_one_conversation_one_turn_runs_at_a_time(store: ConversationStore) -> None:
+    await store.begin(turn("one"))
+    with pytest.raises(RequestError, match="running in another server") as refused:
+        await store.begin(turn("two", server="second server"))
+    assert refused.value.status == 409
+    await store.begin(turn("three", conversation_id="other"))
+
+
+async def test_one_server_alone_ends_what_a_dead_one_left(store: ConversationStore) -> None:
+    await store.begin(turn("one", server="dead server"))
+    assert await store.claim("one", "dead server", "first server")
+    assert not await store.claim("one", "dead server", "second server")
+
+
+async def test_a_turn_is_found_by_its_key_by_its_owner_alone(store: ConversationStore) -> None:
+    await store.begin(turn("one", idempotency_key="k"))
+    found = await store.turn_by_key("ann", "k")
+    assert found is not None
+    assert found.id == "one"
+    assert await store.turn_by_key("bob", "k") is None

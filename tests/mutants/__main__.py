@@ -29,7 +29,7 @@ PANEL = Path("labextension")
 BUILT = Path("jupyter_agent", "labextension")
 PATIENCE = 1800
 """Seconds after which tests that do not end count as red."""
-_RED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - |$)|^ +● (.+)$", re.MULTILINE)
+_RED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - |$)|^ +● (.+ › .+)$", re.MULTILINE)
 """As pytest and jest name what is red."""
 
 

@@ -397,6 +397,20 @@ async def test_two_edits_of_a_step_that_load_are_each_done_as_allowed(
     assert PICTURE in sources(blank)
 
 
+async def test_an_edit_that_loads_only_since_it_was_approved_is_not_done(
+    call: Call, replies: list[FakeReply], fake: FakeAnthropic, blank: Path
+) -> None:
+    formula = r"$\a{secret}$"
+    replies += [[calls("create_cell", type="markdown", source=formula)], [says("I see.")]]
+    (approval,) = (await asked(call, "ask"))["approvals"]
+    assert "loads" not in approval
+    defined = {"source": r"$\def\a#1{\unicode[a;background:url(#1)]{x41}}$", "type": "markdown"}
+    assert (await call("POST", "notebooks", PATH, "cells", body=defined)).status == 201
+    await answered(call, approval)
+    assert formula not in sources(blank)
+    assert "What was approved has changed since" in str(fake.requests[-1]["messages"][-1])
+
+
 async def test_an_edit_that_loads_only_after_another_of_its_step_is_not_done_unasked(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, blank: Path
 ) -> None:

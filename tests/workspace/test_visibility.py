@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.text.notebook import render_cells
-from jupyter_agent.workspace.visibility import Redactor, View
+from jupyter_agent.workspace.visibility import HiddenCells, Redactor, View
 
 HIDDEN = Cell(
     id="h",
@@ -33,6 +35,13 @@ def test_an_error_that_passed_through_a_hidden_cell_is_kept_back_whatever_it_say
     assert view.outputs([error(4)]) == [error(4)]
     (kept_back,) = view.outputs([error(3)])
     assert "hidden cell" in kept_back["text"]
+
+
+def test_what_a_hidden_cell_said_stays_known_until_it_is_hidden_no_more() -> None:
+    cells = HiddenCells()
+    assert cells.seen("n.ipynb", [HIDDEN]) == {"h": [HIDDEN.source]}
+    assert cells.seen("n.ipynb", [SHOWN]) == {"h": [HIDDEN.source]}
+    assert cells.seen("n.ipynb", [replace(HIDDEN, metadata={})]) == {}
 
 
 def test_a_secret_that_is_part_of_another_leaves_nothing_of_it() -> None:

@@ -695,9 +695,12 @@ async def test_while_a_tab_with_unsaved_work_is_away_edits_are_refused_until_it_
             await edit()
     assert [cell.source for cell in await notebook.read()][0] == "x = 1\ny = 2"
     assert cells_of(file)[0]["source"] == "x = 1\ny = 2"
+    tabs.timeouts = Timeouts(reconnect=60.0)
+    editing = asyncio.create_task(notebook.update("a", old_string="1", new_string="2"))
+    await asyncio.wait([editing], timeout=0.05)  # it may come back at any moment
     tab.unsaved = True
     tab.connect()
-    await notebook.update("a", old_string="1", new_string="2")
+    await editing
     assert tab.source("a") == "x = 2\ny = 2 # mine"
 
 

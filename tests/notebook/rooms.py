@@ -154,8 +154,8 @@ class RoomServer(Site):
             await self.extension.ywebsocket_server.delete_room(room=room)
             await self.extension.file_loaders.remove(room.room_id.split(":")[2])
 
-    async def end(self, path: str) -> None:
-        """The server ends, a moment after the room's store has got the last change."""
+    async def stored(self, path: str) -> None:
+        """Wait until the store of the room has its last change."""
         inside = self.room(path)
         async with asyncio.timeout(60):
             while True:
@@ -163,6 +163,10 @@ class RoomServer(Site):
                 await inside.ystore.apply_updates(stored)
                 if clocks_in(stored.get_state()) == clocks_in(inside.ydoc.get_state()):
                     break
+
+    async def end(self, path: str) -> None:
+        """The server ends, a moment after the room's store has got the last change."""
+        await self.stored(path)
         await self.evict(path)
 
     def live(self, path: str) -> Room:

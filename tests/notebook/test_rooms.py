@@ -220,7 +220,7 @@ async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges
     await person.sync()
     person.cut()
     await before.close()
-    await room_server.evict("a.ipynb")  # a restart keeps what is on disk: the file and the store
+    await room_server.end("a.ipynb")  # a restart keeps what is on disk: the file and the store
     person.type("a", "\n# unsaved")
     after = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
     notebook = await after.get("a.ipynb")
@@ -427,6 +427,7 @@ async def test_what_may_not_have_been_in_a_save_is_not_called_saved(
     if why == "of another server, and cut off":
         monkeypatch.setattr(ydoc, "end_save", lambda *_: None)
     if why == "out of order":
+        await room_server.stored("a.ipynb")
         now = time.time
         monkeypatch.setattr("pycrdt.store.sqlite.time.time", lambda: now() - 60)
     await room_server.live("a.ipynb").save()
@@ -610,6 +611,7 @@ async def test_a_store_that_forgets_its_history_doubles_no_cell_and_loses_no_wor
         await room_server.end("a.ipynb")
     await person.connect()
     await room_server.live("a.ipynb").save()
+    await room_server.stored("a.ipynb")  # else it forgets what was before the save alone
     later = 3600
     person.say(autosave=False)
     person.type("a", " LATE")
@@ -673,7 +675,7 @@ async def test_what_ran_when_a_server_was_killed_runs_no_more(
     before, notebook = await running(room_server, tabs)
     assert (await notebook.cell("a")).running
     await before.close()
-    await room_server.evict("a.ipynb")  # the store of the room has it as running
+    await room_server.end("a.ipynb")  # the store of the room has it as running
     after = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
     assert not (await (await after.get("a.ipynb")).cell("a")).running
     await after.close()

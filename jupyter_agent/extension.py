@@ -22,6 +22,7 @@ from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default
 from jupyter_agent.carriers.page_saves import PageSaves
 from jupyter_agent.choices import MODES, SHARES
 from jupyter_agent.models.base import CacheTtl, ServerTool
+from jupyter_agent.server import announce
 from jupyter_agent.server.late_routes import LateRoutes
 
 if TYPE_CHECKING:
@@ -263,7 +264,9 @@ class JupyterAgent(ExtensionApp):
     def initialize_settings(self) -> None:
         """What pages meet before the assistant is loaded."""
         assert self.serverapp is not None
+        assert self.serverapp.event_logger is not None
         self._asked = asyncio.Event()
+        announce.register(self.serverapp.event_logger)
         PageSaves(self.serverapp.contents_manager)
         if self.open_panel:
             page = self.serverapp.web_app.settings.setdefault("page_config_data", {})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jupyter_events import EventLogger
+if TYPE_CHECKING:
+    from jupyter_events import EventLogger
 
-from jupyter_agent.carriers.registry import SCHEMA as SERVERS_OWN
-from jupyter_agent.conversations.live import Announce
+    from jupyter_agent.conversations.live import Announce
 
 SCHEMA = "https://jupyter-live-agent.github.io/jupyter-live-agent/schemas/news/v1.json"
 """An address: the documentation's site has the schema there."""
@@ -27,11 +27,17 @@ NEWS: dict[str, Any] = {
 }
 
 
+def register(events: EventLogger) -> None:
+    """Describes the news to Jupyter's event stream. A page hears only of events that were described
+    when it connected (`EventLogger.add_listener` of jupyter_events).
+    """
+    # A number for jupyter_events below 0.11, which goes with Jupyter Server below 2.15.
+    known = events.schemas.get(next(iter(events.schemas.schema_ids)))
+    events.register_event_schema({**NEWS, "version": type(known.version)(NEWS["version"])})
+
+
 def announcer(events: EventLogger) -> Announce:
     """Announces in Jupyter's event stream, which every page of JupyterLab follows."""
-    # A number for jupyter_events below 0.11, which goes with Jupyter Server below 2.15.
-    version = type(events.schemas.get(SERVERS_OWN).version)(NEWS["version"])
-    events.register_event_schema({**NEWS, "version": version})
 
     def announce(conversation_id: str, turn_id: str | None = None) -> None:
         data = {"conversation_id": conversation_id, "turn_id": turn_id}

@@ -54,6 +54,17 @@ async def test_each_page_hears_of_a_turn_its_changes_and_what_became_of_them(
     page.close()
 
 
+async def test_a_page_that_was_open_before_the_assistant_was_loaded_hears_it_too(
+    jp_fetch: Any, jp_ws_fetch: Any, replies: list[FakeReply]
+) -> None:
+    page = await jp_ws_fetch("api", "events", "subscribe")
+    replies.append([says("Done.")])
+    question = json.dumps(ask("Look.", stream=False))
+    response = await jp_fetch("api", "agent", "chat", method="POST", body=question)
+    assert await news(page) == json.loads(response.body)["turn_id"]
+    page.close()
+
+
 async def test_events_of_ours_are_described_at_the_address_that_is_their_schemas_id(
     jp_serverapp: ServerApp, call: Call
 ) -> None:

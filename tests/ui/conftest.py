@@ -24,6 +24,7 @@ from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.ui.window import SIZE, Window
 
 FLAGS = (
     "--no-sandbox",
@@ -39,16 +40,18 @@ OpenPage = Callable[..., OpenNotebook]
 """Opens a notebook: `open_page(cells=[...])` a new one, `open_page(path=...)` one that is there."""
 
 SEED = 20261125
+_FAILED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests with a browser are `full` but for the stories. They may be tried a second time, but
-    for those that explore.
+    for those that explore; `--reruns 0` tries none again.
     """
     for item in items:
         if item.nodeid.startswith(BROWSER) and not item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            if config.option.reruns is None:
+                item.add_marker(pytest.mark.flaky(reruns=1))
             if not item.get_closest_marker("story"):
                 item.add_marker("full")
 
@@ -141,45 +144,74 @@ LISTS_AGAIN = """
 browser shows that in front of everything. The folder of all notebooks is always there."""
 
 
-@pytest.fixture
-def context(browser: Browser, lab: Lab) -> Iterator[BrowserContext]:
-    """A browser with nothing stored in it; settings changed in it last as long as the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+def _new_context(browser: Browser) -> BrowserContext:
+    context = browser.new_context(viewport=SIZE)
     context.add_init_script(LISTS_AGAIN)
-    with lab.kept_settings():
-        yield context
-        context.close()
-    lab.stop_turns()
-    lab.shut_down_kernels()
+    return context
 
 
 @pytest.fixture
-def open_page(
-    context: BrowserContext, lab: Lab, request: pytest.FixtureRequest
-) -> Iterator[OpenPage]:
-    """Opens notebooks, each call in a page of its own. Errors in a page fail the test, except those
-    of JupyterLab's own code when its server ends, and when a notebook it has just saved is renamed
-    before it asks for the checkpoints of the old name: it does not catch that answer (404)."""
-    errors: list[str] = []
-    ended = lab.ended
+def settings_changed(lab: Lab) -> Iterator[Callable[[], bool]]:
+    """Whether the test has changed some; they last as long as it, and its turns and kernels too."""
+    with lab.kept_settings() as changed:
+        yield changed
+        lab.stop_turns()
+        lab.shut_down_kernels()
 
-    def note(error: Error) -> None:
-        stack = error.stack or str(error)
-        jupyter_lab = lab.ended != ended or "listCheckpoints" in stack
-        if "jupyter-agent" in stack or not jupyter_lab:
-            errors.append(stack)
+
+@pytest.fixture
+def context(browser: Browser, settings_changed: object) -> Iterator[BrowserContext]:
+    """A browser with nothing stored in it."""
+    context = _new_context(browser)
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def shared_window(browser: Browser, lab: Lab) -> Iterator[Window]:
+    """JupyterLab, which the tests of a file have open all the time, as people do: to load it takes
+    longer than most of them."""
+    window = Window(lambda: _new_context(browser), lab)
+    yield window
+    window.close()
+
+
+@pytest.fixture
+def window(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Window]:
+    """JupyterLab as it is when it was loaded. Tests marked `fresh`, or with a `context`, load it
+    in a browser of their own; for the others what the last one left there is cleared away.
+    """
+    if "context" in request.fixturenames or request.node.get_closest_marker("fresh"):
+        context: BrowserContext = request.getfixturevalue("context")
+        yield Window(lambda: context, lab)
+        return
+    changed: Callable[[], bool] = request.getfixturevalue("settings_changed")
+    window: Window = request.getfixturevalue("shared_window")
+    ended = lab.ended
+    yield window
+    lab.stop_turns()
+    if lab.ended != ended or _FAILED in request.node.stash or changed():
+        window.close()
+    else:
+        window.clear()
+
+
+@pytest.fixture
+def open_page(request: pytest.FixtureRequest, lab: Lab, window: Window) -> Iterator[OpenPage]:
+    """Opens notebooks: the first in the test's window, each other in a page of its own. Errors of
+    our code in a page fail the test; JupyterLab has some of its own when a server ends or a
+    notebook is closed.
+    """
 
     def open_page(
         cells: Sequence[str | NotebookNode] | None = None, path: str | None = None
     ) -> OpenNotebook:
         if path is None:
             path = new_file(lab, request.node.name, cells or ["x = 1", "print('x is', x)"])
-        page = context.new_page()
-        page.on("pageerror", note)
-        return OpenNotebook(page, lab, path).open()
+        return window.open(path)
 
     yield open_page
-    assert not errors
+    assert not [error for error in window.errors if "jupyter-agent" in error]
 
 
 @pytest.fixture
@@ -225,6 +257,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Shows what the server logged during a test that failed, and keeps pictures of its pages."""
     report = yield
+    if report.failed:
+        item.stash[_FAILED] = True
     fixtures = getattr(item, "funcargs", {})
     lab: Any = fixtures.get("lab")
     if isinstance(lab, Lab):

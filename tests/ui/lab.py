@@ -8,7 +8,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from collections import deque
@@ -126,15 +125,19 @@ class Lab:
         return self._process.pid
 
     @contextmanager
-    def kept_settings(self) -> Iterator[None]:
-        """JupyterLab's settings are afterwards as they were before. The server stores them, so a
-        page of the next test would have them too."""
+    def kept_settings(self) -> Iterator[Callable[[], bool]]:
+        """JupyterLab's settings are afterwards as they were before; gives a function that says
+        whether they are now. The server stores them, so a page that another test loads would have
+        them too.
+        """
         settings = self.root.parent / "settings"
-        with tempfile.TemporaryDirectory() as kept:
-            shutil.copytree(settings, kept, dirs_exist_ok=True)
-            yield
+        before = _files(settings)
+        yield lambda: _files(settings) != before
+        if _files(settings) != before:
             shutil.rmtree(settings)
-            shutil.copytree(kept, settings)
+            for path, content in before.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
 
     def call(
         self,
@@ -309,6 +312,10 @@ def workspace(lab: Lab, address: str) -> Any:
 def right_area(lab: Lab, address: str) -> Any:
     """The right side area of that workspace."""
     return workspace(lab, address).get("layout-restorer:data", {}).get("right", _NO_AREA)
+
+
+def _files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def _answer(status: int, raw: bytes) -> Answer:

@@ -111,6 +111,17 @@ class OpenNotebook:
         self._wait_until_ready()
         return self
 
+    def show(self) -> OpenNotebook:
+        """Open it beside what is open in the page."""
+        self.page.evaluate(
+            """async path => {
+                const shown = await jupyterapp.commands.execute('docmanager:open', {path});
+                await Promise.all([shown.context.ready, shown.revealed]);
+            }""",
+            self.path,
+        )
+        return self
+
     def reload(self) -> None:
         """As with the browser's button."""
         self.page.reload()

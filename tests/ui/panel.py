@@ -28,6 +28,11 @@ class Panel:
             self.region.get_by_label("Mode", exact=True).select_option(mode)
         return self
 
+    def clear(self) -> None:
+        """Nothing is drafted, and it is closed."""
+        self.message.fill("")
+        self.page.evaluate("jupyterapp.shell.collapseRight()")
+
     def ask(self, text: str) -> None:
         self.message.fill(text)
         self.message.press("Enter")

@@ -108,6 +108,7 @@ def test_instructions_of_a_folder_are_asked_about_until_the_user_decides_about_e
         file.unlink()
 
 
+@pytest.mark.fresh
 def test_instructions_that_count_are_named_and_the_users_own_are_sent(
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import Locator, expect
 
@@ -36,6 +37,7 @@ def edits(cell_id: str, old: str, new: str) -> Block:
     return calls("update_cell", cell_id=cell_id, old_string=old, new_string=new)
 
 
+@pytest.mark.fresh
 def test_a_question_at_a_cell_changes_it_in_place_and_is_in_the_history_of_the_panel(
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:
@@ -131,6 +133,7 @@ def test_nothing_that_was_written_is_lost_when_the_server_refuses_it(
     assert opened(notebook, "c0").input_value() == "Another"
 
 
+@pytest.mark.fresh
 def test_a_question_while_another_answer_is_written_is_queued_and_answered(
     open_page: OpenPage, lab: Lab, replies: Replies, gate: Gate
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_question_while_another_answer_is_written_is_queued_and_answered(
         expect(prompt(notebook)).to_have_count(0)
 
 
+@pytest.mark.fresh
 def test_an_empty_cell_offers_to_be_written_until_somebody_types(
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import BrowserContext, Response, expect
 
 from jupyter_agent.testing import calls, says
@@ -124,6 +125,7 @@ TO_THE_LEFT = """() => {
 }"""
 
 
+@pytest.mark.fresh
 def test_its_key_gives_the_focus_in_a_page_that_is_never_idle_and_on_either_side(
     notebook: OpenNotebook,
 ) -> None:

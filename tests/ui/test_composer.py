@@ -7,6 +7,7 @@ import io
 import json
 import re
 
+import pytest
 from PIL import Image
 from playwright.sync_api import Locator, expect
 
@@ -133,11 +134,11 @@ def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_re
 ) -> None:
     (lab.root / "shops.csv").write_text("shop,revenue\nnorth,17\n")
     new_file(lab, "other", ["elsewhere = 'in the other notebook'"])
-    notebook = open_page(cells=["sales = [4711, 2]", "print('the second')", "# far away"])
+    notebook = open_page(cells=["sales = [4711, 2]", "print('quokka')", "# far away"])
     lab.run(notebook.path, "c0")
     notebook.edit("c2")
     panel = Panel(notebook.page).open("auto")
-    panel.page.keyboard.type("Compare @sec")
+    panel.page.keyboard.type("Compare @quok")
     expect(suggestions(panel).first).to_contain_text("cell 2")
     field = panel.message
     expect(field).to_have_attribute("aria-activedescendant", "jp-Agent-suggestions-0")
@@ -158,7 +159,7 @@ def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_re
     replies.append([says("I see them.")])
     panel.message.press("Enter")
     expect(panel.log).to_contain_text("I see them.")
-    for told in ("the second", "4711", "north,17", "in the other notebook"):
+    for told in ("quokka", "4711", "north,17", "in the other notebook"):
         assert told in sent(lab)
     assert sent(lab).count("far away") == 1  # in the notebook; it is not attached
     notebook.reload()
@@ -347,6 +348,7 @@ def test_commands_are_completed_ask_what_they_stand_for_or_act_at_once(
     expect(options).to_have_count(0)
 
 
+@pytest.mark.fresh
 def test_commands_of_the_users_own_come_from_their_settings(
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:
@@ -362,6 +364,7 @@ def test_commands_of_the_users_own_come_from_their_settings(
         assert "Say in German: good morning!" in sent(lab)
 
 
+@pytest.mark.fresh
 def test_keys_pressed_as_soon_as_the_field_has_the_focus_are_not_lost(
     notebook: OpenNotebook,
 ) -> None:

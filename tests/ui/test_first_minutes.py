@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from jupyter_agent.testing import says
@@ -22,6 +23,7 @@ from tests.waiting import eventually
 SETTINGS = "lab/api/settings/jupyter-agent:plugin"
 
 
+@pytest.mark.fresh
 def test_the_first_page_says_once_that_the_assistant_is_installed(
     open_page: OpenPage, lab: Lab
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import BrowserContext, expect
 
 from jupyter_agent.testing import Scripted, calls, says
@@ -46,6 +47,7 @@ def test_a_cell_that_failed_has_a_button_that_asks_to_fix_it_until_it_runs(
     expect(fix).to_have_count(0)
 
 
+@pytest.mark.fresh
 def test_the_button_under_errors_can_be_switched_off(open_page: OpenPage, lab: Lab) -> None:
     with settings(lab, errorButton=False):
         notebook = open_page(cells=["1 / 0"])

@@ -158,6 +158,7 @@ def test_a_question_is_refused_as_a_whole_with_the_reason(
     assert str(lab.fake.requests[-1]["messages"][-1]).count("Use y.") == 2
 
 
+@pytest.mark.fresh
 def test_edits_are_allowed_for_a_turn_and_who_allows_them_all_is_offered_the_mode(
     open_page: OpenPage, replies: Replies
 ) -> None:
@@ -463,6 +464,7 @@ def edit(number: int) -> dict[str, object]:
 
 def test_type_place_and_kernel_are_said(open_page: OpenPage, replies: Replies) -> None:
     notebook = open_page(cells=["x = 1", "y = 2"])
+    notebook.wait_for_kernel()  # the last card names it
     panel = Panel(notebook.page).open("ask")
     words = calls("create_cell", source="# Words", type="markdown", before="c1")
     raw = calls("create_cell", source="z", type="raw", after="nowhere")

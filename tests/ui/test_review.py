@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import Locator, expect
 
@@ -90,6 +91,7 @@ def test_changes_show_in_place_and_open_until_a_click_on_the_bar_closes_them(
     expect(removed(notebook)).to_contain_text("y = 2")
 
 
+@pytest.mark.fresh
 def test_whoever_prefers_bars_opens_each_difference(
     open_page: OpenPage, replies: Replies, lab: Lab
 ) -> None:

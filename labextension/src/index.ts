@@ -45,7 +45,6 @@ import { keepNotificationsBeside } from './panel/notificationPlace';
 import { AssistantPanel } from './panel/panel';
 import { widenPanel } from './panel/panelWidth';
 import { addReviewCommands } from './panel/reviewCommands';
-import { untrusting } from './panel/sanitizer';
 import { actions } from './panel/slashActions';
 import { StatusItem } from './panel/statusItem';
 import { addToolbarButton } from './panel/toolbarButton';
@@ -147,39 +146,41 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       trans
     });
     const sharing = new Sharing(client, notebooks, assistant);
-    const widget = new AssistantPanel({
-      assistant,
-      completion: new Completion(mentions, slash),
-      slash,
-      usage,
-      longRuns: new RunWatch(client, assistant),
-      staleness: new Staleness(client, notebooks, assistant),
-      verifications: new Verifications(client, code, assistant),
-      offer: new ModeOffer(stateDB),
-      denial: new Denial(assistant),
-      reviews,
-      walk,
-      sharing,
-      conflicts,
-      unsaved,
-      obstacle: new Obstacle(client),
-      requestsOf: turnId => client.requests(turnId),
-      notebooks,
-      copied: new CopiedCells(notebooks),
-      rendermime: untrusting(rendermime, translator),
-      languages,
-      trans,
-      openFile: path => void app.commands.execute('docmanager:open', { path }),
-      keysOf: name => keysOf(app.commands, `jupyter-agent:${name}`),
-      openSettings: () =>
-        void app.commands.execute('settingeditor:open', { query: trans.__('Assistant') }),
-      focusMessage: () => void widget.focusMessage(),
-      leave: () => {
-        if (tracker.currentWidget) {
-          activate(tracker.currentWidget);
+    const widget = new AssistantPanel(
+      {
+        assistant,
+        completion: new Completion(mentions, slash),
+        slash,
+        usage,
+        longRuns: new RunWatch(client, assistant),
+        staleness: new Staleness(client, notebooks, assistant),
+        verifications: new Verifications(client, code, assistant),
+        offer: new ModeOffer(stateDB),
+        denial: new Denial(assistant),
+        reviews,
+        walk,
+        sharing,
+        conflicts,
+        unsaved,
+        obstacle: new Obstacle(client),
+        requestsOf: turnId => client.requests(turnId),
+        notebooks,
+        copied: new CopiedCells(notebooks),
+        languages,
+        trans,
+        openFile: path => void app.commands.execute('docmanager:open', { path }),
+        keysOf: name => keysOf(app.commands, `jupyter-agent:${name}`),
+        openSettings: () =>
+          void app.commands.execute('settingeditor:open', { query: trans.__('Assistant') }),
+        focusMessage: () => void widget.focusMessage(),
+        leave: () => {
+          if (tracker.currentWidget) {
+            activate(tracker.currentWidget);
+          }
         }
-      }
-    });
+      },
+      async () => (await import('./panel/sanitizer')).untrusting(rendermime, translator)
+    );
     app.shell.add(widget, 'right', { rank: 500, type: 'Assistant' });
     restorer?.add(widget, widget.id);
     keepNotificationsBeside(widget.node);

@@ -1,17 +1,20 @@
+import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { PromiseDelegate } from '@lumino/coreutils';
 import type { Message } from '@lumino/messaging';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
-import type * as React from 'react';
-import type { IContentProps } from '../components/Content';
+import * as React from 'react';
 import { assistantIcon } from '../components/icons';
 import type { IServices } from '../components/services';
 import { DropTarget } from '../composer/dropTarget';
 
-/** The side panel. Its content is loaded when it is first shown. */
+/** The side panel. Its content, and what that renders with, is loaded when it is first shown. */
 export class AssistantPanel extends ReactWidget {
-  constructor(private readonly _services: IServices) {
+  constructor(
+    private readonly _services: Omit<IServices, 'rendermime'>,
+    private readonly _loadRenderers: () => Promise<IRenderMimeRegistry>
+  ) {
     super();
     const { trans } = _services;
     this.id = 'jupyter-agent';
@@ -60,7 +63,7 @@ export class AssistantPanel extends ReactWidget {
   }
 
   protected override render(): React.JSX.Element | null {
-    return this._Content && <this._Content services={this._services} onMounted={this._onMounted} />;
+    return this._content;
   }
 
   private _onShown(): void {
@@ -69,8 +72,13 @@ export class AssistantPanel extends ReactWidget {
   }
 
   private async _load(): Promise<void> {
-    if (!this._Content) {
-      ({ Content: this._Content } = await import('../components/Content'));
+    if (!this._content) {
+      const [{ Content }, rendermime] = await Promise.all([
+        import('../components/Content'),
+        this._loadRenderers()
+      ]);
+      const services = { ...this._services, rendermime };
+      this._content ??= <Content services={services} onMounted={this._onMounted} />;
       this.update();
     }
   }
@@ -85,5 +93,5 @@ export class AssistantPanel extends ReactWidget {
 
   private readonly _shown = new Signal<this, void>(this);
   private _mounted = new PromiseDelegate<void>();
-  private _Content: React.FunctionComponent<IContentProps> | null = null;
+  private _content: React.JSX.Element | null = null;
 }

@@ -112,11 +112,13 @@ class OpenNotebook:
         return self
 
     def show(self) -> OpenNotebook:
-        """Open it beside what is open in the page."""
+        """Open it in the page that is there, which has its address then."""
         self.page.evaluate(
             """async path => {
                 const shown = await jupyterapp.commands.execute('docmanager:open', {path});
                 await Promise.all([shown.context.ready, shown.revealed]);
+                const [workspace] = location.pathname.split('/tree/');
+                history.replaceState(null, '', `${workspace}/tree/${encodeURI(path)}`);
             }""",
             self.path,
         )

@@ -134,7 +134,7 @@ def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_re
 ) -> None:
     (lab.root / "shops.csv").write_text("shop,revenue\nnorth,17\n")
     new_file(lab, "other", ["elsewhere = 'in the other notebook'"])
-    notebook = open_page(cells=["sales = [4711, 2]", "print('quokka')", "# far away"])
+    notebook = open_page(cells=["sales = [4711, 2]", "print('the quokka')", "# far away"])
     lab.run(notebook.path, "c0")
     notebook.edit("c2")
     panel = Panel(notebook.page).open("auto")

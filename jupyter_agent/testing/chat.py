@@ -12,7 +12,7 @@ from tornado.web import RequestHandler
 
 from jupyter_agent.testing.dialects import DIALECTS, FakeDialect, written_as_documented
 from jupyter_agent.testing.script import FakeReply, Scripted
-from jupyter_agent.testing.service import FakeService, served
+from jupyter_agent.testing.service import FakeService, http_service
 
 LimitName: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 _FIELDS = {
@@ -118,7 +118,8 @@ async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
             self.set_header("Content-Type", "application/json")
             self.finish(body or json.dumps({"error": error}))
 
-    async with served("chat/completions", Completions) as api.url:
+    async with http_service(("/v1/chat/completions", Completions)) as address:
+        api.url = f"{address}/v1"
         yield api
 
 

@@ -12,7 +12,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
 from jupyter_agent.testing.script import FakeReply, Scripted
-from jupyter_agent.testing.service import FakeService, served
+from jupyter_agent.testing.service import FakeService, http_service
 
 _FIELDS = {
     "model", "input", "instructions", "stream", "store", "include", "tools", "tool_choice",
@@ -58,7 +58,8 @@ async def serving(api: Responses) -> AsyncIterator[Responses]:
                     await self.flush()
                 await self.finish()
 
-    async with served("responses", Create) as api.url:
+    async with http_service(("/v1/responses", Create)) as address:
+        api.url = f"{address}/v1"
         yield api
 
 

@@ -32,13 +32,15 @@ class FakeService:
 
 
 @asynccontextmanager
-async def served(path: str, handler: type[RequestHandler]) -> AsyncIterator[str]:
-    """Serves `handler` in the running loop; yields the address that `path` is below."""
+async def http_service(*routes: tuple[str, type[RequestHandler]]) -> AsyncIterator[str]:
+    """A service with these routes (a pattern of the whole path, and its handler) in the running
+    loop; yields its address.
+    """
     sockets = bind_sockets(0, "127.0.0.1")
-    server = HTTPServer(Application([(f"/v1/{path}", handler)]))
+    server = HTTPServer(Application(list(routes)))
     server.add_sockets(sockets)
     try:
-        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}/v1"
+        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
     finally:
         server.stop()
         await server.close_all_connections()

@@ -9,9 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
-from tornado.web import Application, RequestHandler
+from tornado.web import RequestHandler
 
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.reply import Reply
@@ -19,24 +17,12 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import Message, Model, ModelRequest
 from jupyter_agent.models.openai import OpenAIModel
+from jupyter_agent.testing.service import http_service
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 TOOLS = [
     {"name": "look", "description": "Look.", "input_schema": {"type": "object", "properties": {}}}
 ]
-
-
-@asynccontextmanager
-async def listening(*routes: tuple[str, type[RequestHandler]]) -> AsyncIterator[str]:
-    """A server with these routes; its address."""
-    sockets = bind_sockets(0, "127.0.0.1")
-    server = HTTPServer(Application(list(routes)))
-    server.add_sockets(sockets)
-    try:
-        yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}"
-    finally:
-        server.stop()
-        await server.close_all_connections()
 
 
 def recording(name: str) -> bytes:
@@ -129,7 +115,7 @@ async def serving(chat: Chat) -> AsyncIterator[Chat]:
 
     answers = [(f"/v1/{path}", Completions) for path in ("chat/completions", "responses")]
     more = (("/v1/models", Listed), ("/api/generate", Load), ("/api/ps", Loaded))
-    async with listening(*answers, *more) as address:
+    async with http_service(*answers, *more) as address:
         chat.url = f"{address}/v1"
         yield chat
 
@@ -180,5 +166,5 @@ async def sequels(plain: bytes) -> AsyncIterator[Sequel]:
 
         get = post
 
-    async with listening((r".*", Answer)) as sequel.url:
+    async with http_service((r".*", Answer)) as sequel.url:
         yield sequel

@@ -14,8 +14,9 @@ from tornado.web import RequestHandler
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import Scripted, says
+from jupyter_agent.testing.service import http_service
 
-from .conftest import listening, read
+from .conftest import read
 
 
 @asynccontextmanager
@@ -27,7 +28,7 @@ async def vertex(asked: list[Any]) -> AsyncIterator[str]:
             for event in Scripted(blocks=[says("Hello.")]).events():
                 self.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n")
 
-    async with listening(("/v1/projects/.*", Predict)) as address:
+    async with http_service(("/v1/projects/.*", Predict)) as address:
         yield f"{address}/v1"
 
 

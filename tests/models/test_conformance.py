@@ -27,9 +27,10 @@ from jupyter_agent.models.responses import ResponsesModel
 from jupyter_agent.testing import Scripted, calls, says, thinks
 from jupyter_agent.testing.dialects import written_as_documented
 from jupyter_agent.testing.responses import events as response_events
+from jupyter_agent.testing.service import http_service
 from tests.waiting import soon
 
-from .conftest import listening, read, request
+from .conftest import read, request
 
 KEY = "sk-test-0123456789"
 CALL = {**calls("look", cell_id="ä"), "id": "toolu_1"}
@@ -140,7 +141,7 @@ async def asking(kind: Kind, answers: Sequence[Answer]) -> AsyncIterator[tuple[S
         def on_connection_close(self) -> None:
             service.left.set()
 
-    async with listening((".*", Create)) as address:
+    async with http_service((".*", Create)) as address:
         own = {"api_key": KEY, "base_url": f"{address}{kind.root}", "provider": "lab"}
         model = kind.model("m", **own)
         try:

@@ -7,6 +7,7 @@ apart in the result whatever the order was.
 from __future__ import annotations
 
 import random
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -17,11 +18,12 @@ from urllib.parse import quote
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import BrowserContext, Route, expect
 
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab
 from tests.ui.page import OpenNotebook
+from tests.ui.panel import Panel
 from tests.waiting import eventually
 
 CELLS = 4
@@ -239,6 +241,11 @@ HOLD_FRAMES = """
 })();
 """
 """A page that is too busy to draw: what JupyterLab does in the next frame comes much later."""
+FRAMES = """async () => {
+  for (let frame = 0; frame < 6; frame++) {
+    await new Promise(resolve => requestAnimationFrame(resolve));
+  }
+}"""
 
 
 @pytest.mark.parametrize("type", ["markdown", "raw"])
@@ -257,6 +264,37 @@ def test_a_cell_that_was_retyped_takes_keys_before_the_page_has_drawn_it(
     notebook.page.evaluate("agentReleaseFrames()")
     assert notebook.sources()["c0"] in ("WORDx = 1", "x = 1WORD")
     assert notebook.cursor() == ("c0", notebook.sources()["c0"].index("D") + 1)
+
+
+def test_a_panel_that_is_ready_late_takes_no_key_from_the_cell_that_was_clicked_meanwhile(
+    context: BrowserContext, open_page: OpenPage
+) -> None:
+    context.add_init_script(HOLD_FRAMES)
+    notebook = open_page()
+    page = notebook.page
+    loads: list[Route] = []
+    page.route(re.compile("/extensions/jupyter-agent/static/"), lambda route: loads.append(route))
+    page.keyboard.press("Control+Alt+g")
+    eventually(lambda: page.wait_for_timeout(20) or loads, bool)
+    notebook.edit("c0")
+    notebook.type(" # wor")
+    page.unroute_all()  # they go on
+    message = Panel(page).message
+    expect(message).to_be_visible()
+    notebook.type("ds")
+    box = notebook.cell("c1").locator(".cm-line").bounding_box()
+    assert box
+    page.evaluate("agentHoldFrames = true")
+    page.keyboard.press("Control+Alt+g")
+    page.wait_for_function("document.activeElement.matches('.jp-Agent *')", polling=50)
+    page.mouse.click(box["x"] + box["width"] - 5, box["y"] + 5)
+    notebook.type(" # mo")
+    page.evaluate("agentReleaseFrames()")
+    expect(message).to_be_visible()
+    page.evaluate(FRAMES)
+    notebook.type("re")
+    assert notebook.sources() == {"c0": "x = 1 # words", "c1": "print('x is', x) # more"}
+    assert message.input_value() == ""
 
 
 WINDOWS = "p = 1\r\nq = 2\r\nr = 3"

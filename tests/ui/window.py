@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from playwright.sync_api import BrowserContext, Error, Page
+from playwright.sync_api import BrowserContext, Error, Page, expect
 
 from tests.ui.lab import Lab
 from tests.ui.page import OpenNotebook
@@ -58,16 +58,19 @@ class Window:
         """Leave one page, as it was when it was loaded, for the next test."""
         self.errors.clear()
         self._is_taken = False
+        if self._context is None:
+            return
         try:
-            page, *others = self.context.pages
+            page, *others = self._context.pages
             for other in others:
                 other.close()
-            self.context.unroute_all()
+            self._context.unroute_all()
             page.unroute_all()
             page.set_viewport_size(SIZE)
             page.evaluate(CLEAR)
             Panel(page).clear()
-        except (Error, ValueError):  # it is gone, or not to be used any more
+            expect(page.locator(".jp-Dialog")).to_have_count(0, timeout=1_000)
+        except (AssertionError, Error, ValueError):  # it is gone, or not to be used any more
             self.close()
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import { MODES } from '../chat/modes';
 import { assistantIcon } from '../components/icons';
 import { cellCommands, openCellMenu } from './cellMenu';
 import type { CellPrompts } from '../prompt/cellPrompts';
+import { mayFocusAfter } from './lateFocus';
 import type { AssistantPanel } from './panel';
 import { exportInFront } from './slashActions';
 
@@ -99,8 +100,9 @@ export function addCommands(options: ICommandOptions): void {
   };
   const open = async (): Promise<void> => {
     shell.activateById(panel.id);
-    await settled();
-    await panel.focusMessage();
+    if (await mayFocusAfter(settled())) {
+      await panel.focusMessage();
+    }
   };
   const inNotebook = (): boolean => assistant.draft.here !== null;
 
@@ -172,8 +174,9 @@ export function addCommands(options: ICommandOptions): void {
     execute: async args => {
       const { cell, text } = args as IAskInCellArguments;
       const prompt = prompts.open(cell, text); // what is typed next goes into it
-      await settled();
-      prompt?.focus();
+      if (await mayFocusAfter(settled())) {
+        prompt?.focus();
+      }
     }
   });
   // These two are not in the palette: one needs arguments, the other a place.

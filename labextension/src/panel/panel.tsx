@@ -8,6 +8,7 @@ import * as React from 'react';
 import { assistantIcon } from '../components/icons';
 import type { IServices } from '../components/services';
 import { DropTarget } from '../composer/dropTarget';
+import { mayFocusAfter } from './lateFocus';
 
 /** The side panel. Its content, and what that renders with, is loaded when it is first shown. */
 export class AssistantPanel extends ReactWidget {
@@ -33,11 +34,11 @@ export class AssistantPanel extends ReactWidget {
     return this._shown;
   }
 
-  /** Put the cursor where the user writes. */
+  /** Put the cursor where the user writes, unless they go elsewhere before that is there. */
   async focusMessage(): Promise<void> {
-    await this._load();
-    await this._mounted.promise; // not renderPromise: it waits for an idle moment, which a busy page may never have
-    this.node.querySelector<HTMLElement>('.jp-Agent-composer textarea')?.focus();
+    if (await mayFocusAfter(this._ready())) {
+      this.node.querySelector<HTMLElement>('.jp-Agent-composer textarea')?.focus();
+    }
   }
 
   /** Bring the answer of a turn into view, from its beginning. */
@@ -69,6 +70,11 @@ export class AssistantPanel extends ReactWidget {
   private _onShown(): void {
     void this._load();
     this._shown.emit();
+  }
+
+  private async _ready(): Promise<void> {
+    await this._load();
+    await this._mounted.promise; // not renderPromise: it waits for an idle moment, which a busy page may never have
   }
 
   private async _load(): Promise<void> {

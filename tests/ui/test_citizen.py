@@ -37,7 +37,9 @@ OFF_PALETTE = {"jupyter-agent:send", "jupyter-agent:cell-menu"}
 """One needs arguments, the other a place."""
 
 
-def test_every_command_is_described_and_in_the_palette(notebook: OpenNotebook) -> None:
+def test_every_command_is_described_and_in_the_palette_and_its_keys_are_nobody_elses(
+    notebook: OpenNotebook,
+) -> None:
     page = notebook.page
     commands = page.evaluate(COMMANDS)
     assert len(commands) >= 13
@@ -47,6 +49,11 @@ def test_every_command_is_described_and_in_the_palette(notebook: OpenNotebook) -
         assert command["label"] or command["id"] == "jupyter-agent:cell-menu", command
         for argument in command["describedBy"]["properties"].values():
             assert argument["description"], command
+    bindings = page.evaluate(BINDINGS)
+    own = {one["keys"] for one in bindings if one["command"].startswith("jupyter-agent:")}
+    others = {one["keys"] for one in bindings if not one["command"].startswith("jupyter-agent:")}
+    assert own
+    assert not own & others
     notebook.wait_for_kernel()  # before that JupyterLab may take the focus from its own palette
     page.keyboard.press("Control+Shift+C")
     shown = page.locator(".lm-CommandPalette-item[data-command^='jupyter-agent:']")
@@ -58,51 +65,40 @@ def test_every_command_is_described_and_in_the_palette(notebook: OpenNotebook) -
     )
 
 
-def test_a_page_asks_for_the_status_of_the_server_once(
+def test_a_page_loads_little_covers_nothing_asks_for_the_status_once_and_shares_its_packages(
     context: BrowserContext, open_page: OpenPage
 ) -> None:
-    asked: list[str] = []
-    context.on("request", lambda request: asked.append(request.url))
-    notebook = open_page()
-    notebook.wait_for_kernel()
-    Panel(notebook.page).open()
-    assert len([url for url in asked if "/api/agent/status" in url]) == 1
-
-
-def test_the_page_has_every_shared_package_in_a_version_that_we_take(
-    context: BrowserContext, open_page: OpenPage
-) -> None:
-    """`.ci/labs` asks this of each version of JupyterLab that we support; what extensions of others
-    there (ipywidgets) ask for is not ours.
+    """`.ci/labs` asks for the packages of each version of JupyterLab that we support; what
+    extensions of others there (ipywidgets) ask for is not ours.
     """
     widgets = "**/lab/extensions/@jupyter-widgets/**"
     context.route(widgets, lambda route: route.abort())
+    asked: list[str] = []
     warned: list[str] = []
-    context.on("console", lambda message: warned.append(message.text))
-    Panel(open_page().page).open()
-    assert [text for text in warned if re.search(r"(Unsatisfied|satisfying) version", text)] == []
-
-
-def test_little_is_loaded_before_the_panel_is_shown(
-    context: BrowserContext, open_page: OpenPage
-) -> None:
     loaded: list[Response] = []
+    context.on("request", lambda request: asked.append(request.url))
     context.on("response", lambda response: loaded.append(response))
-    open_page().wait_for_kernel()
+    context.on("console", lambda message: warned.append(message.text))
+    notebook = open_page()
+    page = notebook.page
+    notebook.wait_for_kernel()
     ours = [response for response in loaded if "/extensions/jupyter-agent/" in response.url]
     scripts = [
         response.body() for response in ours if response.url.partition("?")[0].endswith(".js")
     ]
+    page.locator(".jp-Agent-status button").wait_for()
+    expect(Panel(page).region).to_be_hidden()
+    assert notebook.dialogs() == []
+    expect(page.locator(".Toastify__toast")).to_have_count(0)
+    box = notebook.cell("c0").bounding_box()
+    assert box
+    top = "([x, y]) => Boolean(document.elementFromPoint(x, y).closest('.jp-Cell'))"
+    assert page.evaluate(top, [box["x"] + 100, box["y"] + 10])
+    Panel(page).open()
+    assert [text for text in warned if re.search(r"(Unsatisfied|satisfying) version", text)] == []
+    assert len([url for url in asked if "/api/agent/status" in url]) == 1
     assert scripts
     assert sum(len(gzip.compress(script)) for script in scripts) < 60_000
-
-
-def test_its_keys_are_nobody_elses(notebook: OpenNotebook) -> None:
-    bindings = notebook.page.evaluate(BINDINGS)
-    own = {one["keys"] for one in bindings if one["command"].startswith("jupyter-agent:")}
-    others = {one["keys"] for one in bindings if not one["command"].startswith("jupyter-agent:")}
-    assert own
-    assert not own & others
 
 
 def test_the_run_menu_has_it_and_the_view_menu_opens_it(notebook: OpenNotebook) -> None:
@@ -162,19 +158,6 @@ def test_styles_have_no_colours_of_their_own() -> None:
     assert files
     for file in files:
         assert not colour.findall(file.read_text()), file.name
-
-
-def test_nothing_covers_the_notebook_at_first_start(open_page: OpenPage) -> None:
-    notebook = open_page()
-    page = notebook.page
-    page.locator(".jp-Agent-status button").wait_for()
-    expect(Panel(page).region).to_be_hidden()
-    assert notebook.dialogs() == []
-    expect(page.locator(".Toastify__toast")).to_have_count(0)
-    box = notebook.cell("c0").bounding_box()
-    assert box
-    top = "([x, y]) => Boolean(document.elementFromPoint(x, y).closest('.jp-Cell'))"
-    assert page.evaluate(top, [box["x"] + 100, box["y"] + 10])
 
 
 def test_notifications_stand_beside_the_panel(panel: Panel) -> None:
@@ -261,34 +244,6 @@ def test_everything_in_the_panel_is_reached_with_the_tab_key_and_has_a_name(
     wanted += ["Message", "Mode", "Model"]
     places = [reached.index(name) for name in wanted]
     assert places == sorted(places)
-
-
-def test_notebook_7_has_the_panel_and_a_turn_works_in_its_notebook(
-    context: BrowserContext, lab: Lab, replies: Replies
-) -> None:
-    path = new_file(lab, "in_notebook_7", ["x = 1"])
-    page = context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(error.stack or str(error)))
-    page.goto(f"{lab.url}/notebooks/{path}?token={lab.token}")
-    line = page.locator(".jp-Cell .cm-content > .cm-line")  # of the difference, what is there now
-    expect(line).to_have_text("x = 1")
-    page.get_by_role("menuitem", name="View", exact=True).click()
-    page.get_by_role("menu").get_by_text("Open the Assistant").click()
-    panel = Panel(page)
-    expect(panel.message).to_be_focused()
-    panel.region.get_by_label("Mode", exact=True).select_option("auto")
-    eventually(lambda: lab.notebook(path)["carrier"], lambda name: name == "tab", 20)
-    replies.append([calls("update_cell", cell_id="c0", source="x = 7"), calls("run_cells")])
-    replies.append([says("It is seven.")])
-    panel.ask("Make it seven, and run it.")
-    expect(panel.log).to_contain_text("It is seven.")
-    expect(line).to_have_text("x = 7")
-    expect(page.locator(".jp-Cell .jp-Agent-markHead")).to_contain_text("Assistant +1 −1")
-    expect(page.locator(".jp-InputPrompt").first).to_have_text("[1]:")
-    panel.unfold()
-    expect(panel.call("Cell 1 edited")).to_be_visible()
-    assert [error for error in errors if "jupyter-agent" in error] == []
 
 
 OTHER_DRIVE = """path => {

@@ -32,6 +32,7 @@ def opened(context: BrowserContext, lab: Lab, place: str, path: str) -> Panel:
         expect(cell(page, 1).locator(".cm-content")).to_have_text("x = 1")
         page.get_by_role("menuitem", name="View", exact=True).click()
         page.get_by_role("menu").get_by_text("Open the Assistant").click()
+        expect(Panel(page).message).to_be_focused()
         Panel(page).region.get_by_label("Mode", exact=True).select_option("ask")
     eventually(lambda: lab.notebook(path)["carrier"], lambda name: name == "tab", 60)
     return Panel(page)
@@ -42,6 +43,8 @@ def opened(context: BrowserContext, lab: Lab, place: str, path: str) -> Panel:
 def test_changes_are_allowed_shown_in_place_walked_with_keys_kept_and_undone(
     context: BrowserContext, lab: Lab, replies: Replies, place: str
 ) -> None:
+    errors: list[str] = []
+    context.on("weberror", lambda web: errors.append(web.error.stack or str(web.error)))
     path = new_file(lab, f"versions_{place}", ["x = 1", "y = 2", "z = 3", "print(x)"])
     panel = opened(context, lab, place, path)
     page, keys = panel.page, panel.page.keyboard
@@ -83,3 +86,12 @@ def test_changes_are_allowed_shown_in_place_walked_with_keys_kept_and_undone(
     expect(bar).to_have_count(0)
     sources = [one["source"] for one in lab.notebook(path)["cells"]]
     assert sources == ["x = 10", "y = 2", "z = 3", "print(x)"]
+    replies.append([calls("run_cell", cell_id="c0")])
+    replies.append([says("It ran.")])
+    panel.ask("Run it.")
+    panel.allow()
+    expect(panel.log).to_contain_text("It ran.")
+    expect(cell(page, 1).locator(".jp-InputPrompt")).to_have_text("[1]:")
+    panel.unfold()
+    expect(panel.call("Ran cell 1")).to_be_visible()
+    assert [error for error in errors if "jupyter-agent" in error] == []

@@ -55,10 +55,16 @@ def test_the_button_in_the_notebook_opens_the_panel_and_closes_it(notebook: Open
     expect(panel).to_have_count(0)
 
 
-def test_settings_lead_to_a_key_and_to_the_rest_of_the_settings(panel: Panel) -> None:
+def test_settings_lead_to_a_key_refuse_a_wrong_one_and_lead_to_the_rest_of_the_settings(
+    panel: Panel,
+) -> None:
     panel.button("Settings").first.click()
     link = panel.region.get_by_role("link", name="Get a key").first
     expect(link).to_have_attribute("href", re.compile("^https://"))
+    key = panel.region.get_by_label("Anthropic API key")
+    key.fill("not-a-key")
+    key.press("Enter")
+    expect(panel.region.get_by_role("alert")).to_have_text("Anthropic rejected this key.")
     panel.button("More settings").click()
     expect(panel.page.locator(".jp-SettingsPanel")).to_contain_text("Show Fix button")
 
@@ -121,6 +127,8 @@ def take(page: Page) -> None:
     """The tour: one question, and then it is done."""
     region = page.get_by_role("region", name="Assistant")
     region.get_by_role("button", name="Remove coffee.ipynb").wait_for()  # it is about that one
+    setup = region.get_by_role("region", name="Set up a model")
+    expect(setup).to_contain_text("Demo: a script, not an AI.")
     region.get_by_role("button", name="Show me what you can do").click()
     question = region.get_by_role("group", name=re.compile(r"dd 2 cells and run.*[?]"))
     question.get_by_role("button", name=re.compile("^Allow|Show the rest")).first.wait_for()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, in_thread, says, thinks
+from jupyter_agent.testing import Scripted, calls, says, thinks
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
-from tests.ui.lab import Lab, Replies, running_lab
+from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
 from tests.waiting import eventually
@@ -299,29 +298,6 @@ def test_the_panel_follows_the_theme_and_fits_in_300_pixels(panel: Panel, replie
         panel.page.evaluate(
             "jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})"
         )
-
-
-def test_a_key_pasted_into_the_setup_card_is_used_at_once(
-    context: BrowserContext, tmp_path: Path
-) -> None:
-    replies = Replies()
-    replies.append([says("Hello from the model.")])
-    with in_thread(FakeAnthropic(replies)) as api:
-        agent = {"default_model": "", "providers": {"anthropic": {"base_url": api.url}}}
-        with running_lab(tmp_path / "lab", Replies(), config={"JupyterAgent": agent}) as lab:
-            path = new_file(lab, "keyless", ["x = 1"])
-            panel = Panel(OpenNotebook(context.new_page(), lab, path).open().page).open()
-            setup = panel.region.get_by_role("region", name="Set up a model")
-            expect(setup).to_contain_text("Demo: a script, not an AI.")
-            setup.get_by_label("Anthropic API key").fill("not-a-key")
-            setup.get_by_role("button", name="Save").click()
-            expect(setup.get_by_role("alert")).to_have_text("Anthropic rejected this key.")
-            setup.get_by_label("Anthropic API key").fill(api.api_key)
-            setup.get_by_role("button", name="Save").click()
-            expect(panel.log).to_contain_text("Using Sonnet 5.5.")
-            expect(panel.log).to_contain_text("Key works, 2 models")
-            panel.ask("Hello?")
-            expect(panel.log).to_contain_text("Hello from the model.")
 
 
 def test_code_in_an_answer_is_copied_or_becomes_a_cell(

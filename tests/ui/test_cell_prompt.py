@@ -133,51 +133,46 @@ def test_nothing_that_was_written_is_lost_when_the_server_refuses_it(
     assert opened(notebook, "c0").input_value() == "Another"
 
 
-@pytest.mark.fresh
 def test_a_question_while_another_answer_is_written_is_queued_and_answered(
-    open_page: OpenPage, lab: Lab, replies: Replies, gate: Gate
+    panel: Panel, notebook: OpenNotebook, replies: Replies, gate: Gate
 ) -> None:
-    with settings(lab, mode="auto"):
-        notebook = open_page()
-        page = notebook.page
-        replies.append(Scripted(blocks=[says("One. " * 400)], stop_after=3, then="wait", gate=gate))
-        replies.append([edits("c1", "x is", "x =")])
-        replies.append([says("Two.")])
-        panel = Panel(page).open()
-        panel.ask("First")
-        expect(panel.log).to_contain_text("One.")
-        opened(notebook, "c1").fill("Second")
-        page.keyboard.press("Enter")
-        expect(prompt(notebook)).to_contain_text("Queued")
-        gate.set()
-        expect(page.get_by_role("group", name="Change in cell 2", exact=True)).to_be_visible()
-        expect(prompt(notebook)).to_have_count(0)
+    page = notebook.page
+    replies.append(Scripted(blocks=[says("One. " * 400)], stop_after=3, then="wait", gate=gate))
+    replies.append([edits("c1", "x is", "x =")])
+    replies.append([says("Two.")])
+    panel.ask("First")
+    expect(panel.log).to_contain_text("One.")
+    opened(notebook, "c1").fill("Second")
+    page.keyboard.press("Enter")
+    expect(prompt(notebook)).to_contain_text("Queued")
+    gate.set()
+    expect(page.get_by_role("group", name="Change in cell 2", exact=True)).to_be_visible()
+    expect(prompt(notebook)).to_have_count(0)
 
 
-@pytest.mark.fresh
 def test_an_empty_cell_offers_to_be_written_until_somebody_types(
-    open_page: OpenPage, lab: Lab, replies: Replies
+    open_page: OpenPage, replies: Replies
 ) -> None:
-    with settings(lab, mode="auto"):
-        notebook = open_page(["x = 1", ""])
-        page = notebook.page
-        offer = page.get_by_role("button", name="Generate…", exact=True)
-        expect(offer).to_have_count(0)
-        box = notebook.cell("c1").bounding_box()
-        notebook.edit("c1")
-        expect(offer).to_be_visible()
-        assert notebook.cell("c1").bounding_box() == box
-        notebook.type("y")
-        expect(offer).to_have_count(0)
-        page.keyboard.press("Backspace")
-        replies.append([calls("update_cell", cell_id="c1", source="print(x)")])
-        replies.append([says("Done.")])
-        offer.click()
-        expect(field(notebook)).to_be_focused()
-        notebook.type("Print it")
-        page.keyboard.press("Enter")
-        expect(notebook.cell("c1").locator(".cm-changedLine")).to_have_text("print(x)")
-        expect(offer).to_have_count(0)
+    notebook = open_page(["x = 1", ""])
+    page = notebook.page
+    Panel(page).open("auto")
+    offer = page.get_by_role("button", name="Generate…", exact=True)
+    expect(offer).to_have_count(0)
+    box = notebook.cell("c1").bounding_box()
+    notebook.edit("c1")
+    expect(offer).to_be_visible()
+    assert notebook.cell("c1").bounding_box() == box
+    notebook.type("y")
+    expect(offer).to_have_count(0)
+    page.keyboard.press("Backspace")
+    replies.append([calls("update_cell", cell_id="c1", source="print(x)")])
+    replies.append([says("Done.")])
+    offer.click()
+    expect(field(notebook)).to_be_focused()
+    notebook.type("Print it")
+    page.keyboard.press("Enter")
+    expect(notebook.cell("c1").locator(".cm-changedLine")).to_have_text("print(x)")
+    expect(offer).to_have_count(0)
 
 
 def test_the_line_goes_with_a_moved_cell_and_keeps_its_text_for_a_deleted_one(

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, expect
 from jupyter_agent.testing import Scripted, calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
-from tests.ui.lab import Lab, Replies, settings
+from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
 from tests.waiting import eventually
@@ -162,8 +162,6 @@ def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_re
     for told in ("quokka", "4711", "north,17", "in the other notebook"):
         assert told in sent(lab)
     assert sent(lab).count("far away") == 1  # in the notebook; it is not attached
-    notebook.reload()
-    panel.open()
     question = panel.log.get_by_role("article", name="Your question")
     expect(question.locator(".jp-Agent-chip")).to_have_text(chips[1:])
 
@@ -346,22 +344,6 @@ def test_commands_are_completed_ask_what_they_stand_for_or_act_at_once(
     expect(panel.log).not_to_contain_text("It was one.")
     panel.page.keyboard.type("/home/me is a folder")
     expect(options).to_have_count(0)
-
-
-@pytest.mark.fresh
-def test_commands_of_the_users_own_come_from_their_settings(
-    open_page: OpenPage, lab: Lab, replies: Replies
-) -> None:
-    own = {"name": "german", "description": "Auf Deutsch", "text": "Say in German: {input}!"}
-    with settings(lab, commands=[own]):
-        panel = Panel(open_page().page).open()
-        panel.page.keyboard.type("/ger")
-        expect(suggestions(panel)).to_contain_text("Auf Deutsch")
-        panel.page.keyboard.press("Tab")
-        replies.append([says("Guten Morgen!")])
-        panel.page.keyboard.type("good morning\n")
-        expect(panel.log).to_contain_text("Guten Morgen!")
-        assert "Say in German: good morning!" in sent(lab)
 
 
 @pytest.mark.fresh

@@ -13,6 +13,7 @@ from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, right_area, settings, workspace
 from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
+from tests.ui.test_composer import sent, suggestions
 from tests.waiting import eventually
 
 OFFERED = [
@@ -48,13 +49,24 @@ def test_a_cell_that_failed_has_a_button_that_asks_to_fix_it_until_it_runs(
 
 
 @pytest.mark.fresh
-def test_the_button_under_errors_can_be_switched_off(open_page: OpenPage, lab: Lab) -> None:
-    with settings(lab, errorButton=False):
+def test_settings_switch_the_button_under_errors_off_and_add_commands_of_the_users_own(
+    open_page: OpenPage, lab: Lab, replies: Replies
+) -> None:
+    own = {"name": "german", "description": "Auf Deutsch", "text": "Say in German: {input}!"}
+    with settings(lab, errorButton=False, commands=[own]):
         notebook = open_page(cells=["1 / 0"])
         lab.run(notebook.path, "c0")
         expect(notebook.cell("c0")).to_contain_text("ZeroDivisionError")
         notebook.page.get_by_role("button", name="Assistant", exact=False).first.wait_for()
         expect(notebook.page.locator(".jp-Agent-fix")).to_have_count(0)
+        panel = Panel(notebook.page).open()
+        panel.page.keyboard.type("/ger")
+        expect(suggestions(panel)).to_contain_text("Auf Deutsch")
+        panel.page.keyboard.press("Tab")
+        replies.append([says("Guten Morgen!")])
+        panel.page.keyboard.type("good morning\n")
+        expect(panel.log).to_contain_text("Guten Morgen!")
+        assert "Say in German: good morning!" in sent(lab)
 
 
 def test_the_toolbar_and_the_context_menu_of_a_cell_offer_what_can_be_done_with_it(

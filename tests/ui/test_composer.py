@@ -43,6 +43,10 @@ PASTE = """([data, name, type]) => {
     const field = document.querySelector('.jp-Agent-composer textarea');
     field.dispatchEvent(new ClipboardEvent('paste', {clipboardData, bubbles: true}));
 }"""
+DROP = PASTE.replace(
+    "ClipboardEvent('paste', {clipboardData", "DragEvent('drop', {dataTransfer: clipboardData"
+)
+PDF = base64.b64encode(b"%PDF-1.7\n%%EOF\n").decode()
 
 
 def test_what_is_asked_while_an_answer_is_written_waits_can_be_changed_and_outlives_a_reload(
@@ -69,19 +73,6 @@ def test_what_is_asked_while_an_answer_is_written_waits_can_be_changed_and_outli
     expect(panel.log).to_contain_text("The second.")
     expect(waiting).to_be_hidden()
     expect(panel.log.locator(".jp-Agent-question")).to_have_count(2)
-
-
-def test_what_waits_behind_a_stopped_answer_is_asked_when_the_user_says_so(
-    panel: Panel, replies: Replies, gate: Gate
-) -> None:
-    replies.append(Scripted(blocks=[says("Never ready")], stop_after=3, then="wait", gate=gate))
-    replies.append([says("The second.")])
-    panel.ask("One?")
-    expect(panel.log).to_contain_text("Never")
-    panel.ask("Two?")
-    panel.message.press("Escape")
-    panel.button("Send now").click()
-    expect(panel.log).to_contain_text("The second.")
 
 
 def test_arrow_keys_bring_back_what_was_asked_also_in_another_conversation(
@@ -193,13 +184,15 @@ def test_the_selection_is_attached_by_name_and_escape_closes_the_list_only(
     expect(panel.log.locator(".jp-Agent-question .jp-Agent-chip")).to_contain_text(["selection"])
 
 
-def test_pictures_go_along_are_made_smaller_and_are_shown_after_a_reload(
+def test_pictures_pasted_and_dropped_go_along_made_smaller_and_are_shown_after_a_reload(
     notebook: OpenNotebook, panel: Panel, lab: Lab, replies: Replies
 ) -> None:
     panel.page.evaluate(PASTE, [picture(2400, 1200), "plot.png", "image/png"])
     expect(panel.button("Remove plot.png")).to_be_visible()
     panel.page.evaluate(PASTE, [picture(4, 4), "small.png", "image/png"])
     panel.button("Remove small.png").click()
+    panel.page.evaluate(DROP, [picture(4, 4), "dropped.png", "image/png"])
+    panel.button("Remove dropped.png").click()
     replies.append([says("A plane of teal.")])
     panel.ask("What is this?")
     expect(panel.log).to_contain_text("A plane of teal.")
@@ -212,33 +205,36 @@ def test_pictures_go_along_are_made_smaller_and_are_shown_after_a_reload(
     expect(panel.log.locator(".jp-Agent-question img")).to_be_visible()
 
 
-def test_pictures_that_are_dropped_go_along(panel: Panel) -> None:
-    drop = PASTE.replace(
-        "ClipboardEvent('paste', {clipboardData", "DragEvent('drop', {dataTransfer: clipboardData"
-    )
-    panel.page.evaluate(drop, [picture(4, 4), "dropped.png", "image/png"])
-    expect(panel.button("Remove dropped.png")).to_be_visible()
-
-
-def test_files_that_cannot_go_along_and_a_model_that_sees_no_pictures_are_said(
+def test_files_that_cannot_go_along_are_named_and_none_go_to_a_model_that_cannot_read_them(
     panel: Panel, lab: Lab
 ) -> None:
     alert = panel.region.get_by_role("alert")
+    model = panel.region.get_by_label("Model", exact=True)
     panel.page.evaluate(PASTE, [picture(4, 4), "table.xlsx", "application/zip"])
     expect(alert).to_contain_text("attach it with @")
     panel.page.evaluate(PASTE, ["AAAA", "broken.png", "image/png"])
     expect(alert).to_contain_text("cannot be read")
-    panel.region.get_by_label("Model", exact=True).select_option("demo:tour")
+    model.select_option("demo:tour")
     panel.page.evaluate(PASTE, [picture(4, 4), "plot.png", "image/png"])
     expect(alert).to_contain_text("can't read images")
     expect(panel.button("Remove plot.png")).to_be_hidden()
-    panel.region.get_by_label("Model", exact=True).select_option("anthropic:claude-sonnet-5-5")
+    model.select_option("anthropic:claude-sonnet-5-5")
     panel.page.evaluate(PASTE, [picture(4, 4), "plot.png", "image/png"])
-    panel.region.get_by_label("Model", exact=True).select_option("demo:tour")
+    model.select_option("demo:tour")
     panel.message.fill("What is this?")
     expect(panel.button("Send")).to_be_disabled()
-    panel.region.get_by_label("Model", exact=True).select_option("anthropic:claude-sonnet-5-5")
+    model.select_option("anthropic:claude-sonnet-5-5")
     expect(panel.button("Send")).to_be_enabled()
+    panel.button("Remove plot.png").click()
+    panel.page.evaluate(PASTE, [PDF, "report.pdf", "application/pdf"])
+    expect(panel.button("Remove report.pdf")).to_be_visible()
+    expect(panel.button("Send")).to_be_enabled()
+    model.select_option("demo:tour")
+    expect(alert).to_contain_text("can't read PDF files")
+    expect(panel.button("Send")).to_be_disabled()
+    panel.button("Remove report.pdf").click()
+    expect(panel.button("Send")).to_be_enabled()
+    model.select_option("anthropic:claude-sonnet-5-5")  # the next test has the page as it is
 
 
 def test_cells_are_pasted_as_what_they_are_and_cells_that_are_gone_as_their_text(

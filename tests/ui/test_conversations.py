@@ -7,7 +7,7 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from jupyter_agent.testing import calls, says
-from tests.ui.conftest import OpenPage
+from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
@@ -15,14 +15,10 @@ from tests.waiting import eventually
 
 
 def test_the_list_can_be_searched_kept_to_one_notebook_and_exported(
-    open_page: OpenPage, lab: Lab, replies: Replies
+    panel: Panel, lab: Lab, replies: Replies
 ) -> None:
-    other = open_page(cells=["x = 1"])
-    (lab.root / "elsewhere.ipynb").write_bytes((lab.root / other.path).read_bytes())
-    notebook = open_page(path=other.path)
-    replies.append([says("Far away.")])
-    lab.ask("A question about lighthouses", "elsewhere.ipynb")
-    panel = Panel(notebook.page).open("auto")
+    replies.append([says("There is no zeppelin there.")])
+    lab.ask("A question about lighthouses", new_file(lab, "elsewhere", ["x = 1"]))
     replies.append([says("Close by: **here**.")])
     panel.ask("A question about harbours")
     expect(panel.log).to_contain_text("Close by")
@@ -31,6 +27,9 @@ def test_the_list_can_be_searched_kept_to_one_notebook_and_exported(
     search = panel.region.get_by_role("searchbox", name="Search conversations")
     search.fill("lighthouses")
     expect(entries).to_have_count(1)
+    search.fill("zeppelin")
+    expect(entries).to_have_count(1)
+    expect(entries).to_contain_text("There is no zeppelin there.")
     search.fill("A question about")
     expect(entries).to_have_count(2)
     panel.region.get_by_label("This notebook only").check()
@@ -42,28 +41,6 @@ def test_the_list_can_be_searched_kept_to_one_notebook_and_exported(
     text = Path(download.value.path()).read_text()
     assert text.startswith("# A question about harbours")
     assert "Close by: **here**." in text
-
-
-def test_what_cannot_be_done_in_the_list_is_told_and_not_shown_as_done(
-    panel: Panel, replies: Replies
-) -> None:
-    page = panel.page
-    replies.append([says("Here.")])
-    panel.ask("A question about the tides")
-    expect(panel.log).to_contain_text("Here.")
-    panel.button("Conversations").click()
-    entry = panel.region.get_by_role("button").filter(has_text="A question about the tides")
-    expect(entry).to_have_count(1)
-    page.route("**/api/agent/conversations**/**", lambda route: route.abort())
-    told = page.get_by_text("The server does not answer.")
-    panel.button("Rename “A question about the tides”").click()
-    page.get_by_role("dialog").get_by_role("textbox").fill("Lighthouses")
-    page.keyboard.press("Enter")
-    expect(told).to_have_count(1)
-    panel.button("Delete “A question about the tides”").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    expect(told).to_have_count(2)
-    expect(entry).to_have_count(1)
 
 
 def test_more_conversations_than_a_page_holds_can_be_shown(
@@ -81,24 +58,6 @@ def test_more_conversations_than_a_page_holds_can_be_shown(
     panel.button("Show older").click()
     expect(entries).to_have_count(51)
     expect(panel.button("Show older")).to_be_hidden()
-
-
-def test_a_question_is_asked_again_with_what_was_attached(
-    notebook: OpenNotebook, panel: Panel, lab: Lab, replies: Replies
-) -> None:
-    replies.append([says("One.")])
-    replies.append([says("Another.")])
-    panel.ask("How many?")
-    expect(panel.log).to_contain_text("One.")
-    panel.button("Retry").click()
-    expect(panel.log).to_contain_text("Another.")
-    expect(panel.log).not_to_contain_text("One.")
-    expect(panel.log.locator(".jp-Agent-question")).to_have_count(1)
-    assert "x = 1" in str(lab.fake.requests[-1]["messages"][-1])  # the active cell, as before
-    notebook.reload()
-    panel.open()
-    expect(panel.log).to_contain_text("Another.")
-    expect(panel.log).not_to_contain_text("One.")
 
 
 def test_a_question_is_edited_and_what_its_turns_changed_is_taken_back(

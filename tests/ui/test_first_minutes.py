@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from jupyter_agent.testing import says
 from tests.programs import free_port
 from tests.ui.conftest import OpenPage
-from tests.ui.lab import INTRODUCED, Lab, Replies
+from tests.ui.lab import INTRODUCED, Lab
 from tests.ui.page import OpenNotebook
 from tests.ui.panel import Panel
 from tests.waiting import eventually
@@ -79,19 +78,6 @@ def test_another_model_is_chosen_from_those_that_its_service_lists(panel: Panel)
     dialog.locator("input").fill(name)
     dialog.get_by_role("button", name="OK").or_(dialog.get_by_role("button", name="Ok")).click()
     expect(panel.region.get_by_label("Model", exact=True)).to_have_value(name)
-
-
-def test_a_search_shows_the_words_of_the_answer_that_has_them(
-    panel: Panel, replies: Replies
-) -> None:
-    replies.append([says("There is no zeppelin column.")])
-    panel.ask("Why does it fail?")
-    expect(panel.log).to_contain_text("zeppelin")
-    panel.button("Conversations").click()
-    panel.region.get_by_role("searchbox", name="Search conversations").fill("zeppelin")
-    entries = panel.region.get_by_role("list", name="Conversations").get_by_role("listitem")
-    expect(entries).to_have_count(1)
-    expect(entries).to_contain_text("There is no zeppelin column.")
 
 
 def test_the_demo_asks_once_and_leaves_nothing_in_the_store_of_its_user(

@@ -26,19 +26,23 @@ OFFERED = [
 ]
 
 
-def test_a_cell_that_failed_has_a_button_that_asks_to_fix_it_until_it_runs(
+def test_a_cell_that_failed_is_a_first_request_and_has_a_button_to_fix_it_until_it_runs(
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:
-    notebook = open_page(cells=["x = 1", "y = 1 / 0", "'the active one'"])
+    table = "sales = pd.DataFrame({'a': [1]})"
+    notebook = open_page(cells=[table, "y = 1 / 0", "'the active one'"])
     page = notebook.page
     fix = page.get_by_role("button", name="Fix with the assistant")
     expect(fix).to_have_count(0)
     lab.run(notebook.path, "c1")
     expect(fix).to_have_count(1)
+    panel = Panel(page).open()
+    expect(panel.button("Fix the error in cell 2")).to_be_visible()
+    expect(panel.button("Plot the key trends in sales")).to_be_visible()
     notebook.edit("c2")
     replies.append([says("You divide by zero.")])
     fix.click()
-    expect(Panel(page).log).to_contain_text("You divide by zero.")
+    expect(panel.log).to_contain_text("You divide by zero.")
     asked = str(lab.fake.requests[-1]["messages"][-1])
     assert "Find out why this cell fails, and fix it." in asked
     assert "y = 1 / 0" in asked
@@ -69,7 +73,7 @@ def test_settings_switch_the_button_under_errors_off_and_add_commands_of_the_use
         assert "Say in German: good morning!" in sent(lab)
 
 
-def test_the_toolbar_and_the_context_menu_of_a_cell_offer_what_can_be_done_with_it(
+def test_the_menus_of_a_cell_offer_what_can_be_done_with_it_and_a_selection_goes_along(
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:
     notebook = open_page(cells=["x = 1", "double = lambda n: 2 * n"])
@@ -93,6 +97,14 @@ def test_the_toolbar_and_the_context_menu_of_a_cell_offer_what_can_be_done_with_
     replies.append([says("Two is doubled.")])
     submenu.get_by_text("Explain This Cell").click()
     expect(panel.log).to_contain_text("Two is doubled.")
+    asked = str(lab.fake.requests[-1]["messages"][-1])
+    assert "Explain this cell." in asked
+    assert "double = lambda" in asked
+    notebook.edit("c0", at=0)
+    page.keyboard.press("Shift+ArrowRight")
+    page.evaluate("() => void jupyterapp.commands.execute('jupyter-agent:send-selection')")
+    expect(panel.message).to_be_focused()
+    expect(panel.button("Remove @ selection, 1 characters")).to_be_visible()
 
 
 def test_what_changed_meanwhile_is_told_and_one_click_away(
@@ -102,6 +114,7 @@ def test_what_changed_meanwhile_is_told_and_one_click_away(
     replies.append(Scripted(blocks=[says("Ready. " * 400)], stop_after=3, then="wait", gate=gate))
     panel.ask("Work on.")
     expect(panel.log).to_contain_text("Ready.")
+    expect(panel.button("Stop")).to_be_visible()
     tab = panel.page.locator(".jp-SideBar [data-id='jupyter-agent']")
     tab.click()
     expect(panel.region).to_be_hidden()
@@ -110,6 +123,7 @@ def test_what_changed_meanwhile_is_told_and_one_click_away(
     expect(told).to_contain_text(f"1 cell changed in {notebook.path}.")
     expect(tab).to_have_class(re.compile("jp-Agent-news"))
     panel.page.get_by_role("button", name="Show", exact=True).click()
+    expect(panel.log).to_contain_text("Ready.")
     panel.unfold()
     expect(panel.call("Cell 1 edited")).to_be_in_viewport()
     expect(tab).not_to_have_class(re.compile("jp-Agent-news"))

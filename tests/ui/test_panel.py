@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, expect
 
 from jupyter_agent.testing import Scripted, calls, says, thinks
+from tests import gates
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies
@@ -21,10 +22,6 @@ ANSWER = r"""It is **seven**:
 $$x = \sum_{i=1}^{7} 1$$
 
 - the sum of `7` ones"""
-WAITING = """\
-print("before")
-open("go").read()
-print("after")"""
 
 
 def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendered(
@@ -57,22 +54,34 @@ def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendere
     expect(panel.log).not_to_contain_text("$$")
 
 
-def test_a_run_is_shown_while_it_goes_on(open_page: OpenPage, replies: Replies) -> None:
-    notebook = open_page(cells=[WAITING])
-    os.mkfifo(notebook.lab.root / "go")
-    panel = Panel(notebook.page).open("auto")
-    replies.append([calls("run_cell", cell_id="c0")])
+def test_what_the_turn_waits_for_and_what_a_run_prints_are_shown_at_once(
+    open_page: OpenPage, replies: Replies, gate: Gate, tmp_path: Path
+) -> None:
+    end = gates.Gate(tmp_path / "end")
+    notebook = open_page(cells=[f'print("before")\n{end.waits}\nprint("after")'])
+    panel = Panel(notebook.page).open("ask")
+    replies.append(Scripted(blocks=[calls("run_cell", cell_id="c0")], then="wait", gate=gate,
+                            stop_after=0))  # fmt: skip
     replies.append([says("It ended.")])
     panel.ask("Run it.")
+    life = panel.log.get_by_role("timer")
+    expect(life).to_have_text(re.compile(r"^Waiting for Sonnet 5\.5, [1-9] s$"))
+    expect(panel.button("Stop")).to_be_visible()
+    expect(panel.button("Stop")).to_contain_text("Stop")
+    gate.set()
+    expect(life).to_have_text(re.compile(r"^Waiting for your approval(, \d+ s)?$"))
+    panel.button("Allow").click()
+    expect(life).to_have_text(re.compile(r"^Running cell 1, [1-9] s$"))
     prompt = notebook.cell("c0").locator(".jp-InputPrompt")
     expect(panel.call("Running cell 1…")).to_contain_text("before")
     expect(prompt).to_have_text("[*]:")
     expect(notebook.cell("c0").locator(".jp-OutputArea-output")).to_have_text("before\n")
-    (notebook.lab.root / "go").write_text("")
+    end.open()
     panel.unfold()
     expect(panel.opened("Ran cell 1")).to_contain_text("after")
     expect(prompt).to_have_text("[1]:")
     expect(panel.log).to_contain_text("It ended.")
+    expect(life).to_have_count(0)
 
 
 @pytest.mark.story
@@ -129,20 +138,29 @@ def test_a_turn_goes_on_in_a_reloaded_page_and_in_a_second_one(
         expect(one.call("Cell 1 edited")).to_have_count(1)
 
 
-def test_escape_stops_a_turn_and_then_goes_back_to_the_notebook(
+def test_escape_stops_a_turn_then_leaves_the_panel_and_what_waits_is_asked_on_request(
     panel: Panel, notebook: OpenNotebook, replies: Replies, gate: Gate
 ) -> None:
     replies.append(Scripted(blocks=[says("Never ready")], stop_after=0, then="wait", gate=gate))
+    replies.append([says("The second.")])
+    asked = len(notebook.lab.fake.requests)
     panel.ask("Take for ever.")
     expect(panel.log.get_by_role("timer")).to_contain_text("Waiting for Sonnet 5.5")
+    eventually(lambda: len(notebook.lab.fake.requests) > asked, bool)
+    panel.ask("Two?")
     panel.message.press("Escape")
     expect(panel.log).to_contain_text("Stopped.")
     panel.message.press("Escape")
     expect(panel.message).not_to_be_focused()
     expect(panel.page.locator(".jp-Notebook")).to_have_class(re.compile("jp-mod-commandMode"))
+    panel.button("Send now").click()
+    expect(panel.log).to_contain_text("The second.")
 
 
-def test_conversations_are_found_renamed_and_deleted(panel: Panel, replies: Replies) -> None:
+def test_conversations_are_renamed_and_deleted_only_once_the_server_has_done_it(
+    panel: Panel, replies: Replies
+) -> None:
+    page = panel.page
     replies.append([says("First answer.")])
     replies.append([says("Second answer.")])
     panel.ask("A first question")
@@ -152,12 +170,25 @@ def test_conversations_are_found_renamed_and_deleted(panel: Panel, replies: Repl
     panel.ask("A second question")
     expect(panel.log).to_contain_text("Second answer.")
     panel.button("Conversations").click()
-    panel.button("Rename “A first question”").click()
-    dialog = panel.page.get_by_role("dialog")
-    dialog.get_by_role("textbox").fill("The oldest")
-    dialog.get_by_role("textbox").press("Enter")
-    panel.button("Delete “A second question”").click()
-    dialog.get_by_role("button", name="Delete").click()
+    dialog = page.get_by_role("dialog")
+
+    def change() -> None:
+        """Rename one and delete the other."""
+        panel.button("Rename “A first question”").click()
+        dialog.get_by_role("textbox").fill("The oldest")
+        dialog.get_by_role("textbox").press("Enter")
+        expect(dialog).to_be_hidden()
+        panel.button("Delete “A second question”").click()
+        dialog.get_by_role("button", name="Delete").click()
+
+    routes = "**/api/agent/conversations**/**"
+    page.route(routes, lambda route: route.abort())
+    change()
+    expect(page.get_by_text("The server does not answer.")).to_have_count(2)
+    for title in ("A first question", "A second question"):
+        expect(panel.region.get_by_role("button").filter(has_text=title)).to_have_count(1)
+    page.unroute(routes)
+    change()
     expect(panel.button("Delete “A second question”")).to_be_hidden()
     panel.region.get_by_role("button", name="The oldest").first.click()
     expect(panel.log).to_contain_text("First answer.")
@@ -223,53 +254,6 @@ def test_a_failing_model_names_the_next_step_which_then_works(
     expect(panel.log).to_contain_text("Here I am.")
     expect(alert).to_be_hidden()
     expect(panel.log.locator(".jp-Agent-question")).to_have_count(1)
-
-
-def test_commands_ask_about_the_cell_the_error_and_the_selection(
-    open_page: OpenPage, replies: Replies
-) -> None:
-    notebook = open_page(cells=["x = 1", "y = 1 / 0"])
-    panel = Panel(notebook.page)
-    for answer in ("It is one.", "You divide by zero."):
-        replies.append([says(answer)])
-    notebook.edit("c0", at=0)
-    notebook.page.keyboard.press("Shift+ArrowRight")
-    run_command(notebook.page, "jupyter-agent:send-selection")
-    expect(panel.message).to_be_focused()
-    expect(panel.button("Remove @ selection, 1 characters")).to_be_visible()
-    notebook.edit("c0", at=3)
-    run_command(notebook.page, "jupyter-agent:explain-cell")
-    expect(panel.log).to_contain_text("It is one.")
-    notebook.edit("c1")
-    run_command(notebook.page, "jupyter-agent:fix-error")
-    expect(panel.log).to_contain_text("You divide by zero.")
-    asked = [str(request["messages"][-1]) for request in notebook.lab.fake.requests[-2:]]
-    assert "x = 1" in asked[0]
-    assert "y = 1 / 0" in asked[1]
-
-
-def test_an_end_that_nobody_saw_is_told_outside_of_the_panel(
-    panel: Panel, replies: Replies, gate: Gate
-) -> None:
-    replies.append(Scripted(blocks=[says("Ready.")], stop_after=3, then="wait", gate=gate))
-    panel.ask("Work on.")
-    expect(panel.button("Stop")).to_be_visible()
-    tab = panel.page.locator(".jp-SideBar [data-id='jupyter-agent']")
-    tab.click()
-    expect(panel.region).to_be_hidden()
-    gate.set()
-    expect(tab).to_have_class(re.compile("jp-Agent-news"))
-    panel.page.get_by_role("button", name="Show", exact=True).click()
-    expect(panel.log).to_contain_text("Ready.")
-    expect(tab).not_to_have_class(re.compile("jp-Agent-news"))
-
-
-def test_first_requests_come_from_the_notebook(open_page: OpenPage, lab: Lab) -> None:
-    notebook = open_page(cells=["sales = pd.DataFrame({'a': [1]})", "1 / 0"])
-    lab.run(notebook.path, "c1")
-    panel = Panel(notebook.page).open()
-    expect(panel.button("Fix the error in cell 2")).to_be_visible()
-    expect(panel.button("Plot the key trends in sales")).to_be_visible()
 
 
 def test_the_panel_follows_the_theme_and_fits_in_300_pixels(panel: Panel, replies: Replies) -> None:
@@ -379,8 +363,3 @@ def test_wide_tables_and_long_code_of_an_answer_are_within_reach_in_a_narrow_pan
     expect(last).to_be_in_viewport(ratio=0.95)
     code = panel.log.locator("pre")
     assert code.evaluate("pre => pre.scrollWidth <= pre.clientWidth")
-
-
-def run_command(page: Page, command: str) -> None:
-    """As the palette does; does not wait for the end of what it starts."""
-    page.evaluate("command => void jupyterapp.commands.execute(command)", command)

@@ -16,8 +16,8 @@ from tests.ui.panel import Panel
 from tests.waiting import eventually
 
 
-def test_usage_and_cost_of_the_turn_and_the_conversation_and_how_full_the_context_is(
-    panel: Panel, replies: Replies
+def test_usage_cost_and_context_are_shown_and_a_summary_on_request_leaves_all_readable(
+    panel: Panel, replies: Replies, lab: Lab
 ) -> None:
     replies.append([calls("get_notebook_state")])
     replies.append([says("One.")])
@@ -31,25 +31,17 @@ def test_usage_and_cost_of_the_turn_and_the_conversation_and_how_full_the_contex
     panel.ask("Second?")
     expect(panel.log).to_contain_text("Two.")
     panel.button("Usage").click()
-    table = panel.region.get_by_role("region", name="Usage").get_by_role("row")
+    usage = panel.region.get_by_role("region", name="Usage")
+    table = usage.get_by_role("row")
     expect(table.filter(has_text="Input")).to_contain_text("Input100300")
     cost = table.filter(has_text="Cost").inner_text().split()
     assert float(cost[2]) == pytest.approx(3 * float(cost[1]), rel=0.05)
-
-
-def test_a_conversation_is_summarised_on_request_and_stays_readable(
-    panel: Panel, replies: Replies, lab: Lab
-) -> None:
-    for answer in ("Hello to you.", "They said hello.", "Yes."):
-        replies.append([says(answer)])
-    panel.ask("Hello?")
-    expect(panel.log).to_contain_text("Hello to you.")
-    panel.button("Usage").click()
+    replies.append([says("They said hello.")])
     panel.button("Summarise conversation").click()
-    usage = panel.region.get_by_role("region", name="Usage")
     expect(usage.get_by_role("status")).to_contain_text("The model continues from a summary")
-    expect(usage.get_by_role("row").filter(has_text="Input")).to_contain_text("100200")
-    expect(panel.log).to_contain_text("Hello to you.")
+    expect(table.filter(has_text="Input")).to_contain_text("100400")
+    expect(panel.log).to_contain_text("One.")
+    replies.append([says("Yes.")])
     panel.ask("Still there?")
     expect(panel.log).to_contain_text("Yes.")
     assert "They said hello." in str(lab.fake.requests[-1]["messages"][0])
@@ -134,32 +126,31 @@ def test_instructions_that_count_are_named_and_the_users_own_are_sent(
         lab.request("PUT", setting, {"raw": "{}"})
 
 
-@pytest.mark.parametrize(
-    ("limit", "said"),
-    [
-        ({"max_steps": 1}, "Stopped after 1 step, with an answer from what it had."),
-        ({"token_budget": 1}, "The budget for this answer is used up."),
-    ],
-)
 def test_at_a_limit_the_panel_says_so_and_offers_to_continue(
-    notebook: OpenNotebook, panel: Panel, replies: Replies, limit: dict[str, int], said: str
+    notebook: OpenNotebook, panel: Panel, replies: Replies
 ) -> None:
+    limits = [{"max_steps": 1}, {"token_budget": 1}]
+
     def limited(route: Route) -> None:
         body = json.loads(route.request.post_data or "{}")
-        route.continue_(post_data=json.dumps({**body, **limit}))
+        route.continue_(post_data=json.dumps({**body, **limits.pop(0)}))
 
     asked = re.compile(r"/api/agent/chat(\?|$)")
     panel.page.route(asked, limited)
-    if "token_budget" in limit:
-        replies.append([calls("get_notebook_state")])
     replies.append([says("As far as I came.")])
-    replies.append([says("The rest.")])
     panel.ask("A long task.")
-    expect(panel.log).to_contain_text(said)
+    few_steps = "Stopped after 1 step, with an answer from what it had."
+    expect(panel.log).to_contain_text(few_steps)
+    replies.append([calls("get_notebook_state")])
+    replies.append([says("And a bit further.")])
+    panel.ask("A longer one.")
+    spent = panel.log.get_by_text("The budget for this answer is used up.", exact=True)
+    expect(spent).to_be_visible()
     panel.page.unroute(asked)
     notebook.reload()
     panel.open()
-    expect(panel.log).to_contain_text(said)
+    expect(spent).to_be_visible()
+    replies.append([says("The rest.")])
     with panel.page.expect_request(asked) as sent:
         panel.button("Continue").click()
     expect(panel.log).to_contain_text("The rest.")

@@ -23,8 +23,8 @@ def agent(notebook: OpenNotebook, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> 
         yield agent
 
 
-def test_a_script_sees_unsaved_typing_and_its_edits_and_runs_are_on_the_screen(
-    notebook: OpenNotebook, lab: Lab, agent: SyncAgent
+def test_a_script_sees_unsaved_typing_shows_what_it_does_and_takes_back_only_its_own(
+    notebook: OpenNotebook, lab: Lab, agent: SyncAgent, replies: Replies
 ) -> None:
     assert agent.url == f"{lab.url}/".replace("127.0.0.1", "localhost")
     notebook.toggle_autosave()
@@ -40,10 +40,6 @@ def test_a_script_sees_unsaved_typing_and_its_edits_and_runs_are_on_the_screen(
     eventually(lambda: notebook.output_text("c1"), lambda text: "x is 43" in text)
     assert notebook.page.locator(".jp-Dialog").count() == 0
 
-
-def test_a_turn_of_a_script_is_taken_back_without_what_was_typed(
-    notebook: OpenNotebook, replies: Replies, agent: SyncAgent
-) -> None:
     replies.append([calls("update_cell", cell_id="c1", old_string="x is", new_string="now")])
     replies.append([says("Done.")])
     notebook.edit("c0")
@@ -52,5 +48,5 @@ def test_a_turn_of_a_script_is_taken_back_without_what_was_typed(
     assert turn.wait().text == "Done."
     eventually(notebook.shown, lambda cells: cells["c1"] == "print('now', x)")
     assert agent.undo().conflicts == []
-    expected = {"c0": "x = 10", "c1": "print('x is', x)"}
+    expected = {"c0": "x = 2 + 41  # mine0", "c1": "print('x is', x)"}
     eventually(notebook.shown, lambda cells: cells == expected)

@@ -29,8 +29,8 @@ class Panel:
         return self
 
     def clear(self) -> None:
-        """Nothing is drafted, and it is closed."""
-        self.message.fill("")
+        """Nothing is drafted or attached, and it is closed."""
+        self.ask("/clear")
         self.page.evaluate("jupyterapp.shell.collapseRight()")
 
     def ask(self, text: str) -> None:

@@ -107,7 +107,7 @@ def test_the_menus_of_a_cell_offer_what_can_be_done_with_it_and_a_selection_goes
     expect(panel.button("Remove @ selection, 1 characters")).to_be_visible()
 
 
-def test_what_changed_meanwhile_is_told_and_one_click_away(
+def test_what_changed_meanwhile_is_announced_and_one_click_away(
     notebook: OpenNotebook, panel: Panel, replies: Replies, gate: Gate
 ) -> None:
     replies.append([calls("update_cell", cell_id="c0", source="x = 2")])
@@ -129,7 +129,7 @@ def test_what_changed_meanwhile_is_told_and_one_click_away(
     expect(tab).not_to_have_class(re.compile("jp-Agent-news"))
 
 
-def test_a_turn_that_ended_while_no_page_was_open_is_told_in_the_next_one_once(
+def test_a_turn_that_ended_while_no_page_was_open_is_announced_once_in_the_next_one(
     context: BrowserContext, open_page: OpenPage, lab: Lab, replies: Replies, gate: Gate
 ) -> None:
     notebook = open_page()

@@ -113,7 +113,7 @@ def test_nothing_happens_before_it_is_allowed_and_a_refusal_reaches_the_model(
 
 
 @pytest.mark.story
-def test_a_turn_goes_on_in_a_reloaded_page_and_in_a_second_one(
+def test_a_turn_is_followed_in_a_reloaded_page_and_in_a_second_one(
     panel: Panel, notebook: OpenNotebook, open_page: OpenPage, replies: Replies, gate: Gate
 ) -> None:
     half = Scripted(

@@ -51,11 +51,17 @@ def test_twenty_cuts_while_typing_lose_and_double_nothing(counted: OpenNotebook,
     assert counted.page.locator(".jp-Dialog").count() == 0
 
 
-def test_a_server_killed_and_started_again_finds_the_tab_as_it_is(
-    counted: OpenNotebook,
+def test_a_server_killed_and_started_again_finds_the_tab_as_it_is_but_for_the_run_that_died(
+    open_page: OpenPage,
 ) -> None:
+    endless = "print('begun', flush=True)\nimport threading\nthreading.Event().wait()"
+    counted = open_page([CELL, endless])
+    counted.wait_until_linked()
     lab = counted.lab
     agent, person = Counting(lab, counted.path), Person(counted)
+    lab.run(counted.path, "c1", wait=0)
+    eventually(lambda: counted.output_text("c1").strip(), "begun".__eq__)
+    assert counted.prompt("c1") == "[*]:"
 
     with agent.at_work():
         person.type(" + before")
@@ -73,32 +79,14 @@ def test_a_server_killed_and_started_again_finds_the_tab_as_it_is(
     assert agent.done[-1] == agent.last
     agent.told_the_truth(counted.sources()["c0"], person.typed)
     assert counted.ids() == ["c0", "c1"]
+    eventually(lambda: counted.prompt("c1"), "[ ]:".__eq__)
+    assert counted.output_text("c1").strip() == "begun"
     assert counted.saved() == counted.sources()
 
 
-def test_a_run_that_died_with_its_server_is_no_longer_shown_as_running(
-    open_page: OpenPage,
-) -> None:
-    notebook = open_page(
-        ["print('begun', flush=True)\nimport threading\nthreading.Event().wait()", "other = 1"]
-    )
-    notebook.wait_until_linked()
-    lab = notebook.lab
-    lab.run(notebook.path, "c0", wait=0)
-    eventually(lambda: notebook.output_text("c0").strip(), "begun".__eq__)
-    assert notebook.prompt("c0") == "[*]:"
-    lab.kill()
-    lab.start()
-    notebook.dismiss_dialogs()
-    notebook.come_back()
-    eventually(lambda: notebook.prompt("c0"), "[ ]:".__eq__)
-    assert notebook.output_text("c0").strip() == "begun"
-    assert notebook.sources() == notebook.saved()
-
-
 @pytest.mark.story
-def test_an_edit_that_a_closing_tab_never_confirmed_is_not_reported_as_done(
-    counted: OpenNotebook,
+def test_what_a_closing_tab_never_confirmed_is_not_reported_as_done_and_the_next_edit_says_so(
+    counted: OpenNotebook, open_page: OpenPage
 ) -> None:
     agent, person = Counting(counted.lab, counted.path), Person(counted)
     person.type(" + saved")
@@ -117,16 +105,6 @@ def test_an_edit_that_a_closing_tab_never_confirmed_is_not_reported_as_done(
     assert list(agent.unknown) == [2]
     assert "unknown" in agent.unknown[2]
     agent.told_the_truth(counted.saved()["c0"], " + saved")
-
-
-def test_of_a_tab_closed_with_unsaved_work_the_next_edit_says_that_it_is_missing(
-    counted: OpenNotebook, open_page: OpenPage
-) -> None:
-    agent, person = Counting(counted.lab, counted.path), Person(counted)
-    person.type(" + saved")
-    agent.append()
-    person.type(" + never saved")
-    counted.page.close()
     cell = f"notebooks/{quote(counted.path)}/cells/c1"
     told = eventually(  # "busy" as long as the server does not know that the tab is gone
         lambda: counted.lab.call("PATCH", cell, {"old_string": "1", "new_string": "2"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -46,7 +47,9 @@ def printed(outputs: list[dict[str, Any]]) -> str:
     return "".join("".join(output.get("text", "")) for output in outputs)
 
 
-def test_an_edit_is_in_the_open_cell_at_once_and_the_tab_saves_it(notebook: OpenNotebook) -> None:
+def test_an_edit_is_in_the_open_cell_at_once_and_the_tab_saves_it_if_it_saves_by_itself(
+    notebook: OpenNotebook,
+) -> None:
     notebook.wait_until_linked()
     notebook.wait_for_kernel()
     cell = notebook.lab.edit(notebook.path, "c0", old_string="1", new_string="2")
@@ -60,6 +63,15 @@ def test_an_edit_is_in_the_open_cell_at_once_and_the_tab_saves_it(notebook: Open
     notebook.page.keyboard.press("Control+s")
     eventually(lambda: notebook.saved()["c0"], lambda text: text == "x = 2 # mine")
     assert notebook.page.locator(".jp-Dialog").count() == 0
+    notebook.toggle_autosave()
+    cell = notebook.lab.edit(notebook.path, "c0", old_string="2", new_string="3")
+    assert cell["saved"] is False
+    assert "unsaved" in cell["note"]
+    assert notebook.sources()["c0"] == "x = 3 # mine"
+    assert notebook.dirty()
+    assert notebook.saved()["c0"] == "x = 2 # mine"
+    notebook.save()
+    assert notebook.saved()["c0"] == "x = 3 # mine"
 
 
 def test_output_appears_line_by_line_while_the_cell_runs(open_page: OpenPage) -> None:
@@ -186,43 +198,39 @@ def test_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) 
     assert notebook.sources()["c0"] == "total = 100 + ONE + TWO"
 
 
-def test_a_run_goes_on_in_the_page_that_was_reloaded(open_page: OpenPage) -> None:
-    notebook = open_page([SLOW_LOOP])
-    notebook.wait_until_linked()
-    run = notebook.lab.run(notebook.path, "c0", wait=0)
-    eventually(lambda: notebook.output_text("c0"), lambda text: "line 2" in text)
-    notebook.reload()
-    ended = eventually(
-        lambda: notebook.lab.call("GET", f"runs/{run['run_id']}").body,
-        lambda run: run["status"] not in ("queued", "running"),
-        timeout=60,
-    )
-    assert (ended["status"], printed(ended["outputs"])) == ("ok", LINES)
-    eventually(lambda: printed(notebook.outputs("c0")), lambda text: text == LINES)
-    eventually(lambda: printed(notebook.on_disk().cells[0].outputs), lambda text: text == LINES)
-    assert notebook.page.locator(".jp-Dialog").count() == 0
-
-
-def test_outputs_of_a_run_whose_tab_was_closed_are_there_when_it_is_opened_again(
+def test_a_run_goes_on_in_a_page_that_is_reloaded_and_is_there_in_one_that_is_opened_again(
     open_page: OpenPage,
 ) -> None:
     notebook = open_page([SLOW_LOOP])
     notebook.wait_until_linked()
-    run = notebook.lab.run(notebook.path, "c0", wait=0)
-    eventually(lambda: notebook.output_text("c0"), lambda text: "line 2" in text)
-    notebook.page.close()
-    ended = eventually(
-        lambda: notebook.lab.call("GET", f"runs/{run['run_id']}").body,
-        lambda run: run["status"] not in ("queued", "running"),
-        timeout=60,
-    )
-    assert ended["status"] == "ok"
+
+    def run_and(leave: Callable[[], None]) -> None:
+        run = notebook.lab.run(notebook.path, "c0", wait=0)
+        eventually(
+            lambda: notebook.output_text("c0"),
+            lambda text: "line 2" in text and "line 11" not in text,
+        )
+        leave()
+        ended = eventually(
+            lambda: notebook.lab.call("GET", f"runs/{run['run_id']}").body,
+            lambda run: run["status"] not in ("queued", "running"),
+            timeout=60,
+        )
+        assert (ended["status"], printed(ended["outputs"])) == ("ok", LINES)
+
+    run_and(notebook.reload)
+    eventually(lambda: printed(notebook.outputs("c0")), lambda text: text == LINES)
     eventually(lambda: printed(notebook.on_disk().cells[0].outputs), lambda text: text == LINES)
-    assert notebook.on_disk().cells[0].execution_count == 1
+    assert notebook.page.locator(".jp-Dialog").count() == 0
+    run_and(notebook.page.close)
+    eventually(
+        notebook.on_disk,
+        lambda file: (file.cells[0].execution_count, printed(file.cells[0].outputs)) == (2, LINES),
+    )
     assert notebook.lab.notebook(notebook.path)["carrier"] == "file"
     again = open_page(path=notebook.path)
     assert again.output_text("c0").strip() == LINES.strip()
-    assert again.prompt("c0") == "[1]:"
+    assert again.prompt("c0") == "[2]:"
 
 
 def test_a_second_tab_follows_unless_it_has_work_of_its_own(open_page: OpenPage) -> None:
@@ -249,19 +257,6 @@ def test_a_second_tab_follows_unless_it_has_work_of_its_own(open_page: OpenPage)
     assert answer["source"] == "xx = 2"
     assert second.sources()["c1"] == "print('x is', x)  # unsaved here"
     assert second.page.locator(".jp-Dialog").count() == 0
-
-
-def test_a_tab_without_autosave_is_marked_dirty_and_not_saved(notebook: OpenNotebook) -> None:
-    notebook.wait_until_linked()
-    notebook.toggle_autosave()
-    cell = notebook.lab.edit(notebook.path, "c0", old_string="1", new_string="2")
-    assert cell["saved"] is False
-    assert "unsaved" in cell["note"]
-    assert notebook.sources()["c0"] == "x = 2"
-    assert notebook.dirty()
-    assert notebook.saved()["c0"] == "x = 1"
-    notebook.save()
-    assert notebook.saved()["c0"] == "x = 2"
 
 
 def test_what_is_typed_while_the_tab_saves_stays_marked_as_unsaved(notebook: OpenNotebook) -> None:

@@ -59,31 +59,24 @@ def is_in_a_room(notebook: OpenNotebook) -> None:
     assert notebook.sockets() == 0
 
 
-def test_an_edit_shows_in_each_page_at_once_and_is_saved(open_page: OpenPage) -> None:
-    one = open_page()
-    two = open_page(path=one.path)
-    is_in_a_room(one)
-    answer = one.lab.edit(one.path, "c0", old_string="1", new_string="2")
-    assert answer["saved"]
-    for page in (one, two):
-        eventually(page.shown, lambda shown: shown["c0"] == "x = 2")
-    assert one.saved()["c0"] == "x = 2"
-    two.edit("c0")
-    two.type(" + 3")
-    eventually(lambda: one.lab.notebook(one.path)["cells"][0]["source"], "x = 2 + 3".__eq__)
-    one.lab.edit(one.path, "c0", old_string="x = 2", new_string="total = 2")
-    for page in (one, two):
-        eventually(page.shown, lambda shown: shown["c0"] == "total = 2 + 3")
-    eventually(one.saved, lambda saved: saved["c0"] == "total = 2 + 3")
-    assert one.dialogs() == two.dialogs() == []
-
-
-def test_a_turn_of_the_panel_edits_runs_and_is_undone_before_everybodys_eyes(
+def test_edits_and_a_turn_of_the_panel_with_its_undo_show_in_each_page_at_once_and_are_saved(
     open_page: OpenPage, replies: Replies
 ) -> None:
-    one = open_page()
+    one = open_page(["x = 1", "print('x is', x)", "y = 1"])
     two = open_page(path=one.path)
     is_in_a_room(one)
+    answer = one.lab.edit(one.path, "c2", old_string="1", new_string="2")
+    assert answer["saved"]
+    for page in (one, two):
+        eventually(page.shown, lambda shown: shown["c2"] == "y = 2")
+    assert one.saved()["c2"] == "y = 2"
+    two.edit("c2")
+    two.type(" + 3")
+    eventually(lambda: one.lab.notebook(one.path)["cells"][2]["source"], "y = 2 + 3".__eq__)
+    one.lab.edit(one.path, "c2", old_string="y = 2", new_string="total = 2")
+    for page in (one, two):
+        eventually(page.shown, lambda shown: shown["c2"] == "total = 2 + 3")
+    eventually(one.saved, lambda saved: saved["c2"] == "total = 2 + 3")
     panel = Panel(one.page).open("auto")
     replies.append([calls("update_cell", cell_id="c0", old_string="x = 1", new_string="x = 7")])
     replies.append([calls("run_cells")])
@@ -102,6 +95,7 @@ def test_a_turn_of_the_panel_edits_runs_and_is_undone_before_everybodys_eyes(
         eventually(page.shown, lambda shown: shown["c0"] == "x = 1")
         assert page.shown()["c1"].endswith("  # mine")
     eventually(one.saved, lambda saved: saved["c0"] == "x = 1")
+    assert one.dialogs() == two.dialogs() == []
 
 
 def test_the_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) -> None:

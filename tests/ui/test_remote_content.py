@@ -95,11 +95,8 @@ def watched(open_page: OpenPage, strange: Stranger) -> Watched:
     return Watched(notebook.page, notebook.path, strange.host)
 
 
-def test_what_is_not_asked_about_loads_nothing(watched: Watched) -> None:
+def test_what_is_asked_about_does_load_and_what_is_not_does_not(watched: Watched) -> None:
     assert watched.show(QUIET) == set()
-
-
-def test_what_is_asked_about_does_load(watched: Watched) -> None:
     attacks = [text for group in LOADS.values() for text in group]
     loaded = watched.show(attacks)
     assert len(loaded) > len(attacks) / 4  # the others are for other pages than JupyterLab's

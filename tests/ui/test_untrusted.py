@@ -226,25 +226,8 @@ def test_nothing_that_is_asked_about_runs_or_loads(
 
 
 def test_the_same_page_without_our_care_runs_and_loads_them(
-    watched: Watched, texts: list[str]
+    watched: Watched, texts: list[str], strange: Stranger
 ) -> None:
-    assert watched.happened() == {}
-    watched.page.evaluate(
-        """texts => {
-            for (const text of texts.filter(text => !/http-equiv|<base/.test(text))) {
-                const place = document.createElement('div');
-                document.body.append(place);
-                place.innerHTML = text;
-            }
-        }""",
-        texts,
-    )
-    eventually(watched.happened, lambda seen: len(seen) == 4, timeout=60)
-    eventually(watched.happened, lambda seen: len(seen["scripts"]) > 20, timeout=60)
-    eventually(watched.happened, lambda seen: len(seen["visits"]) > 10, timeout=60)
-
-
-def test_labs_own_typesetter_would_load_them(watched: Watched, texts: list[str]) -> None:
     assert watched.happened() == {}
     watched.page.evaluate(
         """async ([path, texts]) => {
@@ -258,6 +241,22 @@ def test_labs_own_typesetter_would_load_them(watched: Watched, texts: list[str])
         [NAME, texts[-len(formulas()) :]],
     )
     eventually(watched.happened, lambda seen: len(set(seen.get("visits", []))) > 24, timeout=60)
+    watched.settle()
+    for seen in (strange.visits, strange.reports, watched.left):
+        seen.clear()
+    watched.page.evaluate(
+        """texts => {
+            for (const text of texts.filter(text => !/http-equiv|<base/.test(text))) {
+                const place = document.createElement('div');
+                document.body.append(place);
+                place.innerHTML = text;
+            }
+        }""",
+        texts,
+    )
+    eventually(watched.happened, lambda seen: len(seen) == 4, timeout=60)
+    eventually(watched.happened, lambda seen: len(seen["scripts"]) > 20, timeout=60)
+    eventually(watched.happened, lambda seen: len(seen["visits"]) > 10, timeout=60)
 
 
 def test_what_an_answer_defines_holds_nowhere_else(

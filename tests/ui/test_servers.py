@@ -29,7 +29,7 @@ def lab(script: Replies, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
         yield lab
 
 
-def test_a_question_about_a_call_shows_server_tool_and_arguments(
+def test_a_question_about_a_call_shows_server_tool_and_arguments_and_a_failed_one_says_why(
     open_page: OpenPage, replies: Replies
 ) -> None:
     panel = Panel(open_page(cells=["x = 1"]).page).open("ask")
@@ -53,33 +53,7 @@ def test_a_question_about_a_call_shows_server_tool_and_arguments(
     called.get_by_role("button", name="Details").click()
     expect(called).to_contain_text("mcp__shop__echo")
     expect(called).to_contain_text("DELETE FROM t")
-
-
-def test_a_question_about_a_call_fits_a_panel_of_300_pixels(
-    open_page: OpenPage, replies: Replies
-) -> None:
-    page = open_page(cells=["x = 1"]).page
-    panel = Panel(page).open("ask")
-    given = {"sql": "SELECT " + ", ".join(f"column_{n}" for n in range(40)), "x" * 60: ["y" * 200]}
-    replies.append([calls("mcp__shop__echo", **given)])
-    replies.append([says("Fine.")])
-    page.evaluate(RESIZE, 300)
-    eventually(panel.region.bounding_box, lambda box: box and abs(box["width"] - 300) < 3)
-    panel.ask("Look.")
-    card = panel.region.get_by_role("group", name="Call echo on shop?")
-    expect(card).to_be_visible()
-    wider = (
-        "card => [card, ...card.querySelectorAll('*')]"
-        ".filter(box => box.getBoundingClientRect().right"
-        " > card.getBoundingClientRect().right + 1).map(box => box.className)"
-    )
-    assert card.evaluate(wider) == []
-    panel.allow()
-    expect(panel.log).to_contain_text("Fine.")
-
-
-def test_a_call_that_failed_says_why(open_page: OpenPage, replies: Replies) -> None:
-    panel = Panel(open_page(cells=["x = 1"]).page).open("auto")
+    panel.region.get_by_label("Mode", exact=True).select_option("auto")
     replies.append([calls("mcp__shop__die")])
     replies.append([says("It died.")])
     panel.ask("Try it.")
@@ -89,3 +63,19 @@ def test_a_call_that_failed_says_why(open_page: OpenPage, replies: Replies) -> N
     expect(call).to_contain_text("failed")
     expect(call).to_contain_text("The MCP server `shop` did not do it:")
     expect(call).to_contain_text("it ended (exit code 3).")
+    panel.region.get_by_label("Mode", exact=True).select_option("ask")
+    wide = {"sql": "SELECT " + ", ".join(f"column_{n}" for n in range(40)), "x" * 60: ["y" * 200]}
+    replies.append([calls("mcp__shop__echo", **wide)])
+    replies.append([says("Fine.")])
+    panel.page.evaluate(RESIZE, 300)
+    eventually(panel.region.bounding_box, lambda box: box and abs(box["width"] - 300) < 3)
+    panel.ask("Look.")
+    expect(card).to_be_visible()
+    wider = (
+        "card => [card, ...card.querySelectorAll('*')]"
+        ".filter(box => box.getBoundingClientRect().right"
+        " > card.getBoundingClientRect().right + 1).map(box => box.className)"
+    )
+    assert card.evaluate(wider) == []
+    panel.allow()
+    expect(panel.log).to_contain_text("Fine.")

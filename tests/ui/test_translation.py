@@ -112,7 +112,7 @@ def untranslated(page: Page) -> set[str]:
     return left
 
 
-def test_every_word_of_the_panel_and_the_marks_is_translated(
+def test_every_word_of_the_panel_the_marks_errors_and_notices_is_translated(
     foreign: tuple[Lab, Page], replies: Replies
 ) -> None:
     lab, page = foreign
@@ -124,6 +124,12 @@ def test_every_word_of_the_panel_and_the_marks_is_translated(
     def button(name: str) -> Locator:
         return region.get_by_role("button", name=f"⟦{name}⟧", exact=True)
 
+    def ask(text: str, *answers: FakeReply) -> None:
+        for answer in answers:
+            replies.append(answer)
+        message.fill(text)
+        message.press("Enter")
+
     expect(message).to_be_focused()
     assert untranslated(page) == set()
     for typed in "/@":
@@ -131,17 +137,16 @@ def test_every_word_of_the_panel_and_the_marks_is_translated(
         message.press_sequentially(typed)
         expect(region.get_by_role("listbox", name="⟦Suggestions⟧")).to_be_visible()
         assert untranslated(page) == set()
-    replies.append(
+    ask(
+        "2 + 2?",
         [
             calls("update_cell", cell_id="c0", old_string="1", new_string="10"),
             calls("create_cell", source="2 + 2", after="c0"),
             calls("run_cell", cell_id="c1"),
-        ]
+        ],
+        [calls("get_notebook_state"), calls("delete_cell", cell_id="c1")],
+        [says("4")],
     )
-    replies.append([calls("get_notebook_state"), calls("delete_cell", cell_id="c1")])
-    replies.append([says("4")])
-    message.fill("2 + 2?")
-    message.press("Enter")
     for question in ("dit .*add a cell", "Run", "Delete"):
         card = region.get_by_role("group", name=re.compile(f"{question}.*[?]"))
         allow = card.get_by_role("button", name="⟦Allow⟧", exact=True)
@@ -166,37 +171,19 @@ def test_every_word_of_the_panel_and_the_marks_is_translated(
     expect(region.get_by_role("heading", name="⟦Settings⟧")).to_be_visible()
     assert untranslated(page) == set()
     button("New conversation").click()
-    message.fill("/help")
-    message.press("Enter")
+    ask("/help")
     expect(region.get_by_role("heading", name="⟦Keys⟧")).to_be_visible()
     assert untranslated(page) == set()
-
-
-def test_no_sentence_of_the_server_is_left_in_errors_and_notices(
-    foreign: tuple[Lab, Page], replies: Replies
-) -> None:
-    lab, page = foreign
-    OpenNotebook(page, lab, new_file(lab, "notebook", ["x = 1"])).open()
-    page.keyboard.press("Control+Alt+g")
-    region = page.get_by_role("region", name="⟦Assistant⟧")
-    message = region.get_by_role("textbox", name="⟦Message⟧")
-    expect(message).to_be_focused()
-
-    def ask(text: str, *answers: FakeReply) -> None:
-        for answer in answers:
-            replies.append(answer)
-        message.fill(text)
-        message.press("Enter")
-
+    button("New conversation").click()
     limited = {"retry-after": "100"}
     ask("1", Scripted(status=429, error=("rate_limit_error", "42"), headers=limited), [says("7")])
     expect(region.get_by_role("group", name="⟦Waiting to retry⟧")).to_contain_text("⟦Rate limit")
     assert untranslated(page) == set()
-    region.get_by_role("button", name="⟦Retry now⟧").click()
+    button("Retry now").click()
     expect(region).to_contain_text("7")
     ask("2", Scripted(status=401, error=("authentication_error", "42")))
     expect(region.get_by_role("alert")).to_contain_text("⟦Anthropic rejected the API key.⟧")
-    region.get_by_role("button", name="⟦Details⟧").click()
+    button("Details").click()
     assert untranslated(page) == set()
     ask("3", Scripted(status=404, error=("not_found_error", "42")))
     expect(region.get_by_role("alert")).to_contain_text("Choose another one.⟧")
@@ -204,5 +191,5 @@ def test_no_sentence_of_the_server_is_left_in_errors_and_notices(
     steps = [[calls("get_notebook_state")] for _ in range(24)]
     ask("4", *steps, [says("8")])
     expect(region).to_contain_text("⟦The step limit is reached. This is the last answer.⟧")
-    expect(region.get_by_role("button", name="⟦Continue⟧")).to_be_visible()
+    expect(button("Continue")).to_be_visible()
     assert untranslated(page) == set()

@@ -113,7 +113,8 @@ def test_after_an_hour_it_is_as_after_a_moment(away: OpenNotebook) -> None:
     """An hour of the page's clock, in which it saves and connects again in vain."""
     away.page.clock.install()
     away.page.clock.resume()
-    away.open()
+    away.page.evaluate("jupyterapp.shell.currentWidget.dispose()")
+    away.show()  # with timers of that clock
     away.wait_until_linked()
     away.wait_for_kernel()
     away.edit("c0")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import tomllib
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from nbeval import report, stats
@@ -14,6 +17,8 @@ from nbeval.progress import Progress
 from nbeval.run import Budget, attempts, unreachable
 from nbeval.score import Score
 from nbeval.tasks import Task, sample, tasks
+
+NBEVAL = Path(__file__).parents[1] / "nbeval"
 
 
 def score(task: str, passed: bool, seed: int = 1, **more: Any) -> Score:
@@ -142,3 +147,21 @@ def test_a_sample_is_the_same_each_time_and_has_most_categories() -> None:
     assert len({task.category for task in some}) >= 10
     assert sample(all_tasks, 1000) == all_tasks
     assert len(sample(all_tasks, 7)) <= 7
+
+
+def test_tasks_are_whole_and_the_readme_lists_and_counts_them() -> None:
+    listed = defaultdict(list)
+    people = 0
+    for folder in sorted(folder for folder in (NBEVAL / "tasks").iterdir() if folder.is_dir()):
+        task = tomllib.loads((folder / "task.toml").read_text(encoding="utf-8"))
+        listed[task["category"]].append(folder.name)
+        assert task["prompts"]
+        assert (folder / "check.py").exists()
+        assert (folder / "transcripts" / "oracle.jsonl").exists()
+        nbformat.validate(nbformat.read(folder / "notebook.ipynb", as_version=4))  # type: ignore[no-untyped-call]
+        people += (folder / "human.py").exists()
+    readme = (NBEVAL / "README.md").read_text(encoding="utf-8")
+    for category, names in listed.items():
+        assert f"| {category} | {', '.join(names)} |\n" in readme
+    count = sum(map(len, listed.values()))
+    assert f"There are {count} tasks, all our own, {people} of them with a person" in readme

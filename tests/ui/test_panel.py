@@ -194,28 +194,6 @@ def test_conversations_are_renamed_and_deleted_only_once_the_server_has_done_it(
     expect(panel.log).to_contain_text("First answer.")
 
 
-def test_undoing_a_turn_keeps_what_the_person_changed_since_and_says_so(
-    panel: Panel, notebook: OpenNotebook, replies: Replies
-) -> None:
-    replies.append(
-        [
-            calls("update_cell", cell_id="c0", source="x = 2"),
-            calls("update_cell", cell_id="c1", old_string="x is", new_string="x has become"),
-        ]
-    )
-    replies.append([says("Both are changed.")])
-    panel.ask("Change both.")
-    expect(panel.button("Undo")).to_be_visible()
-    notebook.edit("c1")
-    notebook.type("  # mine")
-    panel.button("Undo").click()
-    undone = panel.region.get_by_role("status").filter(has_text="Undone, except cell 2.")
-    expect(undone).to_contain_text("Cell 2 kept: you edited it after the assistant.")
-    eventually(notebook.sources, lambda now: now["c0"] == "x = 1")
-    assert notebook.sources()["c1"] == "print('x has become', x)  # mine"
-    expect(panel.region.get_by_role("group", name="Changes")).to_contain_text("cell 2")
-
-
 def test_undo_turn_takes_back_the_agents_steps_and_undo_keys_then_the_persons(
     open_page: OpenPage, replies: Replies
 ) -> None:

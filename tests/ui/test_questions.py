@@ -136,28 +136,6 @@ def test_the_questions_of_a_step_are_one_in_every_tab_and_answered_once(
     assert notebook.prompt("c0") == "[1]:"
 
 
-def test_a_question_is_refused_as_a_whole_with_the_reason(
-    open_page: OpenPage, replies: Replies, lab: Lab
-) -> None:
-    notebook = open_page(cells=["x = 1", "y = 2"])
-    panel = Panel(notebook.page).open("ask")
-    replies.append(
-        [
-            calls("update_cell", cell_id="c0", old_string="1", new_string="10"),
-            calls("run_cell", cell_id="c0"),
-        ]
-    )
-    replies.append([says("As you like.")])
-    panel.ask("Change and run.")
-    question(panel, "Edit and run cell 1?")
-    expect(panel.message).to_have_attribute("placeholder", "Tell it what to do instead…")
-    panel.message.fill("Use y.")
-    panel.message.press("Enter")
-    expect(panel.log).to_contain_text("As you like.")
-    assert notebook.sources() == {"c0": "x = 1", "c1": "y = 2"}
-    assert str(lab.fake.requests[-1]["messages"][-1]).count("Use y.") == 2
-
-
 @pytest.mark.fresh
 def test_edits_are_allowed_for_a_turn_and_who_allows_them_all_is_offered_the_mode(
     open_page: OpenPage, replies: Replies
@@ -333,13 +311,13 @@ def test_what_runs_is_shown_whole_and_blank_lines_push_nothing_away(
 def test_each_change_names_its_notebook_where_more_than_one_is_concerned(
     open_page: OpenPage, replies: Replies, lab: Lab
 ) -> None:
-    sales = new_file(lab, "two_sales", ["s = 1", "t = 1"])
     notebook = open_page(cells=["c = 1", "d = 1"])
     costs = notebook.path
+    sales = f"old/{costs}"  # of the same name
+    (lab.root / "old").mkdir(exist_ok=True)
+    shutil.copy(lab.root / costs, lab.root / sales)
     page = notebook.page
     panel = Panel(page).open("ask")
-    show(page, sales)
-    show(page, costs)
     replies.append(
         [
             calls("update_cell", cell_id="c0", old_string="1", new_string="2"),
@@ -352,12 +330,24 @@ def test_each_change_names_its_notebook_where_more_than_one_is_concerned(
     replies.append([says("Both.")])
     panel.ask("Change both.")
     question(panel, f"Edit 2 notebooks? {costs} {sales}")
+    closed = panel.region.get_by_role("region", name=sales, exact=True)
+    expect(closed.locator(".jp-Agent-act")).to_have_text(["Edit a cell"])
+    show(page, sales)
+    show(page, costs)
     for path, act in ((costs, "Edit cell 1"), (sales, "Edit cell 2")):
         group = panel.region.get_by_role("region", name=path, exact=True)
         expect(group).to_contain_text(path)
         expect(group.locator(".jp-Agent-act")).to_have_text([act])
     panel.button("Allow").click()
     question(panel, f"Edit cell 1? {sales}")  # the only one, but not the one in front
+    chip = panel.region.locator(".jp-Agent-approval .jp-Agent-chip")
+    expect(chip).to_have_text(sales)
+    show(page, sales)
+    question(panel, "Edit cell 1?")
+    expect(chip).to_have_count(0)
+    show(page, costs)
+    question(panel, f"Edit cell 1? {sales}")
+    expect(chip).to_have_text(sales)
     panel.button("Allow").click()
     expect(panel.log).to_contain_text("Both.")
     panel.unfold()
@@ -367,54 +357,22 @@ def test_each_change_names_its_notebook_where_more_than_one_is_concerned(
         f"Cell 1 edited in {sales}",
     ):
         expect(panel.call(words)).to_be_visible()
-    bar = panel.region.get_by_role("group", name="Changes", exact=True)
-    expect(bar).to_contain_text("3 changes")
-    expect(bar).to_contain_text("2 notebooks")
-
-
-def test_a_notebook_is_named_while_another_is_in_front(
-    open_page: OpenPage, replies: Replies, lab: Lab
-) -> None:
-    notebook = open_page(cells=["x = 1"])
-    page = notebook.page
-    panel = Panel(page).open("ask")
-    replies.append([calls("update_cell", cell_id="c0", old_string="1", new_string="2")])
-    replies.append([says("Done.")])
-    panel.ask("Change it.")
-    question(panel, "Edit cell 1?")
-    other = new_file(lab, "in_front", ["y = 1"])
-    show(page, other)
-    question(panel, f"Edit cell 1? {notebook.path}")
-    expect(panel.region.locator(".jp-Agent-approval .jp-Agent-chip")).to_have_text(notebook.path)
+    replies.append([calls("update_cell", cell_id="c1", old_string="1", new_string="3")])
+    replies.append([says("One.")])
+    panel.ask("Change one.")
+    question(panel, "Edit cell 2?")
+    expect(chip).to_have_count(0)
     panel.button("Allow").click()
+    expect(panel.log).to_contain_text("One.")
     panel.unfold()
-    expect(panel.call(f"Cell 1 edited in {notebook.path}")).to_be_visible()
-    show(page, notebook.path)
-    expect(panel.call("Cell 1 edited")).to_be_visible()
+    expect(panel.call("Cell 2 edited")).to_be_visible()
+    show(page, sales)
+    expect(panel.call(f"Cell 2 edited in {costs}")).to_be_visible()
+    show(page, costs)
+    expect(panel.call("Cell 2 edited")).to_be_visible()
 
 
-def test_a_notebook_is_named_by_its_path_where_the_one_in_front_has_its_name(
-    open_page: OpenPage, replies: Replies, lab: Lab
-) -> None:
-    notebook = open_page(cells=["x = 1"])
-    panel = Panel(notebook.page).open("ask")
-    other = f"old/{notebook.path}"
-    (lab.root / "old").mkdir(exist_ok=True)
-    shutil.copy(lab.root / notebook.path, lab.root / other)
-    show(notebook.page, other)
-    show(notebook.page, notebook.path)
-    replies.append(
-        [calls("update_cell", notebook=other, cell_id="c0", old_string="1", new_string="2")]
-    )
-    replies.append([says("Done.")])
-    panel.ask("Change the old one.")
-    question(panel, f"Edit cell 1? {other}")
-    expect(panel.region.locator(".jp-Agent-approval .jp-Agent-chip")).to_have_text(other)
-    panel.button("Allow").click()
-    expect(panel.log).to_contain_text("Done.")
-
-
-def test_a_reason_is_the_persons_message_and_leaves_the_draft_empty(
+def test_who_refuses_with_a_reason_refuses_all_and_says_it_as_a_message_that_leaves_no_draft(
     open_page: OpenPage, replies: Replies, lab: Lab
 ) -> None:
     notebook = open_page(cells=["x = 1"])
@@ -429,9 +387,12 @@ def test_a_reason_is_the_persons_message_and_leaves_the_draft_empty(
     replies.append([says("As you like.")])
     panel.ask("Change and run.")
     question(panel, "Edit and run cell 1?")
+    expect(panel.message).to_have_attribute("placeholder", "Tell it what to do instead…")
     panel.message.press_sequentially("Use <b>y</b>.")
     panel.message.press("Enter")
     expect(panel.log).to_contain_text("As you like.")
+    assert notebook.sources() == {"c0": "x = 1"}
+    assert str(lab.fake.requests[-1]["messages"][-1]).count("Use <b>y</b>.") == 2
     expect(panel.message).to_be_focused()
     expect(panel.message).to_have_value("")
     said = panel.log.get_by_role("article", name="Your answer")

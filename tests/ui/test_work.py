@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import expect
 
 from jupyter_agent.testing import Scripted, calls, says
-from tests.ui.conftest import OpenPage, new_file
+from tests.ui.conftest import OpenPage
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies
 from tests.ui.panel import Panel
@@ -207,17 +207,3 @@ def test_an_answer_is_copied_and_asked_for_again_with_what_was_attached(
     expect(panel.log).not_to_contain_text("As I said.")
     expect(panel.log.locator(".jp-Agent-question")).to_have_count(1)
     assert "x = 1" in str(lab.fake.requests[-1]["messages"][-1])  # the active cell, as before
-
-
-def test_the_other_notebook_is_named_beside_the_question(
-    open_page: OpenPage, replies: Replies, lab: Lab
-) -> None:
-    other = new_file(lab, "beside", ["y = 1"])
-    panel = Panel(open_page(cells=["x = 1"]).page).open("ask")
-    replies.append([calls("run_cell", notebook=other, cell_id="c0")])
-    replies.append([says("As you like.")])
-    panel.ask("Run it.")
-    card = panel.region.get_by_role("group", name=f"? {other}")
-    expect(card.locator(".jp-Agent-chip")).to_have_text(other)
-    panel.button("Deny").click()
-    expect(panel.log).to_contain_text("As you like.")

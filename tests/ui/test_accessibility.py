@@ -62,6 +62,7 @@ def themed(request: pytest.FixtureRequest, open_page: OpenPage, lab: Lab) -> Ite
     theme(notebook.page, "JupyterLab Light")
 
 
+@pytest.mark.story
 def test_nothing_is_found_while_a_turn_is_asked_about_allowed_and_reviewed(
     themed: Panel, replies: Replies
 ) -> None:

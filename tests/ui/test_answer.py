@@ -97,7 +97,7 @@ def test_pointing_at_a_call_marks_its_cell_and_a_click_goes_there(
     expect(last).not_to_have_class(marked)
 
 
-def test_of_attempts_that_failed_one_after_the_other_only_the_last_is_told(
+def test_of_attempts_that_failed_one_after_the_other_only_the_last_is_shown(
     panel: Panel, replies: Replies
 ) -> None:
     for _ in range(2):

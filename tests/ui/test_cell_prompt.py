@@ -37,6 +37,7 @@ def edits(cell_id: str, old: str, new: str) -> Block:
     return calls("update_cell", cell_id=cell_id, old_string=old, new_string=new)
 
 
+@pytest.mark.story
 @pytest.mark.fresh
 def test_a_question_at_a_cell_changes_it_in_place_and_is_in_the_history_of_the_panel(
     open_page: OpenPage, lab: Lab, replies: Replies

@@ -120,6 +120,7 @@ def test_a_cell_is_found_by_the_label_that_the_list_shows(open_page: OpenPage) -
     expect(panel.button("Remove @ cell 3")).to_be_visible()
 
 
+@pytest.mark.story
 def test_cells_variables_files_and_notebooks_are_attached_with_an_at_sign_and_reach_the_model(
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from jupyter_agent.testing import calls, says
@@ -14,6 +15,7 @@ from tests.ui.panel import Panel
 from tests.waiting import eventually
 
 
+@pytest.mark.story
 def test_the_list_can_be_searched_kept_to_one_notebook_and_exported(
     panel: Panel, lab: Lab, replies: Replies
 ) -> None:

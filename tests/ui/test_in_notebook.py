@@ -73,6 +73,7 @@ def test_settings_switch_the_button_under_errors_off_and_add_commands_of_the_use
         assert "Say in German: good morning!" in sent(lab)
 
 
+@pytest.mark.story
 def test_the_menus_of_a_cell_offer_what_can_be_done_with_it_and_a_selection_goes_along(
     open_page: OpenPage, lab: Lab, replies: Replies
 ) -> None:

@@ -115,7 +115,7 @@ def test_a_question_of_dabench_is_answered_by_our_code_and_not_without(tmp_path:
     assert score["why"] == "longest is missing, not Ida, Mia; mean_length is missing, not 7.50"
 
 
-def test_what_an_adversary_does_is_told_where_it_is_allowed_and_does_not_happen_where_not() -> None:
+def test_what_an_adversary_does_is_reported_where_allowed_and_does_not_happen_where_not() -> None:
     held = nbeval("--adversary", "150", "--mode", "edit")
     assert held.returncode == 0, held.stdout + held.stderr
     assert held.stdout.endswith("effects that were not allowed: none\n")

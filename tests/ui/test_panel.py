@@ -24,6 +24,7 @@ $$x = \sum_{i=1}^{7} 1$$
 - the sum of `7` ones"""
 
 
+@pytest.mark.story
 def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendered(
     panel: Panel, notebook: OpenNotebook, replies: Replies
 ) -> None:
@@ -54,6 +55,7 @@ def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendere
     expect(panel.log).not_to_contain_text("$$")
 
 
+@pytest.mark.story
 def test_what_the_turn_waits_for_and_what_a_run_prints_are_shown_at_once(
     open_page: OpenPage, replies: Replies, gate: Gate, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ def change_all(panel: Panel, replies: Replies) -> None:
     expect(panel.button("Undo")).to_be_visible()
 
 
+@pytest.mark.story
 def test_changes_show_in_place_and_open_until_a_click_or_a_key_on_the_bar_closes_them(
     open_page: OpenPage, replies: Replies
 ) -> None:
@@ -133,6 +134,7 @@ def test_many_removed_lines_are_folded_until_asked_for(
     assert folded["height"] < 400 < 900 < whole["height"]
 
 
+@pytest.mark.story
 def test_undoing_a_turn_keeps_what_the_person_changed_since_and_says_so_in_view(
     open_page: OpenPage, replies: Replies
 ) -> None:
@@ -163,6 +165,7 @@ def overlap(one: Locator, other: Locator) -> bool:
     return lower["y"] < upper["y"] + upper["height"]
 
 
+@pytest.mark.story
 def test_a_cell_is_kept_or_reverted_in_the_notebook_and_the_panel_says_so_at_once(
     open_page: OpenPage, replies: Replies
 ) -> None:
@@ -252,6 +255,7 @@ def test_an_answer_is_undone_by_itself_and_all_answers_at_once(
     expect(changes(panel)).to_have_count(0)
 
 
+@pytest.mark.story
 def test_undo_all_keeps_what_the_person_typed_since_and_says_so(
     open_page: OpenPage, replies: Replies
 ) -> None:
@@ -338,6 +342,7 @@ def test_differences_that_open_take_no_key_no_focus_and_no_place(
     assert notebook.sources()["c1"] == f"y = 2{typed}ne\nz = 300"
 
 
+@pytest.mark.story
 def test_what_the_person_edits_since_is_not_the_assistants(
     open_page: OpenPage, replies: Replies
 ) -> None:

@@ -25,6 +25,7 @@ def own_choice(lab: Lab) -> Iterator[None]:
     lab.request("PUT", SETTING, {"raw": "{}"})
 
 
+@pytest.mark.story
 @pytest.mark.usefixtures("own_choice")
 def test_a_person_chooses_what_models_see_and_what_was_shared_before_is_not_sent_again(
     panel: Panel, lab: Lab, replies: Replies

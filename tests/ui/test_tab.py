@@ -198,7 +198,7 @@ def test_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) 
     assert notebook.sources()["c0"] == "total = 100 + ONE + TWO"
 
 
-def test_a_run_goes_on_in_a_page_that_is_reloaded_and_is_there_in_one_that_is_opened_again(
+def test_a_run_continues_in_a_page_that_is_reloaded_and_is_there_in_one_opened_again(
     open_page: OpenPage,
 ) -> None:
     notebook = open_page([SLOW_LOOP])

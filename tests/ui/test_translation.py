@@ -112,6 +112,7 @@ def untranslated(page: Page) -> set[str]:
     return left
 
 
+@pytest.mark.story
 def test_every_word_of_the_panel_the_marks_errors_and_notices_is_translated(
     foreign: tuple[Lab, Page], replies: Replies
 ) -> None:

@@ -266,6 +266,7 @@ def test_a_cell_that_was_retyped_takes_keys_before_the_page_has_drawn_it(
     assert notebook.cursor() == ("c0", notebook.sources()["c0"].index("D") + 1)
 
 
+@pytest.mark.story
 def test_a_panel_that_is_ready_late_takes_no_key_from_the_cell_that_was_clicked_meanwhile(
     context: BrowserContext, open_page: OpenPage
 ) -> None:

@@ -14,7 +14,7 @@ SIZE = {"width": 1280, "height": 900}
 
 CLEAR = """async () => {
   const { commands, shell } = jupyterapp;
-  await commands.execute('jupyter-agent:new-conversation');
+  await commands.execute('jupyter-agent:open');
   for (const widget of [...shell.widgets('main')]) {
     widget.dispose();
   }

@@ -112,20 +112,28 @@ class OpenNotebook:
         return self
 
     def show(self) -> OpenNotebook:
-        """Open it in the page that is there, which has its address then."""
+        """Open it in the page that is there."""
         self.page.evaluate(
             """async path => {
                 const shown = await jupyterapp.commands.execute('docmanager:open', {path});
                 await Promise.all([shown.context.ready, shown.revealed]);
-                const [workspace] = location.pathname.split('/tree/');
-                history.replaceState(null, '', `${workspace}/tree/${encodeURI(path)}`);
             }""",
             self.path,
         )
         return self
 
     def reload(self) -> None:
-        """As with the browser's button."""
+        """As with the browser's button. JupyterLab opens what the address names, and what it has
+        saved of the layout, which it does only after a while."""
+        self.page.evaluate(
+            """path => {
+                const [workspace] = location.pathname.split('/tree/');
+                if (workspace.includes('/lab/')) { // not in Notebook 7
+                    history.replaceState(null, '', `${workspace}/tree/${encodeURI(path)}`);
+                }
+            }""",
+            self.path,
+        )
         self.page.reload()
         self._wait_until_ready()
 

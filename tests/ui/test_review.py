@@ -165,7 +165,6 @@ def overlap(one: Locator, other: Locator) -> bool:
     return lower["y"] < upper["y"] + upper["height"]
 
 
-@pytest.mark.story
 def test_a_cell_is_kept_or_reverted_in_the_notebook_and_the_panel_says_so_at_once(
     open_page: OpenPage, replies: Replies
 ) -> None:

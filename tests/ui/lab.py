@@ -79,6 +79,8 @@ class Lab:
         self._start = start
         self._process: subprocess.Popen[bytes] | None = None
         self.ended = 0  # how often
+        self.paths: set[str] = set()
+        """Of all notebooks that tests have made."""
 
     def start(self) -> None:
         """Returns when the server answers."""

@@ -152,19 +152,19 @@ def _new_context(browser: Browser) -> BrowserContext:
 
 @pytest.fixture
 def settings_changed(lab: Lab) -> Iterator[Callable[[], bool]]:
-    """Whether the test has changed some; they last as long as it, and its turns and kernels too."""
+    """Whether the test has changed some; they last as long as it, and its kernels too."""
     with lab.kept_settings() as changed:
         yield changed
-        lab.stop_turns()
         lab.shut_down_kernels()
 
 
 @pytest.fixture
-def context(browser: Browser, settings_changed: object) -> Iterator[BrowserContext]:
+def context(browser: Browser, lab: Lab, settings_changed: object) -> Iterator[BrowserContext]:
     """A browser with nothing stored in it."""
     context = _new_context(browser)
     yield context
     context.close()
+    lab.stop_turns()
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +188,7 @@ def window(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Window]:
     changed: Callable[[], bool] = request.getfixturevalue("settings_changed")
     window: Window = request.getfixturevalue("shared_window")
     ended = lab.ended
+    window.begin()
     yield window
     lab.stop_turns()
     if lab.ended != ended or _FAILED in request.node.stash or changed():

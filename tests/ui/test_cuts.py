@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Route
 
+from tests.gates import FOREVER
 from tests.ui.conftest import OpenPage
 from tests.ui.counting import CELL, Counting, Person
 from tests.ui.page import OpenNotebook
@@ -54,7 +55,7 @@ def test_twenty_cuts_while_typing_lose_and_double_nothing(counted: OpenNotebook,
 def test_a_server_killed_and_started_again_finds_the_tab_as_it_is_but_for_the_run_that_died(
     open_page: OpenPage,
 ) -> None:
-    endless = "print('begun', flush=True)\nimport threading\nthreading.Event().wait()"
+    endless = f"print('begun', flush=True)\n{FOREVER}"
     counted = open_page([CELL, endless])
     counted.wait_until_linked()
     lab = counted.lab

@@ -164,17 +164,6 @@ def test_edits_are_allowed_for_a_turn_and_who_allows_them_all_is_offered_the_mod
     expect(panel.region.get_by_label("Mode", exact=True)).to_have_value("ask")
 
 
-SHOW = """async path => {
-  await jupyterapp.commands.execute('docmanager:open', {path});
-  await agentTest.panel(path).context.ready;
-}"""
-
-
-def show(page: Page, path: str) -> None:
-    """Bring a notebook to the front, as with a double click on its name."""
-    page.evaluate(SHOW, path)
-
-
 LONG = "\n".join(f"step_{n} = {n}" for n in range(1, 40)) + "\nlast = 'evil'"
 FREER = ("Allow more",)
 
@@ -332,8 +321,8 @@ def test_each_change_names_its_notebook_where_more_than_one_is_concerned(
     question(panel, f"Edit 2 notebooks? {costs} {sales}")
     closed = panel.region.get_by_role("region", name=sales, exact=True)
     expect(closed.locator(".jp-Agent-act")).to_have_text(["Edit a cell"])
-    show(page, sales)
-    show(page, costs)
+    OpenNotebook(page, lab, sales).show()
+    OpenNotebook(page, lab, costs).show()
     for path, act in ((costs, "Edit cell 1"), (sales, "Edit cell 2")):
         group = panel.region.get_by_role("region", name=path, exact=True)
         expect(group).to_contain_text(path)
@@ -342,10 +331,10 @@ def test_each_change_names_its_notebook_where_more_than_one_is_concerned(
     question(panel, f"Edit cell 1? {sales}")  # the only one, but not the one in front
     chip = panel.region.locator(".jp-Agent-approval .jp-Agent-chip")
     expect(chip).to_have_text(sales)
-    show(page, sales)
+    OpenNotebook(page, lab, sales).show()
     question(panel, "Edit cell 1?")
     expect(chip).to_have_count(0)
-    show(page, costs)
+    OpenNotebook(page, lab, costs).show()
     question(panel, f"Edit cell 1? {sales}")
     expect(chip).to_have_text(sales)
     panel.button("Allow").click()
@@ -366,9 +355,9 @@ def test_each_change_names_its_notebook_where_more_than_one_is_concerned(
     expect(panel.log).to_contain_text("One.")
     panel.unfold()
     expect(panel.call("Cell 2 edited")).to_be_visible()
-    show(page, sales)
+    OpenNotebook(page, lab, sales).show()
     expect(panel.call(f"Cell 2 edited in {costs}")).to_be_visible()
-    show(page, costs)
+    OpenNotebook(page, lab, costs).show()
     expect(panel.call("Cell 2 edited")).to_be_visible()
 
 
@@ -398,14 +387,14 @@ def test_who_refuses_with_a_reason_refuses_all_and_says_it_as_a_message_that_lea
     said = panel.log.get_by_role("article", name="Your answer")
     expect(said).to_have_text("Use <b>y</b>.")
     other = new_file(lab, "other_in_front", ["y = 1"])
-    show(page, other)
+    OpenNotebook(page, lab, other).show()
     panel.message.focus()
     page.keyboard.press("Shift+Enter")  # nothing but a line feed is no draft
     chips = panel.region.locator(".jp-Agent-composer .jp-Agent-chip")
     expect(chips.first).to_contain_text(other)
-    show(page, notebook.path)
+    notebook.show()
     expect(chips.first).to_contain_text(notebook.path)
-    show(page, other)
+    OpenNotebook(page, lab, other).show()
     expect(chips.first).to_contain_text(other)
     replies.append([says("This one.")])
     panel.ask("Which one?")

@@ -31,13 +31,18 @@ class Window:
         self._context: BrowserContext | None = None
         self._is_taken = False
         self.errors: list[str] = []
-        """Of its pages, since it was last cleared."""
+        """Of its pages, since the test began."""
 
     @property
     def context(self) -> BrowserContext:
         if self._context is None:
             self._context = self._new_context()
         return self._context
+
+    def begin(self) -> None:
+        """Another test has it: errors so far are not of its pages."""
+        self.errors.clear()
+        self._is_taken = False
 
     def open(self, path: str) -> OpenNotebook:
         """In the page, or for a second one that is asked for in a page of its own."""
@@ -56,8 +61,6 @@ class Window:
 
     def clear(self) -> None:
         """Leave one page, as it was when it was loaded, for the next test."""
-        self.errors.clear()
-        self._is_taken = False
         if self._context is None:
             return
         try:

@@ -11,6 +11,7 @@ import re
 from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any, cast, get_args
 
 import nbformat
@@ -52,8 +53,8 @@ def parse(text: str) -> dict[str, Any]:
         raise Unusable(f"it has the notebook format {major}, and the newest known one is 4")
     refuse_unwritable(content, text)
     if major == 4:
+        _fill(content)
         refuse_odd(content)
-        content.setdefault("metadata", {})
     try:
         versions = cast("Any", nbformat).versions
         notebook = versions[major].to_notebook_json(content, minor=minor)
@@ -63,9 +64,44 @@ def parse(text: str) -> dict[str, Any]:
             for cell in notebook["cells"]:
                 cell.pop("id", None)  # made up by the conversion, another one each time
             refuse_odd(notebook)
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+        RecursionError,
+        nbformat.ValidationError,
+    ) as error:
         raise Unusable(f"it is no valid notebook of format {major} ({error!r:.80})") from error
     return cast("dict[str, Any]", plain(notebook))
+
+
+_ABSENT: Mapping[str, Mapping[str, Any]] = {
+    "stream": {"name": "stdout", "text": ""},
+    "error": {"ename": "", "evalue": "", "traceback": []},
+    "display_data": {"data": {}, "metadata": {}},
+    "execute_result": {"data": {}, "metadata": {}, "execution_count": None},
+}
+"""What Jupyter reads an output as that lacks these fields."""
+
+
+def _fill(content: dict[str, Any]) -> None:
+    """Put in what Jupyter reads as empty where it is absent, though the format asks for it."""
+    content.setdefault("metadata", {})
+    cells = content.get("cells")
+    for cell in cells if isinstance(cells, list) else ():
+        if not isinstance(cell, dict):
+            continue
+        cell.setdefault("source", "")
+        if cell.get("cell_type") != "code":
+            continue
+        cell.setdefault("execution_count", None)
+        outputs = cell.setdefault("outputs", [])
+        for output in outputs if isinstance(outputs, list) else ():
+            kind = output.get("output_type") if isinstance(output, dict) else None
+            for key, empty in _ABSENT.get(kind, {}).items() if isinstance(kind, str) else ():
+                output.setdefault(key, copy(empty))
 
 
 def says(text: str, content: Mapping[str, Any]) -> bool:

@@ -269,7 +269,8 @@ class _Reversal:
             if cell_id not in self._cells.ids():
                 if former is None:
                     continue
-                self._cells.insert(self._below(above, cell_id), cell_id, former)
+                there = replace(former, stored=former.text_as_stored)
+                self._cells.insert(self._below(above, cell_id), cell_id, there)
             elif cell_id in self._displaced and former is None:
                 continue
             above = cell_id
@@ -375,7 +376,8 @@ def _without_update(state: CellState, before: CellState, after: CellState) -> Ce
             execution_count=before.execution_count,
             attachments=before.attachments,
         )
-    stored = before.stored if state.stored == after.stored else None  # nobody changed line ends
+    unchanged = state.stored == after.stored  # nobody changed line ends
+    stored = before.text_as_stored if unchanged else None
     metadata = _former_keys(state, before, after)
     return replace(state, source=source, stored=stored, metadata=metadata)
 

@@ -92,7 +92,7 @@ def as_output(kind: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def error_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """Name, value and traceback of an error message or reply; kernels may leave out any of them."""
-    frames = content.get("traceback") or ()
+    frames = content.get("traceback") or []
     return {
         "ename": storable(str(content.get("ename") or "Error")),
         "evalue": storable(str(content.get("evalue") or "")),

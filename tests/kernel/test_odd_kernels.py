@@ -226,6 +226,7 @@ async def test_messages_that_are_unknown_or_bare_harm_nothing(kernels: Kernels, 
         None,
     )
     assert shown.events[4][1]["ename"] == "Error"
+    assert shown.events[4][1]["traceback"] == []
 
 
 @pytest.mark.parametrize(

@@ -40,17 +40,20 @@ def output(**more: Any) -> dict[str, Any]:
     return cell(outputs=[{key: value for key, value in made.items() if value is not ...}])
 
 
-def third_format() -> bytes:
+def third_format(**without: Any) -> bytes:
     v3 = nbformat.v3
     cells = [v3.new_code_cell(input="x = 1"), v3.new_text_cell("markdown", source="# T")]
-    return v3.writes_json(v3.new_notebook(worksheets=[v3.new_worksheet(cells=cells)])).encode()
+    made = v3.new_notebook(worksheets=[v3.new_worksheet(cells=cells)])
+    return dump({key: item for key, item in {**made, **without}.items() if item is not ...})
 
 
+KINDS = ("stream", "error", "display_data", "execute_result")
 SOUND = dump(notebook(cell(), cell("markdown")))
 FOUR = {"nbformat_minor": 2}
 
 REFUSED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "is empty"),
+    "format 3 without metadata": (third_format(metadata=...), "no valid notebook of format 3"),
     "blank": (b" \n\t\n", "is empty"),
     "cut": (SOUND[: len(SOUND) // 2], "no valid JSON"),
     "doubled": (SOUND + SOUND, "no valid JSON"),
@@ -82,12 +85,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a cell as text": (dump(notebook("x = 1")), "cell 0 is no JSON object"),
     "a cell of no type": (dump(notebook(cell(cell_type=...))), "cell 0 has an unknown type"),
     "a heading cell": (dump(notebook(cell("heading"))), "cell 0 has an unknown type"),
-    "no source": (dump(notebook(cell(), cell(source=...))), "cell 1 has no text"),
     "source as number": (dump(notebook(cell(source=5))), "cell 0 has no text"),
     "source of numbers": (dump(notebook(cell(source=["x", 5]))), "cell 0 has no text"),
     "no cell metadata": (dump(notebook(cell(metadata=...))), "cell 0 has no metadata"),
     "cell metadata null": (dump(notebook(cell(metadata=None))), "cell 0 has no metadata"),
-    "no outputs": (dump(notebook(cell(outputs=...))), "outputs"),
     "outputs by name": (dump(notebook(cell(outputs={}))), "outputs"),
     "an output as text": (dump(notebook(cell(outputs=["1"]))), "outputs"),
     "an output of no type": (dump(notebook(output(output_type=...))), "outputs"),
@@ -149,7 +150,17 @@ READ: dict[str, bytes] = {
     "count as fraction": dump(notebook(cell(execution_count=3.0))),
     "control characters": dump(notebook(cell(source="a\x00b\x1b[31m\x7f\u2028"))),
     "an escaped emoji": SOUND.replace(b"x = 1", b"x = '\\ud83d\\ude00'"),
+    "no source": dump(notebook(cell(source=...))),
     "an output without metadata": dump(notebook(output(metadata=...))),
+    "no outputs, as some tools save": dump(
+        notebook(cell(outputs=..., execution_count=...), cell(outputs=..., id="code-2"))
+    ),
+    "outputs of nothing but their kind": dump(
+        notebook(cell(outputs=[{"output_type": kind} for kind in KINDS]))
+    ),
+    "an error without a traceback": dump(
+        notebook(cell(outputs=[{"output_type": "error", "ename": "E", "evalue": "v"}]))
+    ),
     "keys twice": SOUND.replace(b'"nbformat": 4,', b'"nbformat": 3, "nbformat": 4,'),
 }
 """What can be worked on as it is, or once it is upgraded in memory."""

@@ -8,6 +8,7 @@ import json
 import random
 import warnings
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -16,12 +17,14 @@ from jupyter_agent.analysis.stale import stale_cells
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Cell
+from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import ToolError, UnreadableNotebook
 from jupyter_agent.text.notebook import render
 
 from .conftest import code, markdown, notebook_json, sign_in_memory
 from .managers import STORAGES
 from .odd_files import READ, REFUSED, mutated
+from .peoples_files import made
 
 
 def alone(root: Path, name: str = "odd.ipynb") -> bool:
@@ -196,3 +199,52 @@ async def test_files_made_odd_at_random(
         ends[end] = ends.get(end, 0) + 1
     print(f"seed {seed}: {ends}")  # noqa: T201
     assert ends.keys() >= {"refused", "changed"}
+
+
+@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 300), marks=pytest.mark.full)])
+async def test_what_people_bring_is_read_edited_and_put_back(
+    contents: object, root: Path, seeds: range
+) -> None:
+    """After edits of all cells, a new one, a deleted one and the undo of all that a file is as
+    nbformat has it.
+    """
+    path = root / "theirs.ipynb"
+    for seed in seeds:
+        path.write_bytes(made(seed))
+        notebooks = Notebooks(contents, Tabs())  # type: ignore[arg-type]
+        notebook = await notebooks.get("theirs.ipynb")
+        cells = await notebook.read()
+        look_at(cells)
+        changes = [*(await notebook.insert(source="new", index=0)).changes]
+        for cell in cells:
+            edited = await notebook.update(cell.id, source="!", base=cell.source)
+            changes += edited.changes
+        if cells:
+            changes += (await notebook.delete(cells[-1].id)).changes
+        assert (await undo(notebook, changes)).conflicts == [], seed
+        await notebook.save()
+        await notebooks.close()
+        now, then = as_nbformat_has_it(path.read_bytes()), as_nbformat_has_it(made(seed))
+        for mine, theirs in zip(now.pop("cells"), then.pop("cells"), strict=True):
+            given = {"id": mine["id"]} if "id" in mine and "id" not in theirs else {}
+            assert mine == theirs | given, seed
+        assert now == then, seed
+
+
+def as_nbformat_has_it(raw: bytes) -> dict[str, Any]:
+    """Without ids that are given to cells which have none, and what nbformat 4 asks for there."""
+    was = json.loads(raw)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        content = json.loads(json.dumps(nbformat.reads(raw.decode(), as_version=4)))
+    for note in ("orig_nbformat", "orig_nbformat_minor"):  # it writes none of its notes
+        content["metadata"].pop(note, None)
+    for number, cell in enumerate(content["cells"]):
+        if was["nbformat"] < 4 or "id" not in was["cells"][number]:
+            cell.pop("id", None)
+        if cell["cell_type"] == "code":
+            cell.setdefault("execution_count", None)
+            for output in cell.setdefault("outputs", []):
+                if output["output_type"] == "error":
+                    output.setdefault("traceback", [])
+    return content

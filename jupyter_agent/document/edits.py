@@ -4,6 +4,7 @@ state, no waiting.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -187,15 +188,78 @@ def proposed(
 def _replaced(cell: Cell, old_string: str, new_string: str | None) -> str:
     if new_string is None:
         raise InvalidInput("`old_string` needs a `new_string`.")
-    count = cell.source.count(old_string)
-    if count != 1:
-        found = "does not occur" if count == 0 else f"occurs {count} times"
-        raise NotOnce(
-            f"`old_string` {found} in cell `{cell.id}` and must occur once; nothing was changed. "
-            f"{_reads(cell)}",
-            current=cell.describe(),
-        )
-    return cell.source.replace(old_string, new_string)
+    start, end = _only(cell, old_string)
+    return f"{cell.source[:start]}{new_string}{cell.source[end:]}"
+
+
+def _only(cell: Cell, old_string: str) -> Span:
+    """Where the text is in the cell: verbatim, or else but for the kinds of its spaces, which look
+    alike. Raises NotOnce where it is there more than once, be it overlapping, or not at all.
+    """
+    starts = _starts(cell.source, old_string) or _starts(
+        cell.source.translate(_SPACES), old_string.translate(_SPACES)
+    )
+    if len(starts) == 1:
+        return starts[0], starts[0] + len(old_string)
+    found = f"occurs {len(starts)} times"
+    if starts:
+        places = [_place(cell.source, start) for start in starts[:_PLACES]]
+        found += f" ({'; '.join(places)}{'; ...' if len(starts) > _PLACES else ''})"
+    else:
+        found = f"does not occur{_unseen(cell.source, old_string)}"
+    raise NotOnce(
+        f"`old_string` {found} in cell `{cell.id}` and must occur once; nothing was changed. "
+        f"{_reads(cell)}",
+        current=cell.describe(),
+    )
+
+
+_PLACES = 5
+"""That a refusal names."""
+_SPACES = dict.fromkeys(map(ord, "\u00a0\u1680\u202f\u205f\u3000"), " ") | dict.fromkeys(
+    range(0x2000, 0x200B), " "
+)
+"""Each kind of space for the usual one."""
+
+
+def _starts(text: str, sought: str) -> list[int]:
+    """Where it begins, each time: in `ababa` twice for `aba`."""
+    if not sought:
+        return []
+    starts, start = [], text.find(sought)
+    while start >= 0:
+        starts.append(start)
+        start = text.find(sought, start + 1)
+    return starts
+
+
+def _place(text: str, at: int) -> str:
+    line = text.count("\n", 0, at) + 1
+    return f"line {line}, character {at - text.rfind(chr(10), 0, at)}"
+
+
+def _shows(one: str) -> bool:
+    return one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cf")
+
+
+def _unseen(text: str, sought: str) -> str:
+    """Which character that shows nothing keeps it from being found, and where; else empty."""
+    shown = [(at, one) for at, one in enumerate(text) if _shows(one)]
+    bare = "".join(one for _, one in shown).translate(_SPACES)
+    wanted = "".join(filter(_shows, sought)).translate(_SPACES)
+    start = bare.find(wanted) if wanted else -1
+    if start < 0:
+        return ""
+    first, last = shown[start][0], shown[start + len(wanted) - 1][0]
+    between = [at for at in range(first, last) if not _shows(text[at])]
+    if not between:
+        return " as it is given, with a character that shows nothing,"
+    at = between[0]
+    name = unicodedata.name(text[at], "without a name").lower()
+    return (
+        f", as there is a character that shows nothing ({name}, U+{ord(text[at]):04X}) at "
+        f"{_place(text, at)},"
+    )
 
 
 def _merged(cell: Cell, source: str, base: str | None) -> str:
@@ -221,9 +285,7 @@ def matched(cell: Cell, old_string: str | None, text: str) -> Span | None:
     """
     if old_string is None:
         return None
-    old_string = unify(old_string)
-    start = cell.source.index(old_string)
-    end = start + len(old_string)
+    start, end = _only(cell, unify(old_string))
     beside = text.startswith(cell.source[:start]) and text.endswith(cell.source[end:])
     return (start, end) if beside else None  # a line end may have been made of two halves
 

@@ -71,12 +71,50 @@ async def test_a_part_of_the_text_is_replaced(notebook: Notebook, file: Path) ->
     assert (change.before.source, change.after.source) == ("x = 1\ny = 2", "x = 'é😀'\ny = 2")
 
 
-@pytest.mark.parametrize(("old", "found"), [("z", "does not occur"), (" = ", "occurs 2 times")])
+@pytest.mark.parametrize(
+    ("old", "found"),
+    [
+        ("z", "does not occur"),
+        (" = ", "occurs 2 times \\(line 1, character 2; line 2, character 2\\)"),
+    ],
+)
 async def test_an_old_string_must_occur_once(notebook: Notebook, old: str, found: str) -> None:
     with pytest.raises(NotOnce, match=found) as error:
         await notebook.update("a", old_string=old, new_string="!")
     assert "x = 1\ny = 2" in error.value.message
     assert error.value.facts["current"]["source"] == "x = 1\ny = 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "found"),
+    [
+        ("n = 'ababa'", "aba", "occurs 2 times (line 1, character 6; line 1, character 8)"),
+        ("a\na\na", "a\na", "occurs 2 times (line 1, character 1; line 2, character 1)"),
+        ("x = 1\nra\u200bte = 2", "rate", "(zero width space, U+200B) at line 2, character 3"),
+        ("x = \ufeff'a'\xa0+ 1", "'a' + 1", None),
+        ("x = \ufeff'a'\xa0+ 1", "= 'a' +", "(zero width no-break space, U+FEFF) at line 1"),
+        ("x = 1", "x = \u200b1", "does not occur as it is given, with a character that shows"),
+        ("rate\xa0= 5\nrate\u2009= 5", "rate = 5", "occurs 2 times (line 1, character 1; line 2"),
+        ("rate\xa0= 5\nrate = 5", "rate = 5", None),
+        ("rate = 5", "rate\u3000= 5", None),
+        ("rate  = 5", "rate = 5", "does not occur in cell"),
+    ],
+)
+async def test_what_nobody_sees_keeps_no_edit_from_its_place_or_is_named(
+    notebooks: Notebooks, write: Write, text: str, old: str, found: str | None
+) -> None:
+    path = write("t.ipynb", [code("a", text)])
+    notebook = await notebooks.get("t.ipynb")
+    if found is None:
+        await notebook.update("a", old_string=old, new_string="HERE")
+        (cell,) = cells_of(path)
+        assert cell["source"].count("HERE") == 1
+        assert abs(len(cell["source"]) - len(text)) == abs(len("HERE") - len(old))
+    else:
+        with pytest.raises(NotOnce) as error:
+            await notebook.update("a", old_string=old, new_string="!")
+        assert found in error.value.message
+        assert notebook.peek("a").source == text
 
 
 async def test_a_rewrite_needs_the_text_or_the_version_that_it_replaces(notebook: Notebook) -> None:

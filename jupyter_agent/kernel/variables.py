@@ -23,22 +23,19 @@ async def variables(
 ) -> str:
     """Name, type, shape, size and head of each variable, as text for the model.
 
-    Nothing of it shows in the notebook, the history or the variables. While a cell runs, the text
-    says so. Python kernels list their variables; others are asked about each name, as they know no
-    list. `without` are names that are not listed. Raises KernelUnavailable.
+    Nothing of it shows in the notebook, the history or the variables. Python kernels list their
+    variables; others are asked about each name, as they know no list. `without` are names that are
+    not listed. Raises KernelUnavailable, and Busy while a cell runs.
     """
     # Before it is connected the kernel manager tells, afterwards the kernel itself.
     busy = kernel.state == "busy" or (await kernel.connect()).busy_since is not None
     if busy and not kernel.looked_into:
-        return _busy(kernel)
+        raise _busy(kernel)
     if kernel.language == "python":
         return (await _summarised(kernel, names, without))[:_CHARS]
     if not names:
         return f"Variables of a {kernel.language} kernel cannot be listed: give their `names`."
-    try:
-        return "\n".join([await _inspected(kernel, name) for name in names])[:_CHARS]
-    except Busy as error:
-        return error.message
+    return "\n".join([await _inspected(kernel, name) for name in names])[:_CHARS]
 
 
 async def _summarised(kernel: Kernel, names: Sequence[str] | None, without: Sequence[str]) -> str:
@@ -54,7 +51,7 @@ async def _summarised(kernel: Kernel, names: Sequence[str] | None, without: Sequ
             reply = await execution
     except TimeoutError:
         await execution.interrupt()
-        return _busy(kernel)
+        raise _busy(kernel) from None
     told = reply.user_expressions.get("summary", {})
     if told.get("status") != "ok":
         return f"The variables could not be read: {told.get('ename', reply.status)}."
@@ -66,8 +63,8 @@ async def _inspected(kernel: Kernel, name: str) -> str:
     return f"{name}: {content['data'].get(_MIME, '') if content.get('found') else 'not defined'}"
 
 
-def _busy(kernel: Kernel) -> str:
+def _busy(kernel: Kernel) -> Busy:
     seconds = kernel.busy_seconds
     since = "" if seconds is None else f" for {seconds:.0f} s"
     what = "another extension's code" if kernel.looked_into else "a cell"
-    return f"The kernel is busy: {what} has been running{since}. Ask again when it has ended."
+    return Busy(f"The kernel is busy: {what} has been running{since}. Ask again when it has ended.")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from shown import Shown
 
+from jupyter_agent.errors import Busy
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.summary import summary
 from jupyter_agent.kernel.variables import variables
+from tests.gates import Gate
+from tests.waiting import until
 
 SETUP = """
 import pandas as pd, numpy as np
@@ -180,3 +184,17 @@ def test_what_stands_for_a_job_is_named_and_not_looked_into(
     kind = type(name, (Lazy,), {"__module__": "cluster"})
     assert summary({"it": kind()}) == f"it: cluster.{name}"
     assert Lazy.started == []
+
+
+async def test_while_a_cell_runs_it_is_busy_and_can_be_asked_again(
+    kernels: Kernels, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    kernel = await kernels.get("a.ipynb")
+    running = kernel.execute(gate.waits, Shown())
+    await until(lambda: kernel.state == "busy")
+    with pytest.raises(Busy, match="a cell has been running"):
+        await variables(kernel)
+    gate.open()
+    await running
+    assert await variables(kernel, ["there"]) == "there: not defined"

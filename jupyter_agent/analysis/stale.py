@@ -3,8 +3,9 @@
 A document tells how often a kernel had run when a cell ran, and no more: counts begin again with
 each kernel, and an edit leaves them. So what is seen of a notebook over time is remembered: in
 which order its cells ran, with which text, and which run had then set each name last. That is
-held against the cells above, which would set it in a run from the top. After a restart of the
-server that begins again, with what the counts say.
+held against the cells above, which would set it in a run from the top. A count names one run of
+one kernel process, so a run is known by both. After a restart of the server that begins again,
+with what the counts say.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ class RecordedExecution:
     """The higher, the later."""
     changed: Mapping[str, int]
     """Name -> the order of its last run that may have set it to something else than before."""
-    count: int | None
+    run: tuple[str, int]
+    """The life of the kernel, as far as it was known, and its count there."""
+    writes: int
+    """`Cell.writes` when it was last looked at."""
     meaning: str
     source: str
     sources: Mapping[str, Setter]
@@ -60,29 +64,35 @@ class Executions:
     def __init__(self) -> None:
         self._notebooks: OrderedDict[str, _Seen] = OrderedDict()
 
-    def ran(self, path: str, cell: Cell, count: int) -> None:
-        """A cell has run, with this text, and got this number."""
-        self._seen(path).ran.append((replace(cell, outputs=()), count))
+    def ran(self, path: str, cell: Cell, count: int, kernel: str) -> None:
+        """A cell has run, with this text, and got this number in a kernel of this life
+        (`Kernel.life`).
+        """
+        self._seen(path).ran.append((replace(cell, outputs=()), (kernel, count)))
 
-    async def stale(self, path: str, cells: Sequence[Cell], language: str) -> dict[str, str]:
-        """Ids of the stale cells, each with why, as a sentence; `cells` are remembered."""
-        _, now = await self._look(path, cells, language)
+    async def stale(
+        self, path: str, cells: Sequence[Cell], language: str, kernel: str
+    ) -> dict[str, str]:
+        """Ids of the stale cells, each with why, as a sentence; `cells` are remembered. `kernel` is
+        the life of the notebook's kernel now (`Kernel.life`), empty where none runs.
+        """
+        _, now = await self._look(path, cells, language, kernel)
         return now
 
-    async def news(self, path: str, cells: Sequence[Cell], language: str) -> list[str]:
+    async def news(self, path: str, cells: Sequence[Cell], language: str, kernel: str) -> list[str]:
         """Ids of the cells that are stale and were not at the last look, in order."""
-        before, now = await self._look(path, cells, language)
+        before, now = await self._look(path, cells, language, kernel)
         return [cell_id for cell_id in now if cell_id not in before]
 
     async def _look(
-        self, path: str, cells: Sequence[Cell], language: str
+        self, path: str, cells: Sequence[Cell], language: str, kernel: str
     ) -> tuple[dict[str, str], dict[str, str]]:
         """What was stale at the last look, and what is."""
         seen = self._seen(path)
         async with seen.lock:
             before = seen.stale
             await asyncio.to_thread(_parse, cells, language)
-            return before, seen.look(cells, language)
+            return before, seen.look(cells, language, kernel)
 
     def _seen(self, path: str) -> _Seen:
         seen = self._notebooks.setdefault(path, _Seen())
@@ -94,7 +104,7 @@ class Executions:
 
 def stale_cells(cells: Sequence[Cell], language: str) -> dict[str, str]:
     """As `Executions.stale`, for a notebook that is seen for the first time."""
-    return _Seen().look(cells, language)
+    return _Seen().look(cells, language, "")
 
 
 class _Flow:
@@ -159,18 +169,18 @@ class _Seen:
 
     stale: dict[str, str] = field(default_factory=dict)
     executions: dict[str, RecordedExecution] = field(default_factory=dict)
-    ran: deque[tuple[Cell, int]] = field(default_factory=lambda: deque(maxlen=_TOLD))
+    ran: deque[tuple[Cell, tuple[str, int]]] = field(default_factory=lambda: deque(maxlen=_TOLD))
     """What ran since the last look and was told, in order."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One look at a time, in the order in which the cells were read."""
     flow: _Flow = field(default_factory=_Flow)
     order: int = 0
-    count: int = 0
-    """That the kernel gave last."""
+    last: tuple[str, int] = ("", 0)
+    """The run that was recorded last."""
 
-    def look(self, cells: Sequence[Cell], language: str) -> dict[str, str]:
+    def look(self, cells: Sequence[Cell], language: str, kernel: str) -> dict[str, str]:
         code = [cell for cell in cells if cell.type == "code"]
-        self._remember(code, language)
+        self._remember(code, language, kernel)
         ran = [
             (cell, self.executions[cell.id])
             for cell in code
@@ -185,41 +195,53 @@ class _Seen:
             self.stale = _by_counts(ran)
         return dict(self.stale)
 
-    def _remember(self, code: Sequence[Cell], language: str) -> None:
+    def _remember(self, code: Sequence[Cell], language: str, kernel: str) -> None:
         """Which cells ran since the last look; of several the counts tell the order."""
         known = self.executions
         told = [
-            (cell, count)
-            for cell, count in self.ran
-            if cell.id not in known or known[cell.id].count != count
+            (cell, run)
+            for cell, run in self.ran
+            if cell.id not in known or known[cell.id].run != run
         ]
+        counts = {(cell.id, count) for cell, (_, count) in self.ran}
         self.ran.clear()
-        counts = {(cell.id, count) for cell, count in told}
         seen = [
-            (cell, cell.execution_count)
+            (cell, (kernel, cell.execution_count))
             for cell in code
             if cell.execution_count is not None
             and not cell.running
             and (cell.id, cell.execution_count) not in counts
-            and (cell.id not in known or known[cell.id].count != cell.execution_count)
+            and self._is_new(cell, kernel)
         ]
-        seen.sort(key=lambda each: each[1])
-        for cell, count in told:
-            while seen and seen[0][1] < count:
+        seen.sort(key=lambda each: each[1][1])
+        for cell, run in told:
+            while seen and seen[0][1][1] < run[1]:
                 self._record(*seen.pop(0), language)
-            self._record(cell, count, language)
-        for cell, count in seen:
-            self._record(cell, count, language)
+            self._record(cell, run, language)
+        for cell, run in seen:
+            self._record(cell, run, language)
         there = {cell.id for cell in code if cell.execution_count is not None or cell.running}
         for cell_id in known.keys() - there:
             del known[cell_id]
+        for cell in code:
+            if cell.id in known and not cell.running and known[cell.id].writes != cell.writes:
+                known[cell.id] = replace(known[cell.id], writes=cell.writes)
 
-    def _record(self, cell: Cell, count: int, language: str) -> None:
+    def _is_new(self, cell: Cell, kernel: str) -> bool:
+        """Whether what the cell says of its last run is of a run that is not recorded. After a
+        restart it may have the count that it had before.
+        """
+        known = self.executions.get(cell.id)
+        if known is None or known.run[1] != cell.execution_count:
+            return True
+        return known.run[0] != kernel and cell.writes not in (0, known.writes)
+
+    def _record(self, cell: Cell, run: tuple[str, int], language: str) -> None:
         names = names_of(cell.source) if language == "python" else Names(meaning=cell.source)
         former = self.executions.get(cell.id)
-        if count <= self.count:  # another kernel: nothing is set in it
+        if run[0] != self.last[0] or run[1] <= self.last[1]:  # another kernel: nothing is set in it
             self.flow = _Flow()
-        self.count = count
+        self.last = run
         repeating = self.flow.repeating(names)
         sources = self.flow.take(cell.id, names)
         if former is not None:
@@ -244,7 +266,7 @@ class _Seen:
             for name in self.flow.defined(names).union(names.imported, ["_"])
         }
         self.executions[cell.id] = RecordedExecution(
-            self.order, changed, count, names.meaning, cell.source, sources
+            self.order, changed, run, cell.writes, names.meaning, cell.source, sources
         )
 
     def _changed_since(self, order: int, sources: Mapping[str, Setter]) -> bool:

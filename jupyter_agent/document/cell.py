@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,35 @@ Output: TypeAlias = Mapping[str, Any]
 """One output as nbformat 4 writes it; stream text is one string."""
 CarrierName: TypeAlias = Literal["room", "tab", "file"]
 ChangeKind: TypeAlias = Literal["insert", "update", "delete", "move", "outputs"]
+
+
+_FIRST_MAGIC = re.compile(r"\s*(?:%%|#!)(\w+)")
+_MAGICS: Mapping[str, str] = {
+    "bigquery": "sql",
+    "javascript": "javascript",
+    "js": "javascript",
+    "kql": "kql",
+    "sparksql": "sql",
+    **dict.fromkeys(("bash", "sh"), "bash"),
+    **{
+        name: name
+        for name in (
+            "csharp cython fsharp html julia latex markdown perl powershell pwsh r ruby sql svg"
+        ).split()
+    },
+}
+"""Language of a cell that begins with `%%name` (IPython) or `#!name` (Polyglot), by that name."""
+_LANGUAGE_KEYS = (
+    ("vscode", "languageId"),
+    ("polyglot_notebook", "kernelName"),
+    ("dotnet_interactive", "language"),
+    ("", "deepnote_cell_type"),
+    ("", "kernel"),
+)
+"""Where editors write a cell's language in its metadata: VS Code, Polyglot, Deepnote, SoS."""
+_LANGUAGE = re.compile(r"[\w#+.-]{1,30}")
+_NO_LANGUAGE = ("plaintext", "raw", "code")
+"""What stands there for none: of a cell before it has a kernel, of Deepnote's usual cells."""
 
 
 def version_of(cell_type: str, source: str) -> str:
@@ -47,6 +77,10 @@ class Cell:
     outputs: Sequence[Output] = ()
     execution_count: int | None = None
     running: bool = False
+    writes: int = field(default=0, compare=False)
+    """Another number each time somebody writes the execution count while the document is open
+    here, be it the same count again; 0 before the first time.
+    """
     attachments: Mapping[str, Any] | None = None
     stored: str | None = field(default=None, repr=False)
     """The source as the document has it, where its lines end otherwise."""
@@ -88,6 +122,28 @@ class Cell:
     def failed(self) -> bool:
         """Whether its outputs have an error."""
         return any(output["output_type"] == "error" for output in self.outputs)
+
+    @cached_property
+    def language(self) -> str:
+        """What its code is written in, where the cell itself says so, as one lower-case word; empty
+        where it is the notebook's language as far as it tells.
+        """
+        found = _FIRST_MAGIC.match(self.source)
+        if found and (magic := found[1].lower()) in _MAGICS:
+            return _MAGICS[magic]
+        for holder, key in _LANGUAGE_KEYS:
+            part = self.metadata.get(holder, {}) if holder else self.metadata
+            name = part.get(key) if isinstance(part, Mapping) else None
+            if isinstance(name, str) and _LANGUAGE.fullmatch(name) and name not in _NO_LANGUAGE:
+                return name.lower()
+        return ""
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether an error of it is expected, and what follows runs all the same, as nbclient and
+        JupyterLab have it.
+        """
+        return "raises-exception" in self.tags
 
     @property
     def deletable(self) -> bool:
@@ -138,6 +194,11 @@ class CellState:
     above: Sequence[str] = ()
     """Ids of the next cells above, nearest first, where the change took this one from its place."""
     below: Sequence[str] = ()
+
+    @property
+    def text_as_stored(self) -> str:
+        """The source with the line ends that the document had."""
+        return self.source if self.stored is None else self.stored
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; what only some cells or changes have only where it is there."""

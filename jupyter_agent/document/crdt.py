@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import count, zip_longest
 from typing import Any, Protocol, cast, get_args
 from uuid import uuid4
 
@@ -143,6 +143,9 @@ class SharedCells:
         """Called when the cells become those of another replica of the document."""
         self._values: list[dict[str, Any] | _Partial | None] = []
         self._identities: list[object] = []
+        self._writes: list[int] = []
+        """`Cell.writes` of each."""
+        self._written = count(1)
         self._snapshots: dict[str, tuple[dict[str, Any], Cell]] = {}
         """By id, with the value that it is of: of a large notebook few have to be made again."""
         self._ids: list[str] | None = None
@@ -162,6 +165,7 @@ class SharedCells:
         self._ids = None
         self._values = [None] * len(self._cells)
         self._identities = [object() for _ in self._values]
+        self._writes = [0] * len(self._values)
         self._snapshots.clear()
         self._subscription = self._cells.observe_deep(self._changed)
 
@@ -193,7 +197,8 @@ class SharedCells:
             if not isinstance(self._values[index], dict):
                 value = self._value(index)
                 if len(value.get("outputs") or ()) > _MANY:
-                    cell = await asyncio.to_thread(snapshot, index, value, self._known(value))
+                    known, writes = self._known(value), self._writes[index]
+                    cell = await asyncio.to_thread(snapshot, index, value, known, writes)
                     self._snapshots[value["id"]] = value, cell
                 else:
                     self._snapshot(index)
@@ -420,7 +425,7 @@ class SharedCells:
         value = self._value(index)
         of, cell = self._snapshots.get(value["id"], (None, None))
         if cell is None or of is not value:
-            cell = snapshot(index, value, self._known(value))
+            cell = snapshot(index, value, self._known(value), self._writes[index])
         elif cell.index != index:
             cell = replace(cell, index=index)
         else:
@@ -475,6 +480,8 @@ class SharedCells:
         index, *path = event.path
         keys = [path[0]] if path else list(event.keys)
         partial = self._partial(index)
+        if not path and event.keys.get("execution_count", {}).get("newValue") is not None:
+            self._writes[index] = next(self._written)
         if partial is None or (not path and "outputs" in keys):
             self._values[index] = None
         elif path[:1] == ["outputs"]:
@@ -493,11 +500,12 @@ class SharedCells:
                     if value is not None:
                         known = value.value if isinstance(value, _Partial) else value
                         self._snapshots.pop(known["id"], None)
-                del self._values[gone], self._identities[gone]
+                del self._values[gone], self._identities[gone], self._writes[gone]
             else:
                 new = len(step["insert"])
                 self._values[position:position] = [None] * new
                 self._identities[position:position] = [object() for _ in range(new)]
+                self._writes[position:position] = [0] * new
                 position += new
 
 
@@ -542,11 +550,12 @@ def snapshot(
     index: int,
     value: Mapping[str, Any],
     known: tuple[Sequence[Any], Sequence[Output]] = ((), ()),
+    writes: int = 0,
 ) -> Cell:
     """The cell that a shared document holds so. `known` are outputs that it held before, and as
-    they are in a snapshot: of many most are the same.
+    they are in a snapshot: of many most are the same. `writes` is `Cell.writes`.
     """
-    count = value.get("execution_count")
+    number = value.get("execution_count")
     outputs = [
         new if was is now else as_json(now)
         for now, was, new in zip_longest(value.get("outputs") or (), *known)
@@ -559,8 +568,9 @@ def snapshot(
         stored=value["source"] if source != value["source"] else None,
         metadata=as_json(value["metadata"]),
         outputs=outputs,
-        execution_count=None if count is None else int(count),
+        execution_count=None if number is None else int(number),
         running=value.get("execution_state") == "running",
+        writes=writes,
         attachments=as_json(value.get("attachments")),
     )
 

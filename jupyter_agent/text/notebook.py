@@ -1,8 +1,9 @@
 """The notebook as text for a model, within a budget.
 
-A cell has a line of head, `[position type id In[n] stale]` with the position counted from 1 as
-people do, then its source as it is, then what its outputs show after `->`. Where a model reads it,
-heads and arrows carry the mark of the turn (see `fence`), and no name or id adds a line.
+A cell has a line of head, `[position type id In[n] language stale]` with the position counted from
+1 as people do and a language where the cell has one of its own, then its source as it is, then what
+its outputs show after `->`. Where a model reads it, heads and arrows carry the mark of the turn
+(see `fence`), and no name or id adds a line.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ def head(cell: Cell, stale: bool = False, fence: Fence = NO_FENCE) -> str:
     words = [str(cell.index + 1), cell.type, quoted_id(cell.id)]
     if cell.type == "code":
         count = "*" if cell.running else cell.execution_count or " "
-        words.append(f"In[{count}]")
+        words += [f"In[{count}]", cell.language] if cell.language else [f"In[{count}]"]
     words += [word for word, so in (("locked", cell.locked), ("stale", stale)) if so]
     return fence.head(" ".join(words))
 

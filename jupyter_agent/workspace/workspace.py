@@ -458,12 +458,15 @@ class Lease:
     async def stale(self) -> Mapping[str, str]:
         """Ids of the cells whose outputs no longer follow from the code above, each with why."""
         cells = await self.read()
-        return await self.work.services.executions.stale(self.path, cells, await self.language())
+        executions, kernel = self.work.services.executions, await self.kernel()
+        life = kernel.life if kernel else ""
+        return await executions.stale(self.path, cells, await self.language(), life)
 
     async def became_stale(self) -> list[str]:
         """Ids of the cells that are stale and were not when `stale` was called before the act."""
-        executions, cells = self.work.services.executions, self.notebook.cells()
-        return await executions.news(self.path, cells, await self.language())
+        executions, kernel = self.work.services.executions, await self.kernel()
+        cells, life = self.notebook.cells(), kernel.life if kernel else ""
+        return await executions.news(self.path, cells, await self.language(), life)
 
     # -- what a person is shown before they allow something
 
@@ -717,11 +720,11 @@ class Lease:
             timeout=timeout,
             trust=self.work.approved is not None,
         )
-        executions = self.work.services.executions
+        executions, life = self.work.services.executions, kernel.life
 
         def remember() -> None:
             if run.started is not None and run.execution_count is not None:
-                executions.ran(run.notebook_path, cell, run.execution_count)
+                executions.ran(run.notebook_path, cell, run.execution_count, life)
 
         run.when_ended(remember)
         self._forget()

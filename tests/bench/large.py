@@ -184,7 +184,7 @@ async def measure(notebooks: Notebooks, took: Took) -> None:
     outputs.display({"output_type": "display_data", "data": {"text/plain": "1"}, "metadata": {}})
     outputs.finish(1)
     await took("save of a run", notebook.save())
-    await took("which are stale", Executions().stale("a.ipynb", notebook.cells(), "python"))
+    await took("which are stale", Executions().stale("a.ipynb", notebook.cells(), "python", ""))
     await took("text for a model", asyncio.to_thread(render, notebook.cells()))
     await took("search", search(notebook.cells(), "x77"))
 

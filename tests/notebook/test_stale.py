@@ -82,13 +82,21 @@ class Watched:
     def __init__(self, *code: tuple[str, int | None]) -> None:
         self.cells = cells(*code)
         self.executions = Executions()
+        self.kernel = "k/0"
         self.look()
 
     def look(self) -> dict[str, str]:
-        return asyncio.run(self.executions.stale("a.ipynb", self.cells, "python"))
+        return asyncio.run(self.executions.stale("a.ipynb", self.cells, "python", self.kernel))
 
     def news(self) -> list[str]:
-        return asyncio.run(self.executions.news("a.ipynb", self.cells, "python"))
+        return asyncio.run(self.executions.news("a.ipynb", self.cells, "python", self.kernel))
+
+    def run(self, cell_id: str, count: int, way: str) -> None:
+        """By us, who are told of it, or by a person, of whom the document alone tells."""
+        (cell,) = (cell for cell in self.cells if cell.id == cell_id)
+        self.set(cell_id, execution_count=count, writes=cell.writes + 1)
+        if way == "told":
+            self.executions.ran("a.ipynb", cell, count, self.kernel)
 
     def set(self, cell_id: str, **change: Any) -> None:
         self.cells = [
@@ -146,6 +154,46 @@ def test_a_restarted_kernel_counts_anew_and_is_followed() -> None:
     assert notebook.look() == {}
 
 
+WAYS = pytest.mark.parametrize("way", ["told", "seen"])
+
+
+@WAYS
+def test_a_run_after_a_restart_is_new_though_it_has_its_former_count(way: str) -> None:
+    notebook = Watched(("x = 1", 1), ("print(x)", 2))
+    notebook.set("c1", source="print(x + 1)")
+    assert set(notebook.look()) == {"c1"}
+    notebook.kernel = "k/1"
+    assert set(notebook.look()) == {"c1"}
+    notebook.run("c0", 1, way)
+    notebook.run("c1", 2, way)
+    assert notebook.look() == {}
+    assert notebook.look() == {}
+
+
+@WAYS
+def test_what_a_former_kernel_showed_is_stale_once_its_values_are_others(way: str) -> None:
+    notebook = Watched(("x = load()", 1), ("print(x)", 2), ("1", 3))
+    notebook.kernel = "other/0"
+    assert notebook.look() == {}
+    notebook.run("c0", 1, way)
+    assert notebook.look() == {"c1": f"It uses `x`, {SET_AGAIN}"}
+    notebook.run("c1", 2, way)
+    assert notebook.look() == {}
+
+
+@WAYS
+def test_one_run_that_is_told_and_seen_counts_once(way: str) -> None:
+    notebook = Watched(("x = load()", 1), ("print(x)", 2))
+    notebook.run("c1", 3, way)
+    notebook.look()
+    notebook.set("c1", writes=9)  # its count is written once more, at its end
+    notebook.run("c0", 4, "told")
+    assert set(notebook.look()) == {"c1"}
+    notebook.set("c1", writes=0)  # moved in JupyterLab, which makes it anew
+    notebook.kernel = "k/1"
+    assert set(notebook.look()) == {"c1"}
+
+
 def test_news_are_the_cells_that_were_not_stale_before() -> None:
     notebook = Watched(("x = load()", 1), ("x", 2), ("x + 1", 3))
     notebook.set("c1", source="x + 0")
@@ -157,9 +205,9 @@ def test_news_are_the_cells_that_were_not_stale_before() -> None:
 async def test_without_python_what_is_below_an_edit_is_stale() -> None:
     executions = Executions()
     code = cells(("x <- 1", 1), ("y <- 2", 2), ("z <- 3", None))
-    assert await executions.stale("a", code, "r") == {}
+    assert await executions.stale("a", code, "r", "") == {}
     edited = [replace(code[0], source="x <- 9"), *code[1:]]
-    assert await executions.stale("a", edited, "r") == {
+    assert await executions.stale("a", edited, "r", "") == {
         "c0": "It was edited and has not run since.",
         "c1": "Cell `c0` above was edited and has not run since.",
     }
@@ -257,14 +305,14 @@ def played(name: str, way: str) -> set[str]:
         ]
 
     def look() -> set[str]:
-        return set(asyncio.run(executions.stale("a.ipynb", notebook(), "python")))
+        return set(asyncio.run(executions.stale("a.ipynb", notebook(), "python", "k/0")))
 
     for count, step in enumerate(steps, start=1):
         if isinstance(step, str):
             counts[step] = count
             if way == "told":
                 (cell,) = (cell for cell in notebook() if cell.id == step)
-                executions.ran("a.ipynb", cell, count)
+                executions.ran("a.ipynb", cell, count, "k/0")
         elif step[1] is None:
             look()
             del code[step[0]]

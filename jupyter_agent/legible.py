@@ -16,7 +16,11 @@ _INVISIBLE = re.compile(
     "[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 """Control, direction and tag characters: they show nothing, and could hide text from a person."""
-_CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+CELL_ID = "[a-zA-Z0-9_-]{1,64}"
+"""What nbformat takes as the id of a cell.
+
+https://nbformat.readthedocs.io/en/latest/format_description.html#cell-ids
+"""
 _NOT_IN_A_TOOLS_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _QUOTED_CHARS = 200
 """Of a name that has to be quoted."""
@@ -78,11 +82,8 @@ def clip(text: str, most: int, note: str = "...", *, head: float = 1.0) -> str:
 
 
 def is_cell_id(text: str) -> bool:
-    """Whether nbformat takes it as the id of a cell.
-
-    https://nbformat.readthedocs.io/en/latest/format_description.html#cell-ids
-    """
-    return _CELL_ID.fullmatch(text) is not None
+    """Whether nbformat takes it as the id of a cell."""
+    return re.fullmatch(CELL_ID, text) is not None
 
 
 def _as_json(name: str) -> str:

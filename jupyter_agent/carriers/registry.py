@@ -6,6 +6,7 @@ import asyncio
 import posixpath
 import time
 import weakref
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -153,12 +154,15 @@ class Notebooks:
         path = posixpath.normpath(path.strip("/"))
         if not path.endswith(".ipynb"):
             raise InvalidInput(f"The path of a notebook ends with `.ipynb`, `{path}` does not.")
-        content = {
+        content: dict[str, Any] = {
             "nbformat": 4,
             "nbformat_minor": 5,
             "metadata": {"kernelspec": dict(kernelspec)} if kernelspec else {},
             "cells": [_new_cell(**cell) for cell in cells],
         }
+        ids = Counter(cell["id"] for cell in content["cells"]).most_common(1)
+        if ids and ids[0][1] > 1:
+            raise InvalidInput(f"Two of the cells have the id `{ids[0][0]}`: give each its own.")
         async with self._creating:
             await self._disk.create(path, content)
         return await self.get(path)
@@ -434,7 +438,10 @@ def _missing(current: Carrier | None) -> str:
 
 
 def _new_cell(
-    source: str, type: CellType = "code", metadata: Mapping[str, Any] | None = None
+    source: str,
+    type: CellType = "code",
+    metadata: Mapping[str, Any] | None = None,
+    id: str | None = None,
 ) -> dict[str, Any]:
     state = CellState(
         type=type,
@@ -444,4 +451,4 @@ def _new_cell(
         outputs=(),
         execution_count=None,
     )
-    return nbformat_cell(new_id(), state)
+    return nbformat_cell(id or new_id(), state)

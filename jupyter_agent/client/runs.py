@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,11 @@ from jupyter_agent.client.servers import Server
 _LIVE = ("queued", "running")
 _LOOK_SECONDS = 1.0
 """After which a run is looked at again."""
+
+
+def goes_on(run: Mapping[str, Any]) -> bool:
+    """Whether what comes after this run may run: it went well, or raised an expected error."""
+    return run["status"] == "ok" or run.get("expected_error") is True
 
 
 class CellRun:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from jupyter_agent.choices import Mode, Share
 from jupyter_agent.client.chat import Chat
-from jupyter_agent.client.runs import CellRun, saved
+from jupyter_agent.client.runs import CellRun, goes_on, saved
 from jupyter_agent.client.servers import (
     Server,
     ServerRefused,
@@ -443,8 +443,9 @@ class SyncNotebook:
     def run(
         self, *cells: CellName, keep_going: bool = False, timeout: float | None = None
     ) -> list[CellResult]:
-        """Runs cells in this order, all code cells if none are named, up to the first that does
-        not end with `ok` unless `keep_going`. The outputs are in the notebook then.
+        """Runs cells in this order, all code cells if none are named, up to the first that fails
+        unless `keep_going`, or the cell is tagged `raises-exception`. The outputs are in the
+        notebook then.
 
         After `timeout` seconds a cell is interrupted; Ctrl-C interrupts it too. Where the agent
         had to start a server, the kernel is a fresh one and ends when the agent is closed.
@@ -457,7 +458,7 @@ class SyncNotebook:
             except KeyboardInterrupt:
                 run.interrupt()
                 raise
-            if ended[-1]["status"] != "ok" and not keep_going:
+            if not goes_on(ended[-1]) and not keep_going:
                 break
         return self.results(ended)
 

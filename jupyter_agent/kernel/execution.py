@@ -72,6 +72,11 @@ class ExecutionReply:
     """What a reader has to know besides, as a sentence."""
     user_expressions: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def raised(self) -> bool:
+        """Whether the code itself raised an error."""
+        return self.status == "error" and self.error is not None
+
 
 class KernelProcess(Protocol):
     """What an execution needs of its kernel."""

@@ -110,6 +110,7 @@ class ListedRun(AnswerModel):
     execution_count: int | None
     seconds: float
     saved: bool | Literal["pending"] = True
+    expected_error: bool = False
     note: str = ""
     blocked_by: str = ""
 

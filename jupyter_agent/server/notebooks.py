@@ -22,6 +22,7 @@ from jupyter_agent.document.carrier import with_items
 from jupyter_agent.document.cell import Cell, CellType
 from jupyter_agent.document.notebook import Edit
 from jupyter_agent.errors import InvalidInput, NotConfirmed, RequestError
+from jupyter_agent.legible import CELL_ID
 from jupyter_agent.server.answers import (
     CopiesAnswer,
     FileAnswer,
@@ -66,6 +67,7 @@ class Body(BaseModel):
 class GivenCell(BaseModel):
     """A cell of a notebook to make. Its other fields, such as those of a CELL, are left out."""
 
+    id: str | None = Field(default=None, pattern=f"^{CELL_ID}$")
     source: str
     type: CellType = "code"
     metadata: dict[str, Any] = Field(default_factory=dict)

@@ -38,13 +38,19 @@ from jupyter_agent.server.openapi import describe
 from jupyter_agent.workspace.workspace import Services
 
 ROOT = "api/agent"
+_NOTEBOOK = r"((?:.+/)?[^/]*(?:\.|%2[eE])[^/]*)"
 Given: TypeAlias = Mapping[str, Any]
 """What a handler is handed (`initialize`)."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """A path with its handler; `{path}` may hold slashes, every other name is one segment."""
+    """A path with its handler; `{path}` may hold slashes, every other name is one segment.
+
+    Where more follows on `{path}`, its last segment has a dot, as the names of notebooks do, and
+    nothing that follows has one: so no folder can be taken for a part of the route, whatever it is
+    called.
+    """
 
     template: str
     handler: type[JupyterHandler]
@@ -52,11 +58,14 @@ class Route:
 
     def spec(self) -> tuple[str, type[JupyterHandler], dict[str, Any]]:
         """The route as Jupyter takes it, which puts its base URL before it."""
-        pieces = re.split(r"\{(\w+)\}", self.template)
-        pattern = "".join(
-            re.escape(piece) if n % 2 == 0 else ("(.+)" if piece == "path" else "([^/]+)")
-            for n, piece in enumerate(pieces)
-        )
+        *pieces, rest = re.split(r"\{(\w+)\}", self.template)
+        pattern, segment = "", "([^/]+)"
+        for fixed, name in zip(pieces[::2], pieces[1::2], strict=True):
+            if name == "path" and rest + pieces[-1] != "path":
+                pattern, segment = f"{pattern}{re.escape(fixed)}{_NOTEBOOK}", "([^/.]+)"
+            else:
+                pattern += re.escape(fixed) + ("(.+)" if name == "path" else segment)
+        pattern += re.escape(rest)
         return f"/{ROOT}/{pattern}", self.handler, dict(self.given)
 
 

@@ -51,6 +51,9 @@ _KEPT = 100
 """Runs that can still be asked for after their end."""
 
 
+_EXPECTED = "The error was expected: the cell is tagged `raises-exception`."
+
+
 class RunExecution(Protocol):
     """Code that runs, or is about to; `await` it for its reply."""
 
@@ -83,6 +86,7 @@ class Run:
         trust: bool = False,
         ahead: Sequence[Run] = (),
         former_count: int | None = None,
+        may_raise: bool = False,
         returns: RunRecord | None = None,
     ) -> None:
         """`execute` has the code run, or followed where it `returns` from an earlier server."""
@@ -96,6 +100,7 @@ class Run:
         self.turn_id = turn_id
         self._timeout = timeout
         self._former_count = former_count
+        self._may_raise = may_raise
         self.ended: datetime | None = None
         self.change: Change | None = None
         """What the run did to the cell's outputs; there at the end, None if it never started."""
@@ -144,11 +149,25 @@ class Run:
         return "deleted" if self._cell.gone else self._reply.status
 
     @property
+    def goes_on(self) -> bool:
+        """Whether what comes after it in the notebook may run: it went well, or raised an error
+        that its cell is tagged for.
+        """
+        return self.status == "ok" or self.expected_error
+
+    @property
+    def expected_error(self) -> bool:
+        """Whether it raised an error that its cell is tagged for."""
+        return self._may_raise and self._reply is not None and self._reply.raised
+
+    @property
     def note(self) -> str:
         """What a reader has to know besides the status, in plain sentences; mostly empty."""
         deleted = "The cell was deleted: its outputs are nowhere." if self._cell.gone else ""
         taken = "The user ran the cell meanwhile: it shows their run." if self._cell.taken else ""
-        notes = (self._reply.note if self._reply else "", deleted, taken, self.saved.note)
+        expected = _EXPECTED if self.expected_error else ""
+        said = self._reply.note if self._reply else ""
+        notes = (said, expected, deleted, taken, self.saved.note)
         return " ".join(note for note in notes if note)
 
     @property
@@ -305,6 +324,8 @@ class Run:
         }
         if self.cell_id is not None:
             value["saved"] = "pending" if self.pending else self.saved.saved
+        if self.expected_error:
+            value["expected_error"] = True
         if self.note:
             value["note"] = self.note
         return {**value, **self.blocked()}
@@ -496,9 +517,10 @@ class Runs:
     ) -> Run:
         active = [run for run in self._runs.values() if run.ended is None]
         if isinstance(cell, str):
-            code, cell_id, former_count = cell, None, None
+            code, cell_id, former_count, may_raise = cell, None, None, False
         else:
             code, cell_id, former_count = cell.source, cell.id, cell.execution_count
+            may_raise = cell.may_raise
 
         def execute(_: Run, sink: OutputSink) -> RunExecution:
             # Code in no cell does not count: cells keep their numbers.
@@ -517,6 +539,7 @@ class Runs:
             trust=trust,
             ahead=[run for run in active if run.kernel is kernel],
             former_count=former_count,
+            may_raise=may_raise,
         )
         self._runs[run.id] = run
         self._forget_old()

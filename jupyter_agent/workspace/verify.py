@@ -29,8 +29,6 @@ from jupyter_agent.workspace.workspace import Lease, Services
 
 SKIP = "skip-execution"
 """Tag of cells that are left out, as nbclient leaves them out."""
-RAISES = "raises-exception"
-"""Tag of cells that may fail, as nbclient has it: their error is an output to compare."""
 
 _VERSIONS = (
     "(lambda modules: {{name: version for name in {!r} for version in "
@@ -450,7 +448,7 @@ def _numbered(output: Output, count: int) -> Output:
 
 
 def _may_fail(cell: Cell, reply: ExecutionReply) -> bool:
-    return reply.status == "error" and reply.error is not None and RAISES in cell.tags
+    return cell.may_raise and reply.raised
 
 
 def _room(stored: Sequence[Output], limit: int) -> int:

@@ -249,7 +249,70 @@ async def test_a_notebook_is_made_of_given_cells_once(call: Call, jp_root_dir: P
         ("code", "1"),
     ]
     assert content.cells[1].metadata == {"tags": ["a"]}
+    assert content.cells[1].id == "x"
     assert (await call("POST", "notebooks", "made.ipynb")).status == 409
+    for cell in ({}, {"source": 1}, {"source": "", "type": "heading"}, {"source": "", "id": "a b"}):
+        refused = await call("POST", "notebooks", "odd.ipynb", body={"cells": [cell]})
+        assert (refused.status, refused.body["reason"]) == (400, "invalid_body"), refused.text
+    twice = {"cells": [{"source": "1", "id": "x"}, {"source": "2", "id": "x"}]}
+    refused = await call("POST", "notebooks", "odd.ipynb", body=twice)
+    assert "give each its own" in refused.body["message"]
+    assert not (jp_root_dir / "odd.ipynb").exists()
+
+
+@pytest.mark.parametrize("folder", ["cells", "recovery", "kernel", "v1.2/cells", "run/kernel"])
+async def test_a_notebook_is_reached_in_a_folder_of_any_name(
+    call: Call, jp_root_dir: Path, folder: str
+) -> None:
+    place = jp_root_dir / "top" / folder
+    place.mkdir(parents=True)
+    route = ("notebooks", f"top/{folder}/counts.ipynb")
+    made = await call("POST", *route, body={"cells": [{"source": "x = 1", "id": "a"}]})
+    assert (made.status, (place / "counts.ipynb").exists()) == (201, True)
+    assert (await call("GET", *route)).body["path"] == route[1]
+    edit = {"old_string": "1", "new_string": "2"}
+    edited = await call("PATCH", *route, "cells", "a", body=edit)
+    assert edited.body["source"] == "x = 2"
+    (copy,) = (await call("GET", *route, "recovery")).body["copies"]
+    before = await call("GET", *route, "recovery", str(copy["id"]))
+    assert before.body["cells"][0]["source"] == "x = 1"
+
+
+async def test_a_run_goes_on_past_an_error_that_is_expected(call: Call, notebook: Path) -> None:
+    content = nbformat.read(notebook, as_version=4)
+    tagged, last = nbformat.v4.new_code_cell("1/0", id="t"), nbformat.v4.new_code_cell("2", id="z")
+    tagged.metadata.tags = ["raises-exception"]
+    content.cells = [tagged, last]
+    nbformat.write(content, notebook)
+    answer = (await call("POST", *RUN, body={})).body["cells"]
+    assert [(run["cell_id"], run["status"]) for run in answer] == [("t", "error"), ("z", "ok")]
+    assert answer[0]["expected_error"]
+    assert "expected: the cell is tagged `raises-exception`" in answer[0]["note"]
+    body = {"notebook": PATH, "mode": "auto", "input": {}}
+    text = (await call("POST", "tools", "run_cells", body=body)).body["text"]
+    assert "Cell `z`" in text
+    tagged.source = "import os; os._exit(1)"  # this is no error of the code
+    nbformat.write(content, notebook)
+    answer = (await call("POST", *RUN, body={})).body["cells"]
+    assert [run["cell_id"] for run in answer] == ["t"]
+
+
+async def test_after_a_restart_a_cell_is_stale_by_the_new_kernels_runs(
+    call: Call, six: Path
+) -> None:
+    """Each run from the top gives every cell the count that it had."""
+
+    async def stale() -> list[str]:
+        cells = (await call("GET", "notebooks", PATH)).body["cells"]
+        return [cell["id"] for cell in cells if cell["stale"]]
+
+    await ran(call, {"cells": ["b2", "d4", "e5"]})
+    edit = {"old_string": "y", "new_string": "y * 2"}
+    await call("PATCH", "notebooks", PATH, "cells", "e5", body=edit)
+    assert await stale() == ["e5"]
+    await call("POST", *KERNEL, body={"action": "restart"})
+    await ran(call, {"cells": ["b2", "d4", "e5"]})
+    assert await stale() == []
 
 
 @pytest.mark.full

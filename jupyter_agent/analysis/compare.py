@@ -8,8 +8,9 @@ says in words. The same are
 * sets, whatever their order, where they can be read; a dict in another order is `close`;
 * pictures with the same pixels (PNG), `close` those that look the same as a thumbnail; JPEG and
   other files by their bytes;
-* figures and other JSON by value, data frames by what is in their table, and all other text line
-  by line: indentation and blank lines count, the width of gaps does not.
+* figures and other JSON by value, data frames by what is in their table, pages and SVG whatever
+  the ids of their parts, and all other text line by line: indentation and blank lines count, the
+  width of gaps does not.
 
 Stdout, stderr and displays are compared each for themselves, as their order among each other
 depends on timing. Three things are known to be measured without a second run: a progress meter,
@@ -26,6 +27,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from jupyter_agent.analysis.ids import numbered
 from jupyter_agent.analysis.pixels import Png, png
 from jupyter_agent.analysis.tokens import Token, tokens
 from jupyter_agent.analysis.values import Findings, Likeness, brief, compare_values, numbers
@@ -162,7 +164,8 @@ class _Comparing:
 
     def _page(self, old: str, new: str, again: str, *, at: str) -> None:
         if old != new:
-            self.text(*(_TAGS.sub(">\n<", page) for page in (old, new, again)), at=at)
+            pages = numbered((old, new, again))
+            self.text(*(_TAGS.sub(">\n<", page) for page in pages), at=at)
 
     # -- pictures
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 from jupyter_agent.analysis.compare import compare
 from jupyter_agent.analysis.pixels import png
-from tests.workspace.verdicts import PAIRS, Pair, blank, display, drawn, line, stream
+from tests.workspace.verdicts import PAIRS, Pair, blank, card, display, drawn, line, stream
 
 
 def test_hand_made_pairs_get_their_true_verdicts() -> None:
@@ -109,6 +109,13 @@ def test_a_broken_picture_is_compared_by_its_bytes(broken: str) -> None:
     assert compare(odd, whole).likeness == compare(whole, odd).likeness == "differs"
 
 
+def test_other_ids_are_no_difference_where_a_page_is_all_that_is_shown() -> None:
+    first, second = (card(f"c-{n}", f"i-{n}", f"l-{n}") for n in (1, 2))
+    for output in (*first, *second):
+        output["data"]["text/plain"] = "<IPython.core.display.HTML object>"
+    assert compare(first, second).likeness == "same"
+
+
 def test_a_result_that_is_missing_or_new_differs() -> None:
     result = display(text__plain="1")
     assert compare([result], []).why == "an output is missing: `1`"
@@ -141,6 +148,14 @@ def test_hostile_lines_take_no_longer_to_compare_than_others(line: str) -> None:
     for _ in range(20):
         told = compare([stream(line)], [stream(f"{line}!")], [stream(f"{line}?")])
         assert told.likeness in ("same", "differs")
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize("begun", ["<a ", "<a id=", "<a id='", "<!--", "<style>a{#", "<script>'a"])
+def test_hostile_pages_take_no_longer_to_compare_than_others(begun: str) -> None:
+    pages = [[display(text__html=f"<p id={n}>" + begun * 10_000)] for n in range(3)]
+    began = time.process_time()
+    assert compare(*pages).likeness == "same"
     assert time.process_time() - began < 2
 
 

@@ -140,6 +140,19 @@ def frame(*rows: tuple[Any, ...]) -> list[Output]:
     return [display(text__html=page, text__plain="\n".join(map(str, rows)))]
 
 
+CARD = """\
+<style>#{a} {{ color: #fade00; }} @media print {{ #{a}.card > b {{ color: red }} }}</style>
+<div id="{a}" class="card"><input id="{b}" aria-labelledby="{c} {a}" type="checkbox">
+<label for="{b}" id="{c}">Model</label><a href="#{d}">{text}</a></div>
+<script>fold('{a}'); $("#{b}");</script>"""
+"""As scikit-learn and the styles of pandas write one: the parts have a counter in their ids."""
+
+
+def card(a: str, b: str, c: str, d: str | None = None, text: str = "1 &lt; 2") -> list[Output]:
+    page = CARD.format(a=a, b=b, c=c, d=d or c, text=text)
+    return [display(text__html=page, text__plain="Model()")]
+
+
 def widget(model_id: str) -> Output:
     return bundle("application/vnd.jupyter.widget-view+json", {"model_id": model_id})
 
@@ -284,6 +297,24 @@ PAIRS = [
         [
             display(
                 text__html="<div></div><script>draw([2, 1])</script>", text__plain="<HTML object>"
+            )
+        ],
+    ),
+    shown("page, other ids", "differs", card("a", "b", "c"), card("d", "e", "f", text="1 &lt; 3")),
+    shown("link to another part", "differs", card("a", "b", "c"), card("d", "e", "f", "e")),
+    shown("link to another page", "differs", card("a", "b", "c", "x"), card("d", "e", "f", "y")),
+    shown("link out of the page", "differs", card("a", "b", "c"), card("d", "e", "f", "c")),
+    shown("two parts of one id", "differs", card("a", "b", "c"), card("d", "d", "f")),
+    shown(
+        "colour that is an id, too",
+        "differs",
+        card("a", "b", "fade00"),
+        [
+            display(
+                text__html=CARD.format(a="a", b="b", c="c", d="c", text="1 &lt; 2").replace(
+                    "#fade00", "#c"
+                ),
+                text__plain="Model()",
             )
         ],
     ),
@@ -457,8 +488,16 @@ PAIRS = [
         svg("M 0 0 L 5 5", "1a"),
         svg("M 0 0 L 5 5", "2b"),
         svg("M 0 0 L 5 5", "3c"),
-        anew=True,
     ),
+    shown("page whose ids count on", "same", card("c-1", "i-1", "l-1"), card("c-2", "i-4", "l-2")),
+    shown(
+        "page with ids of chance",
+        "same",
+        card("Tf3", "T7a", "T0c"),
+        card("T11", "T9e", "Tab"),
+        card("T5d", "T20", "T1f"),
+    ),
+    shown("page whose ids are exchanged", "same", card("a", "b", "c"), card("b", "a", "c")),
     shown("plotly, last digit", "same", plotly([0.1 + 0.2, 2, 3]), plotly([0.3, 2, 3])),
     shown("plotly, packed or not", "same", plotly([1.0, 2.0, 3.0]), plotly(packed(1, 2, 3))),
     shown(

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.analysis.compare import compare
@@ -380,7 +381,19 @@ def assignments_of(parameters: Mapping[str, Any], language: str) -> str:
     for name in parameters:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise InvalidInput(f"A parameter needs the name of a Python variable, not {name!r}.")
-    return "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
+    return "\n".join(f"{name} = {_literal(value)}" for name, value in parameters.items())
+
+
+def _literal(value: Any) -> str:
+    """Python for a value of JSON, or for NaN and infinity, of which `repr` only gives a name."""
+    match value:
+        case dict():
+            return f"{{{', '.join(f'{key!r}: {_literal(each)}' for key, each in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_literal, value))}]"
+        case float() if not isfinite(value):
+            return f"float('{value}')"
+    return repr(value)
 
 
 async def update(nb: Lease, done: Verification) -> Saved:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,21 @@ async def test_parameters_are_set_in_the_kernel_and_the_code_stays(
     assert [cell.source for cell in nbformat.read(six, as_version=4).cells] == before
     bad = await call("POST", *RUN, body={"parameters": {"no name": 1}})
     assert (bad.status, bad.body["reason"]) == (400, "invalid_input")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("route", ["run", "verify"])
+async def test_numbers_that_json_lacks_are_parameters_too(
+    call: Call, six: Path, route: str
+) -> None:
+    content = nbformat.read(six, as_version=4)
+    content.cells[1].metadata["tags"] = ["parameters"]
+    content.cells[2].source = "assert x == [inf, {'a': -inf}] and nan != nan"
+    nbformat.write(content, six)
+    given = {"x": [inf, {"a": -inf}], "inf": inf, "nan": nan}
+    answer = await call("POST", "notebooks", PATH, route, body={"parameters": given})
+    assert answer.status == 200, answer.text
+    assert answer.body["cells"][1]["status"] in ("ok", "same")
 
 
 @pytest.mark.full

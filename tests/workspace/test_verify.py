@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from jupyter_agent.tools.verify import VerifyNotebook
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.runs import Runs
-from jupyter_agent.workspace.verify import Verification, plan, update, verify
+from jupyter_agent.workspace.verify import Verification, assignments_of, plan, update, verify
 from jupyter_agent.workspace.workspace import Services, Workspace
 from tests.gates import FOREVER
 from tests.notebook.browser import Tab
@@ -325,9 +326,18 @@ async def test_parameters_are_set_where_papermill_sets_them(desk: Desk) -> None:
         for name in ("import os; n", "class", ""):
             with pytest.raises(InvalidInput, match="name of a Python variable"):
                 await verify(nb, parameters={name: 1})
-        with pytest.raises(InvalidInput, match="could not be set: name 'nan' is not defined"):
-            await verify(nb, parameters={"n": float("nan")})
+        with pytest.raises(InvalidInput, match="could not be set: cannot assign"):
+            await verify(nb, parameters={"__debug__": 1})
     assert desk.kernels() == []
+
+
+@pytest.mark.parametrize(
+    "value", [nan, inf, -inf, 1e300, [nan, {"a'b": [-inf, None, True, "nan"]}]]
+)
+def test_parameters_are_python_whatever_their_numbers(value: Any) -> None:
+    names: dict[str, Any] = {}
+    exec(assignments_of({"n": value, "word": "a"}, "python"), names)
+    assert (repr(names["n"]), names["word"]) == (repr(value), "a")
 
 
 @pytest.mark.full

@@ -14,7 +14,8 @@ class Exit(IntEnum):
     FAILED = 1
     """It was tried and did not work: a cell failed, an edit met another text, no server."""
     USAGE = 2
-    """The command line is wrong, or names what is not there."""
+    """The command line is wrong, or names what is not there. Of `verify`: a notebook
+    could not be checked."""
     REFUSED = 3
     """Something was not allowed: a call that needed approval, a mode, a rule, the authorizer."""
     LIMIT = 4

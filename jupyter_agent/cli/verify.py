@@ -1,4 +1,4 @@
-"""`jupyter agent verify`: does a notebook still run from the top and show what it shows?"""
+"""`jupyter agent verify`: do notebooks still run from the top and show what they show?"""
 
 from __future__ import annotations
 
@@ -9,17 +9,31 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store, cut, local
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.client.servers import ServerRefused, ask_running, own
+from jupyter_agent.client.servers import (
+    Server,
+    ServerRefused,
+    Unreachable,
+    existing,
+    find,
+    own,
+    root_for,
+)
 
 _WHY = 200
 """Characters of a reason at most."""
 
 EXAMPLES = """\
   jupyter agent verify sales.ipynb && git commit -a
+  jupyter agent verify reports/*.ipynb --json
   jupyter agent verify sales.ipynb --update
+
+exit codes: 0 all is well, 1 a cell failed or shows something else,
+2 usage, or a notebook could not be checked: it is missing or unreadable, its
+kernel is not installed, the server refused; 130 interrupted
 """
 
 
@@ -28,13 +42,13 @@ def add_to(commands: Any) -> None:
     parser = add_command(
         commands,
         "verify",
-        help="runs a copy of a notebook from the top in a fresh kernel and compares the outputs",
-        description="Asks the Jupyter server that serves the notebook, which knows unsaved typing, "
-        "or does it itself where none runs. Ends with 0 where every cell runs and shows the same "
-        "(with --update: where every cell runs and the fresh outputs are written), else with 1.",
+        help="runs copies of notebooks from the top in fresh kernels and compares the outputs",
+        description="Asks the Jupyter server that serves a notebook, which knows unsaved typing, "
+        "or does it itself where none runs. All is well where every cell runs and shows the same "
+        "(with --update: where every cell runs and the fresh outputs are written).",
         examples=EXAMPLES,
     )
-    parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
+    parser.add_argument("notebooks", type=Path, nargs="+", metavar="NOTEBOOK")
     parser.add_argument(
         "--update", action="store_true", help="write the fresh outputs where every cell runs"
     )
@@ -44,42 +58,83 @@ def add_to(commands: Any) -> None:
         help="write into the notebook when it was verified and with which versions, where all is "
         "the same; else take such a record out",
     )
-    parser.add_argument("--json", action="store_true", help="as POST notebooks/NOTEBOOK/verify")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="as POST notebooks/NOTEBOOK/verify; of several notebooks a list, each with `notebook`",
+    )
     add_store(parser)
     parser.set_defaults(command=run)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints a line, and one per cell that is not the same; 1 where not all is well."""
-    console = standard()
-    notebook = given.notebook.resolve()
-    body = {"update": given.update, "record": given.record}
-    try:
-        if not notebook.is_file():
-            raise ServerRefused(f"There is no notebook at {notebook}.")
-        body = {key: value for key, value in body.items() if value}
-        answer = ask_running(notebook, "verify", body, seconds=None)
-        if answer is None:
-            answer = _verify_alone(notebook, body, given.store)
-    except ServerRefused as error:
-        console.tell(cut(str(error), 1000))
-        return 1
-    if given.json:
-        console.json(answer)
-    else:
-        for line in _lines(notebook.name, answer):
-            console.line(line)
-    return 0 if answer["ok"] or answer.get("updated") else 1
+    """Prints a line per notebook, and one per cell that is not the same. 2 where one could not be
+    checked, else 1 where not all is well.
+    """
+    console, several = standard(), len(given.notebooks) > 1
+    answers: list[Mapping[str, Any]] = []
+    codes: list[Exit] = []
+    with _Servers(given.store, update=given.update, record=given.record) as servers:
+        for notebook in given.notebooks:
+            try:
+                answer = servers.verify(existing(notebook))
+            except ServerRefused as error:
+                console.tell(cut(f"{notebook}: {error}", 1000))
+                answer = {"ok": False, "message": str(error), "reason": error.reason}
+                # with --update, a cell failed or somebody was faster: it was checked
+                codes.append(Exit.FAILED if error.reason == "changed" else Exit.USAGE)
+            else:
+                codes.append(Exit.DONE if answer["ok"] or answer.get("updated") else Exit.FAILED)
+                if not given.json:
+                    for line in _lines(str(notebook), answer):
+                        console.line(line)
+            answers.append({"notebook": str(notebook), **answer} if several else answer)
+    if several and given.json:
+        console.json(answers)
+    elif several:
+        console.line(f"{codes.count(Exit.DONE)} of {len(codes)} notebooks verified.")
+    elif given.json and "cells" in answers[0]:
+        console.json(answers[0])
+    return max(codes)
 
 
-def _verify_alone(notebook: Path, body: Mapping[str, Any], store: Path | None) -> dict[str, Any]:
-    """By a server of our own. A copy of a notebook that is written goes to the usual store."""
-    with ExitStack() as stack:
-        if store is None and not body:
-            store = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = stack.enter_context(own(notebook.parent, store))
-        answer: dict[str, Any] = server.ask("POST", server.route(notebook, "verify"), body)
+class _Servers(ExitStack):
+    """Those that verify: for each notebook the one that runs, else one of our own, which the
+    notebooks that follow share while their root is the same.
+    """
+
+    def __init__(self, store: Path | None, **wanted: bool) -> None:
+        super().__init__()
+        self._store = store
+        self._body = {name: True for name, is_wanted in wanted.items() if is_wanted}
+        self._own: Server | None = None
+
+    def verify(self, notebook: Path) -> dict[str, Any]:
+        """The answer of the route. Raises ServerRefused."""
+        server = find(notebook) or self._alone(notebook)
+        try:
+            answer: dict[str, Any] = server.ask(
+                "POST", server.route(notebook, "verify"), self._body
+            )
+        except Unreachable:
+            self._end()  # a server of our own that is gone serves no other notebook
+            raise
         return answer
+
+    def _alone(self, notebook: Path) -> Server:
+        """A copy of a notebook that is written goes to the usual store."""
+        root = root_for(notebook, self._store)
+        if self._own is None or self._own.root != root:
+            self._end()
+            store = self._store
+            if store is None and not self._body:
+                store = Path(self.enter_context(tempfile.TemporaryDirectory()))
+            self._own = self.enter_context(own(root, store))
+        return self._own
+
+    def _end(self) -> None:
+        self._own = None
+        self.close()
 
 
 def _lines(name: str, answer: Mapping[str, Any]) -> Iterator[str]:

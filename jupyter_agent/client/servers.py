@@ -201,18 +201,15 @@ def _announced() -> Iterator[dict[str, Any]]:
                 yield server
 
 
-def ask_running(
-    notebook: Path, route: str, body: Any = None, *, seconds: float | None
-) -> dict[str, Any] | None:
+def ask_running(notebook: Path, route: str, *, seconds: float) -> dict[str, Any] | None:
     """What a running server that serves the notebook answers about it; None if none does.
 
-    It is a POST with a body. Raises ServerRefused.
+    Raises ServerRefused.
     """
-    method = "GET" if body is None else "POST"
     for server in _serving(notebook):
         with contextlib.suppress(Unreachable):  # gone, or behind a password
             answer: dict[str, Any] = server.ask(
-                method, server.route(notebook, route), body, seconds=seconds
+                "GET", server.route(notebook, route), seconds=seconds
             )
             return answer
     return None
@@ -289,7 +286,7 @@ def serving(notebook: Path, store: Path | None = None) -> Iterator[Server]:
     if store is None and (server := find(notebook)) is not None:
         yield server
         return
-    with own(known_root(store, notebook) or _root_for(notebook), store) as server:
+    with own(root_for(notebook, store), store) as server:
         yield server
 
 
@@ -337,8 +334,12 @@ def _any_running() -> Server | None:
     return next(with_assistant(found), None)
 
 
-def _root_for(notebook: Path) -> Path:
-    """The current folder, as for `jupyter lab`, where it has the notebook and does not hide it."""
+def root_for(notebook: Path, store: Path | None = None) -> Path:
+    """The root of a server of our own: the one that the store knows the notebook by; else the
+    current folder, as for `jupyter lab`, where it has the notebook and does not hide it.
+    """
+    if (known := known_root(store, notebook)) is not None:
+        return known
     here = Path.cwd().resolve()
     if notebook.is_relative_to(here):
         parts = notebook.relative_to(here).parts

@@ -221,7 +221,7 @@ def test_the_command_verifies_without_a_server_and_updates(tmp_path: Path) -> No
     before = file.read_bytes()
     done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Verified new one.ipynb ")
+    assert done.stdout.startswith("Verified work/new one.ipynb ")
     assert "2 of 2 cells, same results (python3" in done.stdout
     assert file.read_bytes() == before
     assert not (tmp_path / ".data" / "agent").exists()  # nothing is left of its store
@@ -236,7 +236,7 @@ def test_the_command_verifies_without_a_server_and_updates(tmp_path: Path) -> No
     nbformat.write(content, file)
     done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb")
     assert done.returncode == 1
-    assert done.stdout.splitlines()[0].startswith("Checked new one.ipynb ")
+    assert done.stdout.splitlines()[0].startswith("Checked work/new one.ipynb ")
     assert done.stdout.splitlines()[1].startswith("  c1  differs: ")
     done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb", "--update")
     assert done.returncode == 0
@@ -257,7 +257,7 @@ def test_the_command_asks_the_server_that_runs(tmp_path: Path) -> None:
         assert (refused.returncode, refused.stdout) == (1, "")
         assert (
             refused.stderr
-            == "A cell failed, so no outputs were written. Mend it and verify again.\n"
+            == "a.ipynb: A cell failed, so no outputs were written. Mend it and verify again.\n"
         )
         recorded = jupyter_agent(tmp_path, "verify", "b.ipynb", "--record")
         assert recorded.returncode == 0
@@ -266,17 +266,46 @@ def test_the_command_asks_the_server_that_runs(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
-    missing = jupyter_agent(tmp_path, "verify", "nothing.ipynb")
-    assert (missing.returncode, missing.stdout) == (1, "")
+    missing = jupyter_agent(tmp_path, "verify", "nothing.ipynb", "--json")
+    assert (missing.returncode, missing.stdout) == (2, "")
     assert "There is no notebook at" in missing.stderr
     (tmp_path / "odd.ipynb").write_text("{", encoding="utf-8")
-    odd = jupyter_agent(tmp_path, "verify", "odd.ipynb")
-    assert (odd.returncode, odd.stdout) == (1, "")
-    assert "`odd.ipynb` cannot be read as a notebook" in odd.stderr
     new_notebook(tmp_path / "far.ipynb", "1")
     content = nbformat.read(tmp_path / "far.ipynb", as_version=4)
     content.metadata["kernelspec"] = {"name": "nowhere", "display_name": "Nowhere"}
     nbformat.write(content, tmp_path / "far.ipynb")
-    far = jupyter_agent(tmp_path, "verify", "far.ipynb")
-    assert far.returncode == 1
-    assert "No kernel `nowhere`: it is not installed. Installed: " in far.stderr
+    wrong = jupyter_agent(tmp_path, "verify", "odd.ipynb", "far.ipynb")
+    assert (wrong.returncode, wrong.stdout) == (2, "0 of 2 notebooks verified.\n")
+    odd, far = wrong.stderr.splitlines()
+    assert "`odd.ipynb` cannot be read as a notebook" in odd
+    assert "far.ipynb: No kernel `nowhere`: it is not installed. Installed: " in far
+
+
+@pytest.mark.full
+def test_several_notebooks_share_a_server_and_one_that_fails_holds_up_none(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    for name in ("a", "work/b"):
+        new_notebook(
+            tmp_path / f"{name}.ipynb",
+            f"import os\nopen({str(tmp_path / 'servers')!r}, 'a')"
+            ".write(os.environ['JPY_PARENT_PID'] + '\\n')",
+        )
+    new_notebook(tmp_path / "broken.ipynb", "1 / 0")
+    names = ("a.ipynb", "broken.ipynb", "nothing.ipynb", "work/b.ipynb")
+    done = jupyter_agent(tmp_path, "verify", *names, "--json")
+    assert done.returncode == 2
+    assert done.stderr.startswith("nothing.ipynb: There is no notebook at ")
+    answers = json.loads(done.stdout)
+    assert [answer["notebook"] for answer in answers] == list(names)
+    assert [answer["ok"] for answer in answers] == [True, False, False, True]
+    assert answers[1]["cells"][0]["status"] == "error"
+    assert (answers[2]["reason"], "cells" in answers[2]) == ("not_found", False)
+    servers = (tmp_path / "servers").read_text().split()
+    assert (len(servers), len(set(servers))) == (2, 1)
+    told = jupyter_agent(tmp_path, "verify", "a.ipynb", "broken.ipynb")
+    assert (told.returncode, told.stderr) == (1, "")
+    first, failed, cell, summary = told.stdout.splitlines()
+    assert first.startswith("Verified a.ipynb ")
+    assert failed.startswith("Checked broken.ipynb ")
+    assert cell.startswith("  c0  error: ZeroDivisionError")
+    assert summary == "1 of 2 notebooks verified."

@@ -79,7 +79,7 @@ def run(given: argparse.Namespace) -> int:
             try:
                 answer = servers.verify(existing(notebook))
             except ServerRefused as error:
-                console.tell(cut(f"{notebook}: {error}", 1000))
+                console.tell(cut(f"{notebook}: {error}" if several else str(error), 1000))
                 answer = {"ok": False, "message": str(error), "reason": error.reason}
                 # with --update, a cell failed or somebody was faster: it was checked
                 codes.append(Exit.FAILED if error.reason == "changed" else Exit.USAGE)

@@ -14,7 +14,8 @@
     - NotConfirmed        an edit was sent, but whether it arrived is unknown
       . Overtaken         it is known not to be there: somebody changed the same at the same moment
     - Busy                the tab or the kernel does not answer now
-    - KernelUnavailable   no kernel can be had; names the installed ones
+    - KernelUnavailable   no kernel can be had now
+    - KernelNotInstalled  no kernel of that name; names the installed ones
     - NotPermitted        the mode, a rule or the authorizer forbids it
     - NeedsApproval       a person would have to allow it, and nobody can be asked here
     - CallsSpent          a client has made all calls that its turn may make
@@ -138,6 +139,12 @@ class KernelUnavailable(ToolError):
     """No kernel could be started or reached."""
 
     reason = "kernel_unavailable"
+
+
+class KernelNotInstalled(ToolError):
+    """There is no kernel of that name; `facts["installed"]` are the names that there are."""
+
+    reason = "kernel_not_installed"
 
 
 class NotPermitted(ToolError):

@@ -390,7 +390,8 @@ class Dispatcher:
             return question
         kernel = await nb.kernel()
         life = kernel.life if kernel else ""
-        return replace(question, kernel=life, kernelspec=await nb.kernelspec())
+        spec = question.kernelspec or await nb.kernelspec()
+        return replace(question, kernel=life, kernelspec=spec)
 
     async def _note_failure(
         self,

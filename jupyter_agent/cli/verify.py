@@ -58,6 +58,7 @@ def add_to(commands: Any) -> None:
         help="write into the notebook when it was verified and with which versions, where all is "
         "the same; else take such a record out",
     )
+    parser.add_argument("--kernel", metavar="NAME", help="in this kernel, not the notebook's own")
     parser.add_argument(
         "--json",
         action="store_true",
@@ -74,7 +75,8 @@ def run(given: argparse.Namespace) -> int:
     console, several = standard(), len(given.notebooks) > 1
     answers: list[Mapping[str, Any]] = []
     codes: list[Exit] = []
-    with _Servers(given.store, update=given.update, record=given.record) as servers:
+    body = {"update": given.update, "record": given.record, "kernel": given.kernel}
+    with _Servers(given.store, body) as servers:
         for notebook in given.notebooks:
             try:
                 answer = servers.verify(existing(notebook))
@@ -103,10 +105,10 @@ class _Servers(ExitStack):
     notebooks that follow share while their root is the same.
     """
 
-    def __init__(self, store: Path | None, **wanted: bool) -> None:
+    def __init__(self, store: Path | None, body: Mapping[str, Any]) -> None:
         super().__init__()
         self._store = store
-        self._body = {name: True for name, is_wanted in wanted.items() if is_wanted}
+        self._body = {name: value for name, value in body.items() if value}
         self._own: Server | None = None
 
     def verify(self, notebook: Path) -> dict[str, Any]:
@@ -127,7 +129,7 @@ class _Servers(ExitStack):
         if self._own is None or self._own.root != root:
             self._end()
             store = self._store
-            if store is None and not self._body:
+            if store is None and not self._body.keys() & {"update", "record"}:
                 store = Path(self.enter_context(tempfile.TemporaryDirectory()))
             self._own = self.enter_context(own(root, store))
         return self._own

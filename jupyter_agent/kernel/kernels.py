@@ -16,7 +16,7 @@ from jupyter_core.utils import ensure_async
 from jupyter_server.gateway.managers import GatewayMappingKernelManager
 from tornado.web import HTTPError
 
-from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.errors import KernelNotInstalled, KernelUnavailable
 from jupyter_agent.kernel.kernel import START_FAILURES, Kernel
 from jupyter_agent.legible import with_names_quoted
 from jupyter_agent.tasks import begin
@@ -29,6 +29,10 @@ _SESSION_GRACE_S = 5.0
 """Seconds. A kernel that was begun without a session is in none for good."""
 _RACE_PAUSE_S = 0.3
 """Seconds in which a page that found no session, as we did, has begun its kernel."""
+_CHOOSE = (
+    "Name one of these: `restart_kernel` and `verify_notebook` take it as `kernel`, so does "
+    "`POST notebooks/{path}/verify`; `POST notebooks/{path}/kernel` starts it as `name`."
+)
 
 
 class Kernels:
@@ -72,8 +76,8 @@ class Kernels:
     async def get(self, path: str, *, name: str | None = None) -> Kernel:
         """The notebook's kernel, started where none runs.
 
-        `name` is a kernelspec's, the server's default without one. Raises KernelUnavailable, which
-        names the installed ones.
+        `name` is a kernelspec's, the server's default without one. Raises KernelNotInstalled,
+        KernelUnavailable.
         """
         async with self._starting[path]:
             kernel = await self.find(path)
@@ -143,15 +147,17 @@ class Kernels:
     async def kernelspec(self, name: str | None = None) -> dict[str, str]:
         """A notebook's `kernelspec` metadata for that kernel, the server's default without a name.
 
-        Raises KernelUnavailable, which names the installed ones.
+        Raises KernelNotInstalled; KernelUnavailable where a gateway does not tell.
         """
         installed = await self._installed()
         chosen = name or self.default_name
-        if chosen not in installed:
-            raise _unavailable(chosen, "it is not installed", installed)
-        spec = installed[chosen]["spec"]
+        found = chosen if chosen in installed else chosen.lower()  # as Jupyter looks for it
+        if found not in installed:
+            message = _no_kernel(chosen, "it is not installed", installed)
+            raise KernelNotInstalled(f"{message} {_CHOOSE}", installed=sorted(installed))
+        spec = installed[found]["spec"]
         return {
-            "name": chosen,
+            "name": found,
             "display_name": spec["display_name"],
             "language": spec["language"],
         }
@@ -201,6 +207,7 @@ class Kernels:
         return bool(model.get("connections")) or (kernel is not None and kernel.in_use)
 
     async def _start(self, path: str, name: str | None) -> None:
+        await self.kernelspec(name)  # what it cannot start Jupyter keeps as if it would still come
         before = set(self._manager.list_kernel_ids())
         starting = asyncio.ensure_future(
             self._sessions.create_session(
@@ -213,15 +220,15 @@ class Kernels:
         except TimeoutError:
             starting.cancel()
             why = f"it did not start within {self._start_timeout:g} s"
-        except NoSuchKernel:
-            why = "it is not installed"
-        except START_FAILURES as error:
+        except (NoSuchKernel, *START_FAILURES) as error:
             why = str(error)
         else:
             self._ours.add(session["id"])
             await self._others(before)
             return
-        raise _unavailable(name or self.default_name, why, await self._installed(why))
+        installed = await self._installed(why)
+        message = _no_kernel(name or self.default_name, why, installed)
+        raise KernelUnavailable(message, installed=sorted(installed))
 
     async def _installed(self, why: str = "") -> Mapping[str, Any]:
         """The kernelspecs by name. Raises KernelUnavailable where a gateway does not tell them."""
@@ -252,10 +259,9 @@ class Kernels:
                 await kernel.close()
 
 
-def _unavailable(name: str, why: str, installed: Mapping[str, Any]) -> KernelUnavailable:
-    names = sorted(installed)
-    message = f"No kernel `{name}`: {why}. Installed: {', '.join(names) or 'none'}."
-    return KernelUnavailable(with_names_quoted(message, [name]), installed=names)
+def _no_kernel(name: str, why: str, installed: Mapping[str, Any]) -> str:
+    message = f"No kernel `{name}`: {why}. Installed: {', '.join(sorted(installed)) or 'none'}."
+    return with_names_quoted(message, [name])
 
 
 class FreshKernels:

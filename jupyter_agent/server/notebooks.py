@@ -87,12 +87,13 @@ class MetadataBody(Body):
 
 
 class VerifyBody(Body):
-    """How to verify: with other parameters, or with the fresh outputs or a record written at the
-    end.
+    """How to verify: in another kernel, with other parameters, or with the fresh outputs or a
+    record written at the end.
     """
 
     update: bool = False
     record: bool = False
+    kernel: str | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -364,7 +365,7 @@ class VerifyHandler(DocumentHandler):
             writes = body.update or body.record
             needs = (WRITE if writes else READ, ("write", "kernels"))
             async with self.work.lease(path, *needs) as nb:
-                verifying = verify(nb, parameters=body.parameters)
+                verifying = verify(nb, kernel=body.kernel, parameters=body.parameters)
                 self._verifying = asyncio.ensure_future(verifying)
                 done = await self._verifying
                 answer = done.describe()

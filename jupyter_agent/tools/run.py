@@ -240,18 +240,42 @@ class InterruptKernel(KernelTool):
 
 
 class RestartKernel(KernelTool):
-    """Restart the kernel: all variables are lost and cells have to run again. For a kernel that
-    hangs, or a package to be loaded afresh; not to tidy up, and not to test from scratch, which
-    verify_notebook does. The person is asked. It returns when the new kernel is ready."""
+    """Restart the kernel: all variables are lost. For a kernel that hangs, or a package to be
+    loaded afresh; not to tidy up, nor to test from scratch (verify_notebook). The person is
+    asked."""
 
     name: ClassVar[str] = "restart_kernel"
     action: ClassVar[Action] = "restart"
 
+    kernel: str | None = None
+    """Name of one to start, if none runs"""
+
+    async def question(self, nb: Lease) -> Question:
+        if not await self._starts(nb):
+            return await super().question(nb)
+        spec = await nb.work.services.kernels.kernelspec(self.kernel)
+        return Question(notebook=nb.path, kernelspec=spec["name"])
+
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        if await self._starts(nb):
+            kernel = await nb.start_kernel(self.kernel)
+            await kernel.connect()
+            nb.work.reads.kernels[nb.path] = kernel.life
+            return Result(text=f"Started `{kernel.name}`; run what you need.")
         kernel = await nb.running_kernel()
         await kernel.restart()
         nb.work.reads.kernels[nb.path] = kernel.life
         return Result(text="Restarted. No variable is left; run what you need again.")
+
+    async def _starts(self, nb: Lease) -> bool:
+        """Whether it is a kernel of that name that begins. Raises InvalidInput beside another."""
+        running = await nb.kernel()
+        if self.kernel and running is not None and running.name != self.kernel:
+            raise InvalidInput(
+                f"The kernel `{running.name}` runs for `{nb.path}`. Leave `kernel` out to restart "
+                "it; the person can choose another."
+            )
+        return bool(self.kernel) and running is None
 
 
 def _own(run: Run, work: Workspace) -> bool:

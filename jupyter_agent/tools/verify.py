@@ -23,10 +23,10 @@ MAX_LISTED_CELLS = 20
 
 
 class VerifyNotebook(Tool):
-    """Run a copy of the notebook from the top in a fresh kernel and compare with its outputs; twice
-    where they differ, to learn what each run makes anew. Use it before you say that it runs from
-    top to bottom, and after a clean-up; not for one cell. Notebook and kernel stay as they are, but
-    other effects (files, network) are real. You get a verdict per cell."""
+    """Run a copy of the notebook from the top in a fresh kernel and compare with its outputs. Use
+    it before you say that it runs from top to bottom, and after a clean-up; not for one cell.
+    Notebook and kernel stay as they are, but other effects (files, network) are real. You get a
+    verdict per cell."""
 
     name: ClassVar[str] = "verify_notebook"
     effect: ClassVar[Effect] = "run"
@@ -37,11 +37,14 @@ class VerifyNotebook(Tool):
         ("write", "kernels"),
     )
 
+    kernel: str | None = None
+    """Name of another one"""
+
     async def runs(self, nb: Lease) -> Sequence[Cell]:
-        return (await plan(nb)).runs
+        return (await plan(nb, self.kernel)).runs
 
     async def question(self, nb: Lease) -> Question:
-        planned = await plan(nb)
+        planned = await plan(nb, self.kernel)
         codes = {cell.id: cell.source for cell in planned.runs}
         return Question(
             notebook=planned.notebook.path,
@@ -58,7 +61,7 @@ class VerifyNotebook(Tool):
             if progress is not None:
                 await progress({"text": "", "running": cell.id})
 
-        done = await verify(nb, begins)
+        done = await verify(nb, begins, kernel=self.kernel)
         view = await nb.work.visibility_of(nb.notebook)
         ran = [verdict.cell for verdict in done.cells if SKIP not in verdict.cell.tags]
         counts = (count for count, cell in enumerate(ran, start=1) if hidden(cell))

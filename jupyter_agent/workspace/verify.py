@@ -136,12 +136,15 @@ class Verification:
         }
 
 
-async def plan(nb: Lease) -> Plan:
-    """What `verify` would run now. Raises KernelUnavailable for a kernel that is not installed."""
+async def plan(nb: Lease, kernel: str | None = None) -> Plan:
+    """What `verify` would run now: in a kernel of that name, or of the one that runs, or that the
+    notebook names. Raises KernelNotInstalled.
+    """
     cells = await nb.read()
     running = await nb.kernel()
     named = metadata_text(nb.notebook.known_metadata, "kernelspec", "name")
-    spec = await nb.work.services.kernels.kernelspec(running.name if running else named)
+    chosen = kernel or (running.name if running else named)
+    spec = await nb.work.services.kernels.kernelspec(chosen)
     code = [cell for cell in cells if cell.type == "code" and cell.source.strip()]
     return Plan(
         notebook=nb.notebook, kernel_name=spec["name"], language=spec["language"], cells=code
@@ -152,6 +155,7 @@ async def verify(
     nb: Lease,
     begins: Callable[[Cell], Awaitable[None]] | None = None,
     *,
+    kernel: str | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Verification:
     """Run a copy of the notebook from the top in a fresh kernel, and compare what it shows.
@@ -162,12 +166,13 @@ async def verify(
     The user's kernel, document and file are not touched; what the code itself does outside of the
     kernel is done. After an error, or when the time is up (`Services.verify_seconds` for all cells
     together), the cells that follow are skipped. Cancelling it interrupts and ends the kernel.
-    `begins` is called before each cell. `parameters` are set after the cell that is tagged
-    `parameters`, in place of those of an earlier run, or before the first cell, as papermill does.
-    Raises KernelUnavailable, InvalidInput for parameters that cannot be set, and Conflict where it
-    is not what a person has seen and allowed.
+    `begins` is called before each cell. `kernel` is the name of another kernel than the notebook's.
+    `parameters` are set after the cell that is tagged `parameters`, in place of those of an earlier
+    run, or before the first cell, as papermill does. Raises KernelNotInstalled, KernelUnavailable,
+    InvalidInput for parameters that cannot be set, and Conflict where it is not what a person has
+    seen and allowed.
     """
-    work, planned = nb.work, await plan(nb)
+    work, planned = nb.work, await plan(nb, kernel)
     setting = assignments_of(parameters or {}, planned.language)
     if work.approved and dict(work.approved) != planned.versions:
         raise Conflict(

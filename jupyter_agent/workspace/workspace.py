@@ -190,7 +190,7 @@ class Workspace:
     async def create(
         self, path: str, kernel_name: str | None, cells: Sequence[Mapping[str, Any]] = ()
     ) -> Notebook:
-        """A new notebook. Raises Exists, KernelUnavailable for a kernel that is not installed."""
+        """A new notebook. Raises Exists, KernelNotInstalled."""
         await self.need(WRITE)
         kernelspec = await self.services.kernels.kernelspec(kernel_name)
         return await self.services.notebooks.create(
@@ -757,9 +757,11 @@ class Lease:
     async def start_kernel(self, name: str | None = None) -> Kernel:
         """The notebook's own kernel, started where none runs: of that name, or of the notebook's.
 
-        What was read before is read again afterwards.
+        What was read before is read again afterwards. Raises KernelNotInstalled, KernelUnavailable.
         """
         await self.work.need(("write", "kernels"), ("write", "sessions"))
+        if name:  # also where one runs already
+            await self.work.services.kernels.kernelspec(name)
         await self.read()
         await self.release()
         name = name or self._kernel_name

@@ -11,7 +11,7 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
-from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.errors import KernelNotInstalled
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from tests.gates import Gate
@@ -243,11 +243,11 @@ async def test_a_kernel_that_is_not_installed_is_answered_with_those_that_are(
     kernels: Kernels,
 ) -> None:
     with pytest.raises(
-        KernelUnavailable, match="No kernel `none`: it is not installed.*python3"
+        KernelNotInstalled, match="No kernel `none`: it is not installed.*python3.*`kernel`"
     ) as raised:
         await kernels.get("a.ipynb", name="none")
     assert "python3" in raised.value.facts["installed"]
-    with pytest.raises(KernelUnavailable, match=r"Installed: .*python3"):
+    with pytest.raises(KernelNotInstalled, match=r"Installed: .*python3"):
         await kernels.kernelspec("none")
     assert (await kernels.kernelspec())["name"] == "python3"
 

@@ -41,9 +41,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "write_plan": ("steps",),
     "run_cell": ("cell_id", "|", "wait"),
     "run_cells": ("|", "cell_ids", "stop_on_error"),
-    "verify_notebook": (),
+    "verify_notebook": ("|", "kernel"),
     "interrupt_kernel": (),
-    "restart_kernel": (),
+    "restart_kernel": ("|", "kernel"),
 }
 _RARE = {"verify_notebook": 1, "restart_kernel": 2, "interrupt_kernel": 6}
 """Weights of those that take seconds; else 20."""
@@ -186,7 +186,7 @@ class Adversary:
                 return [self._one("names") for _ in range(self.random.randint(0, 3))]
             case "query" | "pattern":
                 return self._one("queries")
-            case "kernel_name":
+            case "kernel_name" | "kernel":
                 return self._one("kernels")
             case "regex" | "outline" | "images" | "stop_on_error" | "run":
                 return draw() < 0.5

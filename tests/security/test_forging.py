@@ -232,7 +232,7 @@ async def test_the_name_of_a_kernel_in_a_notebook_adds_no_line(
         (jp_root_dir / "home.ipynb").write_text(json.dumps(content))
         body = {"notebook": "home.ipynb", "mode": "auto", "input": {"cell_id": "a1"}}
         answer = (await call("POST", "tools", "run_cell", body=body)).body
-        assert answer["reason"] == "kernel_unavailable", entry["kind"]
+        assert answer["reason"] == "kernel_not_installed", entry["kind"]
         assert answer["text"].isprintable(), entry["kind"]
 
 

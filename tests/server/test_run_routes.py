@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import calls
+from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
 from ..gates import FOREVER, Gate
@@ -46,13 +46,13 @@ async def test_cells_run_up_to_one_from_one_and_between(call: Call, six: Path) -
     assert await ran(call, {"from": "e5"}) == ["e5", "f6"]
     assert await ran(call, {"from": "a1", "until": "b2"}) == ["b2"]
     assert await ran(call, {"cells": ["e5", "d4"]}) == ["e5", "d4"]
-    for body, says in (
+    for body, told in (
         ({"from": "e5", "until": "b2"}, "below"),
         ({"cells": ["b2"], "until": "b2"}, "not both"),
     ):
         refused = await call("POST", *RUN, body=body)
         assert (refused.status, refused.body["reason"]) == (400, "invalid_input")
-        assert says in refused.body["message"]
+        assert told in refused.body["message"]
     assert (await call("POST", *RUN, body={"until": "zz"})).status == 404
 
 
@@ -115,6 +115,57 @@ async def test_variables_are_told_by_name_or_all(call: Call, notebook: Path) -> 
     assert told.splitlines() == ["a: list of 2: [1, 2]", "b: str 'text'"] or "a: list" in told
     one = (await call("GET", *KERNEL, "variables", params={"names": "b"})).body["text"]
     assert one == "b: str 'text'"
+
+
+async def test_a_kernel_that_is_not_installed_is_refused_and_another_can_be_chosen(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    content = nbformat.read(notebook, as_version=4)
+    content.metadata.kernelspec.name = "nowhere"
+    nbformat.write(content, notebook)
+    none = {"kernel_name": "none"}
+    for route, body, name in (
+        (("notebooks", PATH, "cells", "b2", "run"), {}, "nowhere"),
+        (RUN, {}, "nowhere"),
+        ((*KERNEL, "code"), {"code": "1"}, "nowhere"),
+        (KERNEL, {"action": "start"}, "nowhere"),
+        (("notebooks", PATH, "verify"), {}, "nowhere"),
+        (KERNEL, {"action": "start", "name": "none"}, "none"),
+        (("notebooks", PATH, "verify"), {"kernel": "none"}, "none"),
+        (("notebooks", "new.ipynb"), none, "none"),
+        (("tools", "create_notebook"), {"input": {"path": "new.ipynb", **none}}, "none"),
+        (("tools", "verify_notebook"), {"input": {"kernel": "none"}}, "none"),
+        (("tools", "run_cell"), {"input": {"cell_id": "b2"}}, "nowhere"),
+        (("tools", "restart_kernel"), {"input": {"kernel": "none"}}, "none"),
+    ):
+        if route[0] == "tools":
+            body = {"notebook": PATH, "mode": "auto", "allow": ["restart_kernel"], **body}
+        refused = await call("POST", *route, body=body)
+        message = refused.body["text" if route[0] == "tools" else "message"]
+        status = 200 if route[0] == "tools" else 400
+        assert (refused.status, refused.body["reason"]) == (status, "kernel_not_installed"), route
+        assert f"No kernel `{name}`: it is not installed. Installed: " in message
+        assert "`restart_kernel` and `verify_notebook` take it as `kernel`" in message
+        if route[0] != "tools":
+            assert "python3" in refused.body["installed"]
+    assert not (notebook.parent.parent / "new.ipynb").exists()
+    verified = await call("POST", "notebooks", PATH, "verify", body={"kernel": "python3"})
+    assert (verified.body["ok"], verified.body["kernel"]) == (True, "python3")
+    replies += [[calls("restart_kernel", kernel="python3")], [calls("run_cell", cell_id="b2")]]
+    replies.append([says("Done.")])
+    asked = (await call("POST", "chat", body=ask("Run it.", stream=False))).body["approvals"]
+    assert asked[0]["kernel"] == "python3"
+    given = {"approvals": [{"id": asked[0]["id"], "approved": True}], "wait": 60}
+    done = (await call("POST", "chat", "talk", "approvals", body=given)).body
+    assert done["state"] == "done"
+    kernel = (await call("GET", "notebooks", PATH)).body["kernel"]
+    assert kernel["name"] == "python3"
+    assert (await call("POST", *KERNEL, body={"action": "start", "name": "none"})).status == 400
+    body = {"notebook": PATH, "mode": "auto", "allow": ["restart_kernel"]}
+    other = await call(
+        "POST", "tools", "restart_kernel", body={**body, "input": {"kernel": "none"}}
+    )
+    assert "The kernel `python3` runs for" in other.body["text"]
 
 
 @pytest.mark.full

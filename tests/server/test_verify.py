@@ -279,6 +279,8 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     odd, far = wrong.stderr.splitlines()
     assert "`odd.ipynb` cannot be read as a notebook" in odd
     assert "far.ipynb: No kernel `nowhere`: it is not installed. Installed: " in far
+    chosen = jupyter_agent(tmp_path, "verify", "far.ipynb", "--kernel", "python3")
+    assert (chosen.returncode, "(python3, " in chosen.stdout) == (0, True)
 
 
 @pytest.mark.full

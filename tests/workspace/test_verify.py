@@ -21,7 +21,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable, NotPermitted
+from jupyter_agent.errors import Conflict, InvalidInput, KernelNotInstalled, NotPermitted
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.verify import VerifyNotebook
@@ -479,7 +479,7 @@ async def test_a_stop_while_the_kernel_starts_leaves_none_behind(desk: Desk) -> 
 
 async def test_a_kernel_that_is_not_installed_is_answered_with_those_that_are(desk: Desk) -> None:
     desk.write(ran("1"), kernelspec={"name": "fortran", "display_name": "F", "language": "f"})
-    with pytest.raises(KernelUnavailable, match="No kernel `fortran`.*Installed: .*python3"):
+    with pytest.raises(KernelNotInstalled, match="No kernel `fortran`.*Installed: .*python3"):
         await desk.verify()
 
 

@@ -12,9 +12,10 @@ import os
 import posixpath
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeAlias, cast
 
 import nbformat
@@ -296,9 +297,7 @@ class Disk:
         except Overwritten:
             raise
         except (HTTPError, OSError) as error:
-            if isinstance(error, HTTPError) and error.status_code == 403:
-                raise Locked(f"`{path}` is read-only; nothing was changed.") from error
-            raise ToolError(f"`{path}` could not be saved; nothing was changed: {error}") from error
+            raise _refusal(path, error) from error
         finally:
             if self._writes is not None:
                 self._writes.save = None
@@ -322,8 +321,9 @@ class Disk:
         return signature
 
     async def create(self, path: str, content: dict[str, Any]) -> None:
-        """Save a new notebook. Raises Exists; InvalidInput for a path that the disk refuses, or
-        that Jupyter hides, whether there is something or not.
+        """Save a new notebook, in a new folder where that is not there. Raises Exists, Locked,
+        ToolError; InvalidInput for a path that the disk refuses, or that Jupyter hides, whether
+        there is something or not.
         """
         try:
             hidden = await hides(self._contents, path)
@@ -339,10 +339,41 @@ class Disk:
         there = Exists(f"There is something at `{path}` already; nothing was overwritten.")
         if await self.exists(path):
             raise there
+        made, refusal = await self._make_folders(posixpath.dirname(path))
         try:
             await self.write(path, content, sign=True, expects=lambda _: False, creates=True)
-        except Overwritten:
-            raise there from None
+        except BaseException as error:
+            await self._remove_folders(made)
+            if isinstance(error, Overwritten):
+                raise there from None
+            if refusal is not None and isinstance(error, ToolError):
+                raise refusal from error
+            raise
+
+    async def _make_folders(self, path: str) -> tuple[list[str], ToolError | None]:
+        """The folders that were made, outermost first, and why there is none where that is so: a
+        storage without folders may take the notebook all the same.
+        """
+        made: list[str] = []
+        for folder in accumulate(path.split("/") if path else (), posixpath.join):
+            try:
+                if not await self.exists(folder):
+                    await ensure_async(self._contents.save({"type": "directory"}, folder))
+                    made.append(folder)
+            except _READING as error:
+                return made, _refusal(folder, error)
+        return made, None
+
+    async def _remove_folders(self, made: Sequence[str]) -> None:
+        """Take them away again, but for those in which there is something."""
+        for folder in reversed(made):
+            with suppress(*_READING):
+                if (file := self._os_path(folder)) is not None:
+                    os.rmdir(file)
+                    continue
+                model = await ensure_async(self._contents.get(folder, type="directory"))
+                if not model["content"]:
+                    await ensure_async(self._contents.delete(folder))
 
     def moved(self, old: str, new: str) -> None:
         """A file or folder was renamed."""
@@ -568,6 +599,15 @@ class Disk:
         if size > LARGEST:
             raise UnreadableNotebook(f"`{path}` is too large to work on ({size:,} bytes).")
         return size
+
+
+def _refusal(path: str, error: Exception) -> ToolError:
+    """What a manager says that saves nothing there, without the server's own paths."""
+    if isinstance(error, HTTPError) and error.status_code == 403:
+        return Locked(f"`{path}` is read-only; nothing was changed.")
+    cause = error if isinstance(error, OSError) else error.__cause__
+    why = cause.strerror if isinstance(cause, OSError) else None
+    return ToolError(f"`{path}` could not be saved; nothing was changed: {why or error}")
 
 
 async def _while_written(file: str) -> None:

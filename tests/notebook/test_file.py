@@ -16,13 +16,14 @@ from typing import Any
 
 import nbformat
 import pytest
+from tornado.web import HTTPError
 
 from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.identities import NamingsInMemory
 from jupyter_agent.document.undo import undo
-from jupyter_agent.errors import Exists, InvalidInput
+from jupyter_agent.errors import Exists, InvalidInput, ToolError
 from tests.waiting import eventually, until
 
 from .conftest import cells_of, code, markdown, notebook_json
@@ -193,6 +194,37 @@ async def test_a_notebook_is_made_once(notebooks: Notebooks, root: Path) -> None
     with pytest.raises(InvalidInput):
         await notebooks.create("new.txt")
     assert (root / "new.ipynb").read_bytes() == before
+
+
+async def test_the_folder_of_a_new_notebook_is_made_and_goes_again_where_it_is_refused(
+    notebooks: Notebooks, contents: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "there").mkdir()
+    (root / "file.txt").write_text("text", encoding="utf-8")
+    assert (await notebooks.create("new/deep/x.ipynb")).path == "new/deep/x.ipynb"
+    assert (root / "new" / "deep" / "x.ipynb").exists()
+    save = contents.save
+
+    def refuses(kind: str) -> Any:
+        def saves(model: Any, path: str) -> Any:
+            if model["type"] != kind:
+                return save(model, path)
+            said = f"[Errno 28] No space left on device: '{root / path}'"
+            raise HTTPError(500, said) from OSError(28, "No space left on device", str(root / path))
+
+        return saves
+
+    for kind, path, told in (
+        ("notebook", "there/a/b/x.ipynb", "`there/a/b/x.ipynb` could not be saved"),
+        ("directory", "there/a/b/x.ipynb", "`there/a` could not be saved"),
+        ("none", "file.txt/a/x.ipynb", "No notebook can be made at `file.txt/a/x.ipynb`"),
+    ):
+        monkeypatch.setattr(contents, "save", refuses(kind))
+        with pytest.raises(ToolError) as raised:
+            await notebooks.create(path)
+        assert told in raised.value.message
+        assert str(root) not in raised.value.message
+        assert list((root / "there").iterdir()) == []
 
 
 async def test_a_notebook_of_another_program_is_valid_afterwards(

@@ -42,6 +42,16 @@ async def test_a_notebook_as_json_and_as_text(call: Call, notebook: Path) -> Non
     assert "print('x is', x)" in text.text
 
 
+async def test_a_notebook_is_made_in_a_folder_that_is_not_there_yet(
+    call: Call, jp_root_dir: Path
+) -> None:
+    made = await call("POST", "notebooks", "new/folder/x.ipynb", body={})
+    assert (made.status, made.body["path"]) == (201, "new/folder/x.ipynb")
+    body = {"mode": "auto", "input": {"path": "other/folder/x.ipynb"}}
+    assert not (await call("POST", "tools", "create_notebook", body=body)).body["is_error"]
+    assert (jp_root_dir / "other" / "folder" / "x.ipynb").is_file()
+
+
 @pytest.fixture
 def saves(agent: Assistant) -> list[str]:
     """The paths that the contents manager saved, one per save."""

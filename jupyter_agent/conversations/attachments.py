@@ -149,7 +149,8 @@ async def attached_blocks(
                     view.document(name)
                     documents.append(_document(name, data))
                 else:
-                    texts.append(_file(name, view.file(name, _decoded(data)), work))
+                    text = view.file(name, _decoded(data))
+                    texts.append(_file(name, text, work, part["mediaType"]))
             except ToolError as error:
                 texts.append(missing("file", error, name))
     text = work.told("\n\n".join(texts))
@@ -178,9 +179,9 @@ def _document(name: str, data: str) -> Block:
     return {"type": "document", "source": source, "title": " ".join(name.split())}
 
 
-def _file(path: str, text: str, work: Workspace) -> str:
+def _file(path: str, text: str, work: Workspace, media_type: str = "") -> str:
     """The beginning of a file as data, with how much there is of it."""
-    known = shape(path, text)
+    known = shape(path, text, media_type)
     size = f" ({known})" if known else ""
     head = beginning(text, MOST_CHARACTERS) if known else text
     left = len(text) - len(head)

@@ -9,13 +9,26 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 _DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
+_ENDINGS = {
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/json": ".json",
+    "text/plain": ".txt",
+}
+"""Of media types, where the name of a file says less."""
 _SNIFFED = 10
 """Lines by which the delimiter is told."""
 
 
-def shape(name: str, text: str) -> str:
-    """How much data is in a file of that name: "1,204 rows, 5 columns"; empty for other files."""
+def shape(name: str, text: str, media_type: str = "") -> str:
+    """How much data is in a file of that name or type: "1,204 rows, 5 columns"; empty for other
+    files.
+    """
     ending = PurePosixPath(name).suffix.lower()
+    if ending not in (*_DELIMITERS, ".json"):
+        ending = _ENDINGS.get(media_type, ending)
+    if ending == ".txt" and _is_table(text):  # "Unicode text" of Excel
+        ending = ".tsv"
     if ending in _DELIMITERS:
         return _table(text, _DELIMITERS[ending])
     if ending == ".json":
@@ -32,8 +45,19 @@ def beginning(text: str, most: int) -> str:
     return head[:end] if end > 0 else head
 
 
+def _is_table(text: str) -> bool:
+    """Whether its lines have the same number of tabs."""
+    lines = _sniffed(text)
+    tabs = {line.count("\t") for line in lines}
+    return len(lines) > 1 and len(tabs) == 1 and tabs != {0}
+
+
+def _sniffed(text: str) -> list[str]:
+    return list(islice((line for line in text.splitlines() if line.strip()), _SNIFFED))
+
+
 def _table(text: str, delimiters: str) -> str:
-    lines = list(islice((line for line in text.splitlines() if line.strip()), _SNIFFED))
+    lines = _sniffed(text)
     if not lines:
         return "empty"
     delimiter = max(delimiters, key=lambda one: min(line.count(one) for line in lines))

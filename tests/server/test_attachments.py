@@ -210,6 +210,11 @@ async def test_files_of_the_server_are_attached_by_their_paths(
         ("application/json", "d.json", '[{"a": 1}, {"a": 2}]', "a list of 2 items"),
         ("application/json", "f.json", '{"a": ', "not valid JSON"),
         ("text/plain", "g.txt", "one\ntwo\n", "2 lines"),
+        ("text/csv", "file", "a,b\n1,2\n", "1 row below the first, 2 columns"),
+        ("text/csv", "export.txt", "a,b\n1,2\n", "1 row below the first, 2 columns"),
+        ("text/plain", "h.csv", "a,b\n1,2\n", "1 row below the first, 2 columns"),
+        ("text/plain", "i.txt", "a\tb\n1\t2\n", "1 row below the first, 2 columns"),
+        ("application/json", "file", "[1]", "a list of 1 item"),
     ],
 )
 async def test_a_file_of_data_is_told_by_its_beginning_and_its_shape(
@@ -223,7 +228,10 @@ async def test_a_file_of_data_is_told_by_its_beginning_and_its_shape(
     shape: str,
 ) -> None:
     replies += [[says("Yes.")]]
-    await call("POST", "chat", body=asks(attached(kind, name, text)))
+    part = attached(kind, name, text)
+    if name == "file":
+        del part["filename"]
+    await call("POST", "chat", body=asks(part))
     block = next(block["text"] for block in told(fake) if f"file {name}" in block.get("text", ""))
     head, mark, rest = re.fullmatch(r"(.*?):\n<(\w+)>\n(.*)", block, re.DOTALL).groups()  # type: ignore[union-attr]
     assert head == f"Attached file {name} ({shape})"

@@ -92,7 +92,7 @@ def test_a_release_says_what_it_is_made_of_in_both_languages(tmp_path: Path) -> 
     assert len(checksums) == len(re.findall(r"^  checksum: ", lock, re.MULTILINE))
 
 
-NEEDS_NO_LINE = {"jupyter_agent", "jupyterlab", "openai", "pydantic_core"}
+NEEDS_NO_LINE = {"charset_normalizer", "jupyter_agent", "jupyterlab", "openai", "pydantic_core"}
 """Ourselves, what the extras bring, and a part of pydantic, which pins it."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +16,7 @@ from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.models.base import Block
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.text.datafile import beginning, shape
+from jupyter_agent.text.encodings import Decoded, decoded
 from jupyter_agent.text.images import fitting
 from jupyter_agent.text.notebook import render_cells, whole
 from jupyter_agent.workspace.workspace import READ, Need, Workspace
@@ -83,8 +85,8 @@ class FileAttached(_Attached):
 
     async def text(self, work: Workspace) -> str:
         async with work.lease(self.path, self.needs) as nb:
-            text = await nb.file_text()
-        return _file(self.path, text, work)
+            read = await nb.file_text()
+        return _file(self.path, read, work)
 
     async def document(self, work: Workspace) -> Block:
         """The PDF itself. Raises ToolError."""
@@ -149,8 +151,9 @@ async def attached_blocks(
                     view.document(name)
                     documents.append(_document(name, data))
                 else:
-                    text = view.file(name, _decoded(data))
-                    texts.append(_file(name, text, work, part["mediaType"]))
+                    read = await _read(name, data)
+                    read = replace(read, text=view.file(name, read.text))
+                    texts.append(_file(name, read, work, part["mediaType"]))
             except ToolError as error:
                 texts.append(missing("file", error, name))
     text = work.told("\n\n".join(texts))
@@ -165,13 +168,12 @@ def _is_picture(part: Mapping[str, str]) -> bool:
     return part["type"] == "file" and part["mediaType"].startswith("image/")
 
 
-def _decoded(data: str) -> str:
-    """The text of a file that programs of many countries may have written."""
-    raw = base64.b64decode(data)
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return raw.decode("cp1252", "replace")
+async def _read(name: str, data: str) -> Decoded:
+    """The text of a file in base64. Raises ToolError."""
+    read = await asyncio.to_thread(decoded, base64.b64decode(data))
+    if read is None:  # of before, when more was taken for text
+        raise ToolError(f"`{quoted(name)}` is no text file.")
+    return read
 
 
 def _document(name: str, data: str) -> Block:
@@ -179,10 +181,12 @@ def _document(name: str, data: str) -> Block:
     return {"type": "document", "source": source, "title": " ".join(name.split())}
 
 
-def _file(path: str, text: str, work: Workspace, media_type: str = "") -> str:
+def _file(path: str, read: Decoded, work: Workspace, media_type: str = "") -> str:
     """The beginning of a file as data, with how much there is of it."""
+    text = read.text
     known = shape(path, text, media_type)
-    size = f" ({known})" if known else ""
+    facts = "; ".join(filter(None, [known, read.note]))
+    size = f" ({facts})" if facts else ""
     head = beginning(text, MOST_CHARACTERS) if known else text
     left = len(text) - len(head)
     note = f"\n[{left:,} more characters; read the rest with code]" if left > 0 else ""

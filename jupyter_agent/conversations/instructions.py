@@ -155,7 +155,7 @@ async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
                 raise ToolError(f"`{path}` is a link, or no regular file.")
             if not await work.services.files.exists(path):
                 continue
-            text = await work.services.files.read(path)
+            text = (await work.services.files.read(path)).text
         except (NotebookNotFound, NotPermitted):
             continue
         except ToolError as error:

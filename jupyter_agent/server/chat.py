@@ -33,6 +33,7 @@ from jupyter_agent.server.answers import OutcomeAnswer, RetryAnswer, TurnStateAn
 from jupyter_agent.server.base import MEBIBYTE, STREAM, WHILE_AWAY, Authorizer, operation, page_of
 from jupyter_agent.server.once import ONCE, digest_of
 from jupyter_agent.server.sse import StreamHandler
+from jupyter_agent.text.encodings import is_text
 from jupyter_agent.text.images import KINDS
 from jupyter_agent.workspace.workspace import Services
 
@@ -461,7 +462,7 @@ def _check_file(media_type: str, data: str) -> None:
         most = "10 MB for a PDF" if expected else "5 MB for a file of text"
         message = f"The file is too large: at most {most}. Upload it and read it in a cell."
         raise RequestError(413, "too_large", message)
-    if expected != is_pdf(data) or (not expected and b"\0" in base64.b64decode(data)):
+    if expected != is_pdf(data) or not (expected or is_text(base64.b64decode(data))):
         message = f"The file is no {media_type}. Say what it is in `mediaType`."
         raise RequestError(400, "invalid_body", message)
 
@@ -472,7 +473,7 @@ def _is_data(url: str) -> bool:
         base64.b64decode(data, validate=True)
     except binascii.Error:
         return False
-    return head.startswith("data:") and head.endswith(";base64") and bool(data)
+    return head.startswith("data:") and head.endswith(";base64")
 
 
 def _stock_replies(messages: list[dict[str, Any]]) -> list[ApprovalReply]:

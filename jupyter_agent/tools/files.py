@@ -59,7 +59,8 @@ class ReadFile(FileTool):
     """Most lines"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        lines = (await nb.file_text(self.notebook)).splitlines()
+        read = await nb.file_text(self.notebook)
+        lines = read.text.splitlines()
         end = max(self.offset, 0) + max(self.limit, 1)
         shown = "\n".join(lines[max(self.offset, 0) : end])
         text = nb.work.fence.around(shown[:MOST_CHARACTERS] or "(empty)")
@@ -68,6 +69,7 @@ class ReadFile(FileTool):
         rest = len(lines) - end
         if rest > 0:
             text += f"\n[{rest} more lines; read on with offset {end}]"
+        text += f"\n[{read.note}]" if read.note else ""
         return Result(text=text, facts={"path": self.path, "lines": len(lines)})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import fnmatch
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers.managers import hides
 from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted, ToolError
+from jupyter_agent.text.encodings import Decoded, decoded
 
 MOST_ENTRIES = 500
 
@@ -33,16 +35,18 @@ class Files:
             :MOST_ENTRIES
         ]
 
-    async def read(self, path: str) -> str:
+    async def read(self, path: str) -> Decoded:
         """The text of a file. Raises ToolError for one that is no text."""
         model = await self._get(path, type="file")
-        if model["format"] == "base64":
-            size = len(base64.b64decode(model["content"]))
+        if model["format"] != "base64":
+            return Decoded(model["content"])
+        raw = base64.b64decode(model["content"])
+        read = await asyncio.to_thread(decoded, raw)
+        if read is None:
             raise ToolError(
-                f"`{path}` is no text file ({size} bytes); read it with code in a cell."
+                f"`{path}` is no text file ({len(raw)} bytes); read it with code in a cell."
             )
-        text: str = model["content"]
-        return text
+        return read
 
     async def data(self, path: str) -> str:
         """The bytes of a file in base64, whatever they are. Raises ToolError."""

@@ -44,6 +44,7 @@ from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.kernel.variables import variables
 from jupyter_agent.legible import is_cell_id, quoted, quoted_id, with_names_quoted
+from jupyter_agent.text.encodings import Decoded
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
 from jupyter_agent.workspace.files import Files
@@ -419,7 +420,7 @@ class Lease:
             return await self.work.visibility(self._named)
         return self.view
 
-    async def file_text(self, shared_as: str | None = None) -> str:
+    async def file_text(self, shared_as: str | None = None) -> Decoded:
         """The text of the file that was named, that of a notebook as its cells: data altogether.
         Raises ToolError.
 
@@ -428,9 +429,11 @@ class Lease:
         path = self.work.resolve(self._named)
         if path.lower().endswith(".ipynb"):
             cells = await self.read()
-            return render_cells(self.view.cells(cells), fence=self.work.fence.unmarked())
-        text = await self.work.services.files.read(path)
-        return (await self.work.visibility_of_file(path, shared_as)).file(path, text)
+            shown = self.view.cells(cells)
+            return Decoded(render_cells(shown, fence=self.work.fence.unmarked()))
+        read = await self.work.services.files.read(path)
+        view = await self.work.visibility_of_file(path, shared_as)
+        return replace(read, text=view.file(path, read.text))
 
     async def file_data(self) -> str:
         """The bytes of the file that was named, in base64. Raises ToolError."""

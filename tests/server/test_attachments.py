@@ -246,11 +246,29 @@ async def test_a_file_of_data_is_told_by_its_beginning_and_its_shape(
 async def test_a_file_that_excel_wrote_keeps_its_letters(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
-    replies += [[says("Yes.")], [says("Yes.")]]
-    for raw in ("größe;1\n".encode("cp1252"), "größe;1\n".encode("utf-8-sig")):
+    table = "größe;1\nhöhe;2\n"
+    shape = "1 row below the first, 2 columns"
+    for encoding, note in (
+        ("cp1252", "; read as windows-1252"),
+        ("utf-8-sig", ""),
+        ("utf-16", "; read as utf-16"),
+    ):
+        replies.append([says("Yes.")])
+        raw = table.encode(encoding)
         await call("POST", "chat", body=asks(attached("text/csv", "a.csv", raw)))
-        assert "größe;1" in json.dumps(told(fake), ensure_ascii=False)
-        assert "\ufeff" not in json.dumps(told(fake), ensure_ascii=False)
+        text = json.dumps(told(fake), ensure_ascii=False)
+        assert f"Attached file a.csv ({shape}{note})" in text
+        assert "größe;1" in text
+        assert "\ufeff" not in text
+
+
+async def test_an_empty_file_is_attached_as_what_it_is(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
+) -> None:
+    replies.append([says("Yes.")])
+    answer = await call("POST", "chat", body=asks(attached("text/csv", "a.csv", "")))
+    assert answer.body["state"] == "done"
+    assert "Attached file a.csv (empty)" in json.dumps(told(fake))
 
 
 @pytest.mark.full

@@ -70,3 +70,20 @@ async def test_a_file_with_long_lines_says_what_was_left_out(call: Call, jp_root
     text = (await call("POST", "tools", "read_file", body=body)).body["text"]
     note = "[10,000 more characters in these lines: read them with code in a cell]"
     assert text == f"{'x' * 20_000}\n{note}"
+
+
+async def test_a_text_file_is_read_in_its_encoding_and_another_file_is_refused(
+    call: Call, notebook: Path, jp_root_dir: Path
+) -> None:
+    for encoding, note in (("utf-8", ""), ("cp1252", "windows-1252"), ("utf-16", "utf-16")):
+        (jp_root_dir / "a.txt").write_bytes("größe\n".encode(encoding))
+        told = await read(call, "read_file", path="a.txt")
+        assert "größe" in told["text"]
+        assert told["text"].endswith(f"[read as {note}]") == bool(note)
+    (jp_root_dir / "a.txt").write_bytes(b"")
+    assert "(empty)" in (await read(call, "read_file", path="a.txt"))["text"]
+    (jp_root_dir / "a.txt").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    assert (
+        "`a.txt` is no text file (10 bytes)"
+        in (await read(call, "read_file", path="a.txt"))["text"]
+    )

@@ -18,10 +18,15 @@ from jupyter_agent.testing.script import FakeReply
 from .conftest import PATH, Call, ask
 
 
+def filled(template: str) -> str:
+    """A path of that route, of a notebook that is not there."""
+    return re.sub(r"\{\w+\}", "x", template.replace("{path}", "x.ipynb"))
+
+
 def all_operations(agent: Assistant) -> list[tuple[str, str]]:
     """(method, path with made-up names) of every route of the running application."""
     return [
-        (method, re.sub(r"\{\w+\}", "x", route.template))
+        (method, filled(route.template))
         for route in agent.routes
         for method in METHODS
         if method.upper() in route.handler.SUPPORTED_METHODS
@@ -84,7 +89,7 @@ async def test_every_route_is_described_and_answers_through_the_description(
 async def test_what_a_query_may_say_a_body_may_say_as_well(agent: Assistant, call: Call) -> None:
     taken = 0
     for method, path in all_operations(agent):
-        route = next(r for r in agent.routes if re.sub(r"\{\w+\}", "x", r.template) == path)
+        route = next(r for r in agent.routes if filled(r.template) == path)
         known = getattr(getattr(route.handler, method), "operation", None)
         if known is None or known.body is None or "while_away" not in known.query:
             continue

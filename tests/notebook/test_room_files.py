@@ -373,9 +373,11 @@ async def test_a_save_that_the_next_key_puts_off_in_its_midst_counts(
     file, person = await opened([code("a", "x\ny\nz"), code("b", "b")])
     inside = room_server.room("a.ipynb")
     writing = Held(monkeypatch, inside._file, "_save_content")
+    monkeypatch.setattr(inside, "_save_delay", 600)
+    person.insert_cell(2, "n", "new")
+    await person.sync()  # a save that began now would not have all of it
     monkeypatch.setattr(inside, "_save_delay", 0.01)
     person.type("a", " WORD", at=1)
-    person.insert_cell(2, "n", "new")
     await writing.done.wait()
     monkeypatch.setattr(inside, "_save_delay", 600)
     person.type("a", "2", at=6)

@@ -388,10 +388,8 @@ class Dispatcher:
         question = replace(await tool.question(nb), loads=await _loads(tool, nb))
         if not tool.in_one_kernel:
             return question
-        kernel = await nb.kernel()
-        life = kernel.life if kernel else ""
         spec = question.kernelspec or await nb.kernelspec()
-        return replace(question, kernel=life, kernelspec=spec)
+        return replace(question, kernel=await nb.kernel_life(), kernelspec=spec)
 
     async def _note_failure(
         self,

@@ -41,6 +41,15 @@ _ANYWHERE = Setter("")
 
 
 @dataclass(frozen=True)
+class _Run:
+    """What names one run of a cell."""
+
+    kernel: str
+    """`Kernel.life`, as far as it was known."""
+    count: int
+
+
+@dataclass(frozen=True)
 class RecordedExecution:
     """How a cell ran last, as far as it was seen."""
 
@@ -48,8 +57,7 @@ class RecordedExecution:
     """The higher, the later."""
     changed: Mapping[str, int]
     """Name -> the order of its last run that may have set it to something else than before."""
-    run: tuple[str, int]
-    """The life of the kernel, as far as it was known, and its count there."""
+    run: _Run
     writes: int
     """`Cell.writes` when it was last looked at."""
     meaning: str
@@ -68,7 +76,7 @@ class Executions:
         """A cell has run, with this text, and got this number in a kernel of this life
         (`Kernel.life`).
         """
-        self._seen(path).ran.append((replace(cell, outputs=()), (kernel, count)))
+        self._seen(path).ran.append((replace(cell, outputs=()), _Run(kernel, count)))
 
     async def stale(
         self, path: str, cells: Sequence[Cell], language: str, kernel: str
@@ -169,13 +177,13 @@ class _Seen:
 
     stale: dict[str, str] = field(default_factory=dict)
     executions: dict[str, RecordedExecution] = field(default_factory=dict)
-    ran: deque[tuple[Cell, tuple[str, int]]] = field(default_factory=lambda: deque(maxlen=_TOLD))
+    ran: deque[tuple[Cell, _Run]] = field(default_factory=lambda: deque(maxlen=_TOLD))
     """What ran since the last look and was told, in order."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One look at a time, in the order in which the cells were read."""
     flow: _Flow = field(default_factory=_Flow)
     order: int = 0
-    last: tuple[str, int] = ("", 0)
+    last: _Run = _Run("", 0)
     """The run that was recorded last."""
 
     def look(self, cells: Sequence[Cell], language: str, kernel: str) -> dict[str, str]:
@@ -203,19 +211,19 @@ class _Seen:
             for cell, run in self.ran
             if cell.id not in known or known[cell.id].run != run
         ]
-        counts = {(cell.id, count) for cell, (_, count) in self.ran}
+        counts = {(cell.id, run.count) for cell, run in self.ran}
         self.ran.clear()
         seen = [
-            (cell, (kernel, cell.execution_count))
+            (cell, _Run(kernel, cell.execution_count))
             for cell in code
             if cell.execution_count is not None
             and not cell.running
             and (cell.id, cell.execution_count) not in counts
             and self._is_new(cell, kernel)
         ]
-        seen.sort(key=lambda each: each[1][1])
+        seen.sort(key=lambda each: each[1].count)
         for cell, run in told:
-            while seen and seen[0][1][1] < run[1]:
+            while seen and seen[0][1].count < run.count:
                 self._record(*seen.pop(0), language)
             self._record(cell, run, language)
         for cell, run in seen:
@@ -232,15 +240,15 @@ class _Seen:
         restart it may have the count that it had before.
         """
         known = self.executions.get(cell.id)
-        if known is None or known.run[1] != cell.execution_count:
+        if known is None or known.run.count != cell.execution_count:
             return True
-        return known.run[0] != kernel and cell.writes not in (0, known.writes)
+        return known.run.kernel != kernel and cell.writes not in (0, known.writes)
 
-    def _record(self, cell: Cell, run: tuple[str, int], language: str) -> None:
+    def _record(self, cell: Cell, run: _Run, language: str) -> None:
         names = names_of(cell.source) if language == "python" else Names(meaning=cell.source)
         former = self.executions.get(cell.id)
-        if run[0] != self.last[0] or run[1] <= self.last[1]:  # another kernel: nothing is set in it
-            self.flow = _Flow()
+        if run.kernel != self.last.kernel or run.count <= self.last.count:
+            self.flow = _Flow()  # of another kernel: nothing is set in it
         self.last = run
         repeating = self.flow.repeating(names)
         sources = self.flow.take(cell.id, names)

@@ -12,7 +12,7 @@ from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, Style, Working, standard
 from jupyter_agent.cli.words import Cells
-from jupyter_agent.client.runs import CellRun, goes_on, saved
+from jupyter_agent.client.runs import CellRun, may_continue, saved
 from jupyter_agent.client.servers import Server, ServerRefused, existing, serving
 from jupyter_agent.text.outputs import output_text
 
@@ -112,7 +112,7 @@ class _Runs:
                 self._show(console, run)
             if interrupted:
                 return Exit.STOPPED
-            if not goes_on(run):
+            if not may_continue(run):
                 code = Exit.FAILED
                 if not given.keep_going:
                     break
@@ -132,7 +132,7 @@ class _Runs:
             return run.interrupt(), True
 
     def _show(self, console: Console, ended: Mapping[str, Any]) -> None:
-        style: Style = "strong" if goes_on(ended) else "warning"
+        style: Style = "strong" if may_continue(ended) else "warning"
         name = self._cells.name(ended["cell_id"])
         console.line(f"* {name}: {ended['status']}, {ended['seconds']:.1f} s", style)
         for line in output_text(ended["outputs"], limit=_ALL, rows=None).splitlines():

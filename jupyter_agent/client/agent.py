@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
 from jupyter_agent.choices import Mode, Share
-from jupyter_agent.client.runs import CellRun, goes_on
+from jupyter_agent.client.runs import CellRun, may_continue
 from jupyter_agent.client.sync import (
     NOBODY,
     ApprovalAnswer,
@@ -236,7 +236,7 @@ class AsyncNotebook:
         for cell_id in await self._threads.run(partial(self._notebook.chosen, cells)):
             run = await self._threads.run(partial(self._notebook.begin, cell_id, timeout))
             ended.append(await self._run(run))
-            if not goes_on(ended[-1]) and not keep_going:
+            if not may_continue(ended[-1]) and not keep_going:
                 break
         return await self._threads.run(partial(self._notebook.results, ended))
 

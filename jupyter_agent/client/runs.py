@@ -15,7 +15,7 @@ _LOOK_SECONDS = 1.0
 """After which a run is looked at again."""
 
 
-def goes_on(run: Mapping[str, Any]) -> bool:
+def may_continue(run: Mapping[str, Any]) -> bool:
     """Whether what comes after this run may run: it went well, or raised an expected error."""
     return run["status"] == "ok" or run.get("expected_error") is True
 

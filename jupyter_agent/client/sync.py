@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from jupyter_agent.choices import Mode, Share
 from jupyter_agent.client.chat import Chat
-from jupyter_agent.client.runs import CellRun, goes_on, saved
+from jupyter_agent.client.runs import CellRun, may_continue, saved
 from jupyter_agent.client.servers import (
     Server,
     ServerRefused,
@@ -458,7 +458,7 @@ class SyncNotebook:
             except KeyboardInterrupt:
                 run.interrupt()
                 raise
-            if not goes_on(ended[-1]) and not keep_going:
+            if not may_continue(ended[-1]) and not keep_going:
                 break
         return self.results(ended)
 

@@ -20,21 +20,13 @@ ChangeKind: TypeAlias = Literal["insert", "update", "delete", "move", "outputs"]
 
 
 _FIRST_MAGIC = re.compile(r"\s*(?:%%|#!)(\w+)")
-_MAGICS: Mapping[str, str] = {
-    "bigquery": "sql",
-    "javascript": "javascript",
-    "js": "javascript",
-    "kql": "kql",
-    "sparksql": "sql",
-    **dict.fromkeys(("bash", "sh"), "bash"),
-    **{
-        name: name
-        for name in (
-            "csharp cython fsharp html julia latex markdown perl powershell pwsh r ruby sql svg"
-        ).split()
-    },
-}
-"""Language of a cell that begins with `%%name` (IPython) or `#!name` (Polyglot), by that name."""
+_MAGICS = frozenset(
+    "bash csharp cython fsharp html javascript julia kql latex markdown perl powershell pwsh r "
+    "ruby sql svg".split()
+)
+"""Languages in which a cell is that begins with `%%name` (IPython) or `#!name` (Polyglot)."""
+_OTHER_MAGICS = {"bigquery": "sql", "js": "javascript", "sh": "bash", "sparksql": "sql"}
+"""Magics that are not called as their language."""
 _LANGUAGE_KEYS = (
     ("vscode", "languageId"),
     ("polyglot_notebook", "kernelName"),
@@ -129,8 +121,9 @@ class Cell:
         where it is the notebook's language as far as it tells.
         """
         found = _FIRST_MAGIC.match(self.source)
-        if found and (magic := found[1].lower()) in _MAGICS:
-            return _MAGICS[magic]
+        magic = found[1].lower() if found else ""
+        if (language := _OTHER_MAGICS.get(magic, magic)) in _MAGICS:
+            return language
         for holder, key in _LANGUAGE_KEYS:
             part = self.metadata.get(holder, {}) if holder else self.metadata
             name = part.get(key) if isinstance(part, Mapping) else None

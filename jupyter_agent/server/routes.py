@@ -58,14 +58,14 @@ class Route:
 
     def spec(self) -> tuple[str, type[JupyterHandler], dict[str, Any]]:
         """The route as Jupyter takes it, which puts its base URL before it."""
-        *pieces, rest = re.split(r"\{(\w+)\}", self.template)
-        pattern, segment = "", "([^/]+)"
-        for fixed, name in zip(pieces[::2], pieces[1::2], strict=True):
-            if name == "path" and rest + pieces[-1] != "path":
-                pattern, segment = f"{pattern}{re.escape(fixed)}{_NOTEBOOK}", "([^/.]+)"
-            else:
-                pattern += re.escape(fixed) + ("(.+)" if name == "path" else segment)
-        pattern += re.escape(rest)
+        path, segment = ("(.+)", "([^/]+)")
+        if "{path}" in self.template and not self.template.endswith("{path}"):
+            path, segment = (_NOTEBOOK, "([^/.]+)")
+        pieces = re.split(r"\{(\w+)\}", self.template)
+        pattern = "".join(
+            re.escape(piece) if n % 2 == 0 else (path if piece == "path" else segment)
+            for n, piece in enumerate(pieces)
+        )
         return f"/{ROOT}/{pattern}", self.handler, dict(self.given)
 
 

@@ -196,7 +196,7 @@ async def _in_order(nb: Lease, plan: Sequence[Cell | str], body: RunAllBody) -> 
         run = await nb.run(each.id, timeout=body.timeout)
         yield run
         await run.wait(saved=False)
-        if body.stop_on_error and not run.goes_on:
+        if body.stop_on_error and not run.may_continue:
             return
 
 

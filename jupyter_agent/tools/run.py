@@ -153,7 +153,7 @@ class RunCells(RunTool):
             run = await nb.run(cell.id)
             runs.append(run)
             await follow(run, DEFAULT_WAIT_S, progress)
-            if run.ended is None or (self.stop_on_error and not run.goes_on):
+            if run.ended is None or (self.stop_on_error and not run.may_continue):
                 break
         if not runs:
             raise InvalidInput(_NOTHING)
@@ -336,7 +336,7 @@ async def run_written(
             return runs, f"Not run: {told.message}"
         runs.append(run)
         await follow(run, DEFAULT_WAIT_S, progress)
-        if run.ended is None or not run.goes_on:
+        if run.ended is None or not run.may_continue:
             break
     left = len(versions) - len(runs)
     return runs, f"Not run, as they come after it: {left} more." if left else ""

@@ -149,7 +149,7 @@ class Run:
         return "deleted" if self._cell.gone else self._reply.status
 
     @property
-    def goes_on(self) -> bool:
+    def may_continue(self) -> bool:
         """Whether what comes after it in the notebook may run: it went well, or raised an error
         that its cell is tagged for.
         """

@@ -461,14 +461,13 @@ class Lease:
     async def stale(self) -> Mapping[str, str]:
         """Ids of the cells whose outputs no longer follow from the code above, each with why."""
         cells = await self.read()
-        executions, kernel = self.work.services.executions, await self.kernel()
-        life = kernel.life if kernel else ""
+        executions, life = self.work.services.executions, await self.kernel_life()
         return await executions.stale(self.path, cells, await self.language(), life)
 
     async def became_stale(self) -> list[str]:
         """Ids of the cells that are stale and were not when `stale` was called before the act."""
-        executions, kernel = self.work.services.executions, await self.kernel()
-        cells, life = self.notebook.cells(), kernel.life if kernel else ""
+        executions, life = self.work.services.executions, await self.kernel_life()
+        cells = self.notebook.cells()
         return await executions.news(self.path, cells, await self.language(), life)
 
     # -- what a person is shown before they allow something
@@ -756,6 +755,11 @@ class Lease:
     async def kernel(self) -> Kernel | None:
         """The notebook's own kernel, where one runs."""
         return await self.work.services.kernels.find(self.path)
+
+    async def kernel_life(self) -> str:
+        """`Kernel.life` of the notebook's own kernel, empty where none runs."""
+        kernel = await self.kernel()
+        return kernel.life if kernel else ""
 
     async def start_kernel(self, name: str | None = None) -> Kernel:
         """The notebook's own kernel, started where none runs: of that name, or of the notebook's.

@@ -115,7 +115,7 @@ class Assistant:
         self.moves = Moves(self.services.notebooks, self._moved)
         assert server.event_logger is not None
         self.moves.listen(server.event_logger)
-        self.toolbox = Toolbox(tools.ALL)
+        self.toolbox = Toolbox(tools.ALL, tools.FORMER)
         self.dispatcher = Dispatcher(
             self.toolbox,
             record=_audit_into(stores.audit),
@@ -254,7 +254,7 @@ class Assistant:
             copies=self.recovery,
             servers=self.mcp,
             wakes=self.wakes,
-            mcp_server=McpServer(clients, Catalogue(tools.ALL)),
+            mcp_server=McpServer(clients, Catalogue(self.toolbox)),
             clients=clients,
         )
 

@@ -223,7 +223,10 @@ class Dispatcher:
     ) -> Prepared:
         """The call, checked and decided. Raises InvalidInput or NotPermitted."""
         with _telling(work, input):
-            tool = await _located(self._toolbox.parse(name, input), work)
+            tool = self._toolbox.parse(name, input)
+            if name != tool.name:  # a former name, whose input may have been another
+                input = tool.model_dump(by_alias=True, exclude_unset=True)
+            tool = await _located(tool, work)
             act = await _act(tool, tool.action, work, policy)
         try:
             with _telling(work, input):

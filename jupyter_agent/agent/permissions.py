@@ -67,7 +67,7 @@ class Act:
     like: frozenset[str] = frozenset()
     """Other tools that do the same: what forbids them, or asks before them, holds for it, too."""
     powers: tuple[tuple[str, ...], ...] = ()
-    """Where it does the work of several tools: the names of each, of which one must be allowed."""
+    """The names of each tool whose work it does, of which one must be allowed; none: its own."""
 
     @property
     def names(self) -> frozenset[str]:

@@ -23,7 +23,7 @@ from jupyter_agent.client.servers import Server, existing, serving
 MODES = ("read", "ask", "edit", "auto")
 EXAMPLES = """\
   jupyter agent ask sales.ipynb "Why does cell 4 fail?" --mode read
-  jupyter agent ask sales.ipynb "Fix the errors" --mode edit --yes run_cell
+  jupyter agent ask sales.ipynb "Fix the errors" --mode edit --yes run_cells
   git diff | jupyter agent ask sales.ipynb - --json > answer.json
 
 exit codes: 0 done, 1 failed, 2 usage, 3 something was not allowed, 4 a limit ended it,
@@ -60,7 +60,7 @@ def add_to(commands: Any) -> None:
         action="append",
         default=[],
         metavar="TOOL",
-        help="approve this tool beforehand, e.g. run_cell; may be given several times",
+        help="approve this tool beforehand, e.g. run_cells; may be given several times",
     )
     parser.add_argument("--conversation", metavar="ID", help="ask in an earlier conversation")
     parser.add_argument(

@@ -57,7 +57,7 @@ def add_address(parser: argparse.ArgumentParser, nowhere: str) -> None:
         help=f"a folder, or the notebook that calls are about (default: {nowhere})",
     )
     parser.add_argument("--mode", choices=_MODES, help="what it may do (default: ask)")
-    parser.add_argument("--allow", metavar="TOOLS", help="tools that need no answer: run_cell,...")
+    parser.add_argument("--allow", metavar="TOOLS", help="tools that need no answer: run_cells,...")
     parser.add_argument("--share", choices=_SHARES, help="what its model may see (default: all)")
 
 

@@ -62,6 +62,7 @@ def phrase(tool: str, given: Any, name: CellNamer) -> str:
         return f"Call {quoted(remote)} on {quoted(server)}"
     wanted = given if isinstance(given, Mapping) else {}
     cell = name(str(wanted.get("cell_id", "?")))
+    chosen = _list(wanted.get("cell_ids"))
     runs = " and run" if wanted.get("run") is True else ""
     match tool:
         case "create_cell":
@@ -80,18 +81,20 @@ def phrase(tool: str, given: Any, name: CellNamer) -> str:
             return f"Move {cell}"
         case "run_cell":
             return f"Run {cell}"
+        case "clear_outputs":
+            return f"Clear the outputs of {_several(chosen, name) if chosen else 'all cells'}"
         case "run_cells":
-            chosen = _list(wanted.get("cell_ids"))
             return f"Run {_several(chosen, name)}" if chosen else "Run all cells"
         case "read_cells":
-            return f"Read {_several(_list(wanted.get('cell_ids')), name)}"
+            return f"Read {_several(chosen, name)}"
         case "search_notebook":
             return f"Search for {quoted(str(wanted.get('query', '')))!r}"
         case "inspect_variables":
             names = ", ".join(map(str, _list(wanted.get("names"))))
             return f"Look at {quoted(names) or 'the variables'}"
         case "read_file":
-            return f"Read {quoted(str(wanted.get('path', '')))}"
+            path = str(wanted.get("path", ""))
+            return f"Read {quoted(path)}" if path else _PLAIN["list_files"]
         case "create_notebook":
             return f"Create {quoted(str(wanted.get('path', '')))}"
     return f"Use {quoted(tool)}"

@@ -168,6 +168,7 @@ def proposed(
     base: str | None,
     old_string: str | None,
     new_string: str | None,
+    replace_all: bool = False,
 ) -> str:
     """The text that an edit gives the cell: its own where the edit names none.
 
@@ -181,34 +182,44 @@ def proposed(
     if source is not None and old_string is not None:
         raise InvalidInput("Give `source`, or `old_string` and `new_string`, not both.")
     if old_string is not None:
-        return text_for_cell(_replaced(cell, old_string, new_string))
+        return text_for_cell(_replaced(cell, old_string, new_string, replace_all))
     return cell.source if source is None else text_for_cell(_merged(cell, source, base))
 
 
-def _replaced(cell: Cell, old_string: str, new_string: str | None) -> str:
+def _replaced(cell: Cell, old_string: str, new_string: str | None, replace_all: bool) -> str:
     if new_string is None:
         raise InvalidInput("`old_string` needs a `new_string`.")
-    start, end = _only(cell, old_string)
-    return f"{cell.source[:start]}{new_string}{cell.source[end:]}"
+    text = cell.source
+    for start, end in reversed(_spans(cell, old_string, replace_all)):
+        text = f"{text[:start]}{new_string}{text[end:]}"
+    return text
 
 
-def _only(cell: Cell, old_string: str) -> Span:
+def _spans(cell: Cell, old_string: str, replace_all: bool) -> list[Span]:
     """Where the text is in the cell: verbatim, or else but for the kinds of its spaces, which look
-    alike. Raises NotOnce where it is there more than once, be it overlapping, or not at all.
+    alike. Raises NotOnce where it is not there at all, or, unless all are to be replaced, more than
+    once, be it overlapping.
     """
     starts = _starts(cell.source, old_string) or _starts(
         cell.source.translate(_SPACES), old_string.translate(_SPACES)
     )
-    if len(starts) == 1:
-        return starts[0], starts[0] + len(old_string)
+    if len(starts) == 1 or (replace_all and starts):
+        spans = [(starts[0], starts[0] + len(old_string))]
+        for start in starts[1:]:
+            if start >= spans[-1][1]:
+                spans.append((start, start + len(old_string)))
+        return spans
     found = f"occurs {len(starts)} times"
     if starts:
         places = [_place(cell.source, start) for start in starts[:_PLACES]]
         found += f" ({'; '.join(places)}{'; ...' if len(starts) > _PLACES else ''})"
     else:
         found = f"does not occur{_unseen(cell.source, old_string)}"
+    wanted = (
+        "occur" if replace_all else "occur once (or give `replace_all`)" if starts else "occur once"
+    )
     raise NotOnce(
-        f"`old_string` {found} in cell `{cell.id}` and must occur once; nothing was changed. "
+        f"`old_string` {found} in cell `{cell.id}` and must {wanted}; nothing was changed. "
         f"{_reads(cell)}",
         current=cell.describe(),
     )
@@ -279,13 +290,16 @@ def _merged(cell: Cell, source: str, base: str | None) -> str:
         ) from None
 
 
-def matched(cell: Cell, old_string: str | None, text: str) -> Span | None:
+def matched(cell: Cell, old_string: str | None, text: str, replace_all: bool) -> Span | None:
     """The part of the cell's text that alone is rewritten, to `text`, where the edit replaces
-    `old_string`, which occurs once in it.
+    `old_string`; None where that is in several places.
     """
     if old_string is None:
         return None
-    start, end = _only(cell, unify(old_string))
+    spans = _spans(cell, unify(old_string), replace_all)
+    if len(spans) > 1:
+        return None
+    start, end = spans[0]
     beside = text.startswith(cell.source[:start]) and text.endswith(cell.source[end:])
     return (start, end) if beside else None  # a line end may have been made of two halves
 

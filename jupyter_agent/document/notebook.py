@@ -91,17 +91,6 @@ class MetadataPatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rewrite:
-    """The text that an edit gives a cell, and the text that it was made for."""
-
-    cell_id: str
-    source: str
-    base: str
-    expect: str | None = None
-    """The version that the cell must have; None for any that the edit merges with."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Insert(CellDraft):
     """A cell that is to be inserted after or before another or at an index; at the end if none is
     given.
@@ -116,9 +105,10 @@ class Insert(CellDraft):
 class Update:
     """Another text, type or metadata of a cell; id and outputs stay (outputs go with another type).
 
-    `old_string` is replaced by `new_string` in the text as it is now. A whole `source` is merged
-    with what was typed since `base`, the text it was written for; without a base it needs `expect`,
-    the version of the cell that it replaces.
+    `old_string` is replaced by `new_string` in the text as it is now: it occurs once there, or all
+    are replaced with `replace_all`. A whole `source` is merged with what was typed since `base`,
+    the text it was written for; without a base it needs `expect`, the version of the cell that it
+    replaces.
     """
 
     cell_id: str
@@ -126,6 +116,7 @@ class Update:
     base: str | None = None
     old_string: str | None = None
     new_string: str | None = None
+    replace_all: bool = False
     type: CellType | None = None
     metadata: MetadataPatch = MetadataPatch()
     expect: str | None = None
@@ -284,20 +275,6 @@ class Notebook:
 
     # ---- editing
 
-    @staticmethod
-    def proposal(
-        cell: Cell,
-        *,
-        source: str | None = None,
-        base: str | None = None,
-        old_string: str | None = None,
-        new_string: str | None = None,
-    ) -> str:
-        """The text that `update` would give the cell as it is here; raises as `update` does."""
-        return edits.proposed(
-            cell, source=source, base=base, old_string=old_string, new_string=new_string
-        )
-
     async def insert(
         self,
         *,
@@ -334,26 +311,6 @@ class Notebook:
             return operation
 
         return await self._edit_all([insertion(nth, cell) for nth, cell in enumerate(new)])
-
-    async def rewrite_all(self, rewrites: Sequence[Rewrite]) -> list[Edit]:
-        """Give several cells other texts, each merged with what was typed since its base; all or
-        none. Raises what `update` raises; nothing is changed then.
-        """
-
-        def rewriting(wanted: Rewrite) -> Operation:
-            async def operation(cells: SharedCells) -> EditOutcome:
-                cell = edits.expected(cells, wanted.cell_id, wanted.expect)
-                text = edits.proposed(
-                    cell, source=wanted.source, base=wanted.base, old_string=None, new_string=None
-                )
-                if text != cell.source:
-                    edits.refuse_locked(cell)
-                    cells.write_source(cell.id, text)
-                return EditOutcome(cell.id, "update", before=cell, source=text)
-
-            return operation
-
-        return await self._edit_all([rewriting(wanted) for wanted in rewrites])
 
     async def update(
         self,
@@ -539,11 +496,7 @@ class Notebook:
                 )
                 cells.put(new, at)
             case Update():
-                cell, text, metadata = self._refuse_update(cells, step)
-                type = step.type or cell.type
-                bare = replace(cell, outputs=(), execution_count=None, attachments=None)
-                kept = cell if type == cell.type else bare
-                cells.put(replace(kept, source=text, metadata=metadata, type=type))
+                cells.put(self._refuse_update(cells, step)[1])
             case Delete():
                 cells.delete(self._refuse_delete(cells, step).id)
             case Move():
@@ -551,39 +504,27 @@ class Notebook:
             case ClearOutputs():
                 self._refuse_clear(cells, step)
 
-    def _refuse_update(
-        self, cells: edits.CellsView, wanted: Update
-    ) -> tuple[Cell, str, Mapping[str, Any]]:
-        """The cell, and the text and metadata that it gets."""
-        base, type = wanted.base, wanted.type
+    def _refuse_update(self, cells: edits.CellsView, wanted: Update) -> tuple[Cell, Cell]:
+        """The cell as it is, and as it will be."""
         cell = edits.expected(cells, wanted.cell_id, wanted.expect)
-        text = edits.proposed(
-            cell,
-            source=wanted.source,
-            base=base if wanted.expect is None or base is not None else cell.source,
-            old_string=wanted.old_string,
-            new_string=wanted.new_string,
-        )
-        retyped = type is not None and type != cell.type
-        metadata = wanted.metadata.onto(cell.metadata)
-        if (text, retyped, metadata) != (cell.source, False, cell.metadata):
-            edits.refuse_locked(cell)
-        if retyped:
+        after = preview(cell, wanted)
+        if after.type != cell.type:
             edits.refuse_typed_in(cell, self.place, "Its type was not changed")
-        return cell, text, metadata
+        return cell, after
 
     async def _update(self, cells: SharedCells, wanted: Update) -> EditOutcome:
-        cell, text, metadata = self._refuse_update(cells, wanted)
-        type = wanted.type
-        if type is not None and type != cell.type:  # first: a copy takes the place of the cell
-            bare = replace(cell.state(), type=type, outputs=(), execution_count=None)
+        cell, after = self._refuse_update(cells, wanted)
+        text = after.source
+        if after.type != cell.type:  # first: a copy takes the place of the cell
+            bare = replace(cell.state(), type=after.type, outputs=(), execution_count=None)
             await cells.retype(cell.id, bare)
-        now, within = cells.get(cell.id), edits.matched(cell, wanted.old_string, text)
+        now = cells.get(cell.id)
+        within = edits.matched(cell, wanted.old_string, text, wanted.replace_all)
         if now.source == cell.source:
             cells.write_source(cell.id, text, within)
         else:
             cells.write_source(cell.id, with_typing(text, cell.source, now.source))
-        if metadata != cell.metadata:
+        if after.metadata != cell.metadata:
             cells.write_metadata(cell.id, wanted.metadata.onto(now.metadata))
         base = None if wanted.base is None else unify(wanted.base)
         merged = wanted.source is not None and base not in (None, cell.source)
@@ -758,6 +699,25 @@ def _put_in(cells: SharedCells, index: int, new: CellDraft) -> EditOutcome:
     )
     cells.insert(index, cell_id, state)
     return EditOutcome(cell_id, "insert")
+
+
+def preview(cell: Cell, wanted: Update) -> Cell:
+    """The cell as the edit would leave it, were it as it is here. Raises what the edit raises."""
+    base, type = wanted.base, wanted.type or cell.type
+    text = edits.proposed(
+        cell,
+        source=wanted.source,
+        base=base if wanted.expect is None or base is not None else cell.source,
+        old_string=wanted.old_string,
+        new_string=wanted.new_string,
+        replace_all=wanted.replace_all,
+    )
+    bare = replace(cell, outputs=(), execution_count=None, attachments=None)
+    kept = cell if type == cell.type else bare
+    after = replace(kept, source=text, type=type, metadata=wanted.metadata.onto(cell.metadata))
+    if after != cell:
+        edits.refuse_locked(cell)
+    return after
 
 
 def _may_remove(step: Step) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jupyter_agent.agent.permissions import hints
-from jupyter_agent.tools.base import Tool
+from jupyter_agent.tools.base import Tool, Toolbox
 
 BEGIN_TURN, END_TURN, UNDO_TURN = "begin_turn", "end_turn", "undo_turn"
 FIRST = (
@@ -15,7 +15,7 @@ FIRST = (
     "read_cells",
     "edit_cells",
     "create_cells",
-    "run_cell",
+    "run_cells",
     "wait_for_run",
 )
 """Clients that load tools only when they are searched for load these at once."""
@@ -68,13 +68,14 @@ _TURN_HINTS = {BEGIN_TURN: (True, False), END_TURN: (True, False), UNDO_TURN: (F
 class Catalogue:
     """What `tools/list` answers, and which names `tools/call` takes."""
 
-    def __init__(self, tools: Sequence[type[Tool]]) -> None:
-        ours = [_ours(tool) for tool in tools if tool.name not in _LEFT_OUT]
+    def __init__(self, toolbox: Toolbox) -> None:
+        self._toolbox = toolbox
+        ours = [_ours(tool) for tool in toolbox.tools if tool.name not in _LEFT_OUT]
         listed = [*ours, *map(_about_the_turn, _TURN_TOOLS)]
         self._tools = {tool["name"]: tool for tool in sorted(listed, key=_place)}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._tools
+        return self._toolbox.current_name(name) in self._tools
 
     @property
     def names(self) -> Sequence[str]:
@@ -82,7 +83,12 @@ class Catalogue:
 
     def waits(self, name: str) -> bool:
         """Whether the tool waits for a run, for as long as its `wait` says."""
-        return "wait" in self._tools[name]["inputSchema"]["properties"]
+        tool = self._tools[self._toolbox.current_name(name)]
+        return "wait" in tool["inputSchema"]["properties"]
+
+    def hint(self, name: str) -> str:
+        """` Did you mean ...?` for a name that is none."""
+        return self._toolbox.hint(name)
 
     def describe(self, *, notebook: str | None) -> list[dict[str, Any]]:
         """All tools, always in the same order; `notebook` is what calls are about that name none,
@@ -91,7 +97,7 @@ class Catalogue:
         described = copy.deepcopy(list(self._tools.values()))
         for tool in described:
             schema = tool["inputSchema"]
-            if notebook is None and "notebook" in schema["properties"] and _needs_one(tool):
+            if notebook is None and "notebook" in schema["properties"]:
                 schema["required"] = ["notebook", *schema.get("required", ())]
         return described
 
@@ -101,17 +107,14 @@ def _place(tool: Mapping[str, Any]) -> tuple[int, str]:
     return FIRST.index(name) if name in FIRST else len(FIRST), name
 
 
-def _needs_one(tool: Mapping[str, Any]) -> bool:
-    return "path" not in tool["inputSchema"]["properties"] and tool["name"] != "wait_for_run"
-
-
 def _ours(tool: type[Tool]) -> dict[str, Any]:
     spec = tool.spec()
     said = hints(tool.action)
     schema = copy.deepcopy(spec["input_schema"])
-    schema["properties"]["notebook"]["description"] = _NOTEBOOK
-    if tool.name in ("list_files", "wait_for_run"):  # whose call is about none
-        del schema["properties"]["notebook"]
+    if tool.names_notebook:
+        schema["properties"]["notebook"]["description"] = _NOTEBOOK
+    if tool.examples:
+        schema["examples"] = [*tool.examples]
     runs_code = tool.in_kernel or "and_run" in tool.model_fields
     return {
         "name": tool.name,

@@ -22,7 +22,7 @@ from jupyter_agent.mcp.messages import (
 from jupyter_agent.mcp_server import content, prompts, resources
 from jupyter_agent.mcp_server.catalogue import BEGIN_TURN, END_TURN, UNDO_TURN, Catalogue
 from jupyter_agent.mcp_server.forms import InputRequired, input_required
-from jupyter_agent.tools.base import Progress, did_you_mean
+from jupyter_agent.tools.base import Progress
 from jupyter_agent.workspace.workspace import Authorize
 
 SERVED_SESSIONS = SESSIONS[:2]
@@ -34,7 +34,7 @@ CAPABILITIES: Mapping[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
 INSTRUCTIONS = """\
 Live Jupyter notebooks: what the user sees in JupyterLab, unsaved typing included, with their \
 kernels. For .ipynb files use these tools instead of editing the file. Paths count from Jupyter's \
-root; list_files finds them. Begin with get_notebook_state. Cells are named by id. Prefer \
+root; read_file lists folders. Begin with get_notebook_state. Cells are named by id. Prefer \
 edit_cells with old_string: the user may be typing at that moment, and what they write stays. \
 Results tell which cells became stale: run those that matter. A run that takes long returns a \
 run_id: ask again with wait_for_run, never run the cell twice. Some calls need the user's \
@@ -121,8 +121,8 @@ class McpServer:
         if not isinstance(name, str) or not isinstance(input, Mapping):
             raise ProtocolError(INVALID_PARAMS, "A call has a `name` and an object `arguments`.")
         if name not in self._catalogue:
-            near = did_you_mean(name, self._catalogue.names)
-            raise ProtocolError(INVALID_PARAMS, f"Unknown tool `{name}`.{near}")
+            hint = self._catalogue.hint(name)
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool `{name}`.{hint}")
         try:
             if name in (BEGIN_TURN, END_TURN, UNDO_TURN):
                 return await self._about_the_turn(name, input, asking)

@@ -25,6 +25,7 @@ from jupyter_agent.models.base import (
     ModelEvent,
     ModelRequest,
     ServerTool,
+    description_with_examples,
     short_id,
     without_service_blocks,
 )
@@ -44,6 +45,11 @@ _SHARES: Mapping[Effort, float] = {
     "none": 0.0, "low": 0.125, "medium": 0.25, "high": 0.5, "max": 0.75,
 }  # fmt: skip
 """Of a reply's limit, for thinking of models that want a budget."""
+_OF_TOOLS = {
+    "input_examples": re.compile(r"\binput_examples\b"),
+    "strict": re.compile(r"\bstrict\b|\bgrammar\b|schemas? (is|are) too complex", re.IGNORECASE),
+}
+"""Fields of tools that not every model and cloud takes, and words with which they are refused."""
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _LEAST_BUDGET = 1024
 """Source: https://platform.claude.com/docs/en/build-with-claude/extended-thinking."""
@@ -151,7 +157,11 @@ class AnthropicModel(Endpoint):
         return await create(stream=True, **{"max_tokens": request.max_tokens, **body})
 
     def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
-        """Models differ in how they may be made to think, and say so in a 400."""
+        """Models differ in what tools may say and in how they may be made to think, and say so in
+        a 400."""
+        for name, words in _OF_TOOLS.items():
+            if name not in dialect.without and words.search(said):
+                return replace(dialect, without=dialect.without | {name})
         found = learned_containers(dialect, said, [request.container] if request.container else [])
         if found != dialect:
             return found
@@ -224,8 +234,8 @@ class AnthropicModel(Endpoint):
         if request.container and request.container not in dialect.lost_containers:
             body["container"] = request.container
         if request.tools:
-            *others, last = request.tools  # a mark of their own: they stay when the system changes
-            last = {**last, **self._prefix_mark}
+            *others, last = (_taken(tool, dialect.without) for tool in request.tools)
+            last |= self._prefix_mark  # of their own: the tools stay when the system changes
             body["tools"] = [*map(_server_tool, served), *others, last]
             body["tool_choice"] = {"type": request.tool_choice}
         return body
@@ -265,6 +275,14 @@ class AnthropicModel(Endpoint):
             if message["content"]
         )
         return budget if budget >= _LEAST_BUDGET and not any(thoughtless) else None
+
+
+def _taken(tool: Mapping[str, Any], without: frozenset[str]) -> dict[str, Any]:
+    """The tool as the service takes it."""
+    taken = {name: value for name, value in tool.items() if name not in without}
+    if "input_examples" in without:
+        taken["description"] = description_with_examples(tool)
+    return taken
 
 
 def _server_tool(name: ServerTool) -> dict[str, Any]:

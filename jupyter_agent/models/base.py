@@ -8,6 +8,7 @@ that speaks another language translates at its own edge.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
@@ -44,7 +45,8 @@ class ModelRequest:
     system: str
     """The system prompt: the same bytes in all requests of a conversation, so that it is cached."""
     tools: Sequence[Mapping[str, Any]] = ()
-    """`{"name", "description", "input_schema"}`, sorted by name."""
+    """`{"name", "description", "input_schema"}`, some with `input_examples` and `strict`, sorted by
+    name."""
     server_tools: Sequence[ServerTool] = ()
     """Sent to services that have them."""
     messages: Sequence[Message]
@@ -97,6 +99,12 @@ def is_of_service(block: Block) -> bool:
     return kind == "server_tool_use" or (
         kind.endswith("_tool_result") and kind != "mcp_tool_result"
     )
+
+
+def description_with_examples(tool: Mapping[str, Any]) -> str:
+    """The description of a tool for services that take examples nowhere else."""
+    examples = (json.dumps(example) for example in tool.get("input_examples", ()))
+    return " ".join([tool["description"], *(f"Example: {example}." for example in examples)])
 
 
 def without_service_blocks(message: Message) -> Message:

@@ -16,6 +16,7 @@ from jupyter_agent.models.base import (
     ModelEvent,
     ModelRequest,
     data_url,
+    description_with_examples,
     short_id,
     usage_of,
 )
@@ -53,7 +54,7 @@ def chat_tools(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "type": "function",
             "function": {
                 "name": tool["name"],
-                "description": tool["description"],
+                "description": description_with_examples(tool),
                 "parameters": tool["input_schema"],
             },
         }

@@ -47,7 +47,7 @@ class Dialect:
     signatures: bool = False
     """Whether each message with calls must have a signature of the thoughts before them."""
     without: frozenset[str] = frozenset()
-    """Fields that a service of the Responses API does not take."""
+    """Fields of a request, or of its tools, that the service does not take."""
     loads: bool = False
     """Whether it loads a model when that is first asked for, with a window of the server's choice,
     whatever a request says, and leaves out in silence what does not fit."""

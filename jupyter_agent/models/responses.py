@@ -20,6 +20,7 @@ from jupyter_agent.models.base import (
     ModelRequest,
     ServerTool,
     data_url,
+    description_with_examples,
     short_id,
     usage_of,
 )
@@ -116,7 +117,7 @@ class ResponsesModel(OpenAIModel):
                 {
                     "type": "function",
                     "name": tool["name"],
-                    "description": tool["description"],
+                    "description": description_with_examples(tool),
                     "parameters": tool["input_schema"],
                     "strict": False,
                 }

@@ -44,7 +44,7 @@ Edits are merged with what you type meanwhile, never overwritten."""
 OUT_OF_STEPS = "The limit of this turn is reached, so the tour ends here."
 
 _MISTAKE = "len(number)"
-_MENDED = "len(numbers)"
+_CORRECTION = {"old_string": _MISTAKE, "new_string": "len(numbers)"}
 _CODE = f"""\
 numbers = [3, 1, 4, 1, 5, 9, 2, 6]
 mean = sum(numbers) / {_MISTAKE}
@@ -103,18 +103,11 @@ def guide(done: Sequence[TourAnswer], closing: str = PANEL) -> TourStep:
             return TourStep(
                 text=f"The output says `{_error(done[1])}`: a letter is missing. I correct just "
                 "that; the cell keeps its place and its id.",
-                call=(
-                    "update_cell",
-                    {
-                        "cell_id": done[1].last_cell_id,
-                        "old_string": _MISTAKE,
-                        "new_string": _MENDED,
-                    },
-                ),
+                call=("edit_cells", {"edits": [{"cell_id": done[1].last_cell_id, **_CORRECTION}]}),
             )
         case 3 if closing is COMMANDS:  # the tour in the panel leaves that to the person
             cell_id = done[1].last_cell_id
-            return TourStep(text="And run it again.", call=("run_cell", {"cell_id": cell_id}))
+            return TourStep(text="And run it again.", call=("run_cells", {"cell_ids": [cell_id]}))
         case 3:
             return TourStep(text=f"{_RUN_IT}\n\n{closing}")
     return TourStep(text=f"{_last_line(done[-1])}\n\n{closing}")
@@ -122,18 +115,19 @@ def guide(done: Sequence[TourAnswer], closing: str = PANEL) -> TourStep:
 
 def insert(code: str, *, markdown: bool, done: Sequence[TourAnswer]) -> TourStep:
     """Insert what the person wrote, run it, and say what came out."""
-    match len(done):
-        case 0:
-            kind = {"type": "markdown"} if markdown else {}
-            return TourStep(
-                text="I insert your block as it stands.",
-                call=("create_cell", {"source": code, **kind}),
-            )
-        case 1 if not markdown:
-            return TourStep(text="I run it.", call=("run_cell", {"cell_id": done[0].cell_id}))
-        case 1:
-            return TourStep(text="Done: it is a Markdown cell, so there is nothing to run.")
-    return TourStep(text=_reported(done[-1]))
+    if done and markdown:
+        return TourStep(text="Done: it is a Markdown cell, so there is nothing to run.")
+    if done:
+        return TourStep(text=_reported(done[-1]))
+    if markdown:
+        cells = [{"source": code, "type": "markdown"}]
+        return TourStep(
+            text="I insert your block as it stands.", call=("create_cells", {"cells": cells})
+        )
+    return TourStep(
+        text="I insert your block as it stands and run it.",
+        call=("create_cells", {"cells": [{"source": code}], "run": True}),
+    )
 
 
 def run_all(done: Sequence[TourAnswer]) -> TourStep:

@@ -56,6 +56,8 @@ class CellEdit(Body):
     source: str | None = None
     old_string: str | None = None
     new_string: str | None = None
+    replace_all: bool = False
+    """Wherever `old_string` is, not once."""
     type: CellType | None = None
     metadata: dict[str, Any] | None = None
     """Keys with their new values; null takes a key out."""
@@ -64,8 +66,8 @@ class CellEdit(Body):
 
     def step(self, cell_id: str, *, expect: str | None, base: str | None = None) -> Update:
         """Raises InvalidInput where nothing is to be changed."""
-        given = self.model_dump(include=set(CellEdit.model_fields))
-        if all(value in (None, []) for value in given.values()) or self.metadata == {}:
+        given = self.model_dump(include=set(CellEdit.model_fields) - {"replace_all"})
+        if not any(given.values()) and self.source is None and self.old_string is None:
             raise InvalidInput(
                 "Give `source`, or `old_string` and `new_string`, or `type`, `metadata`, "
                 "`add_tags`, `remove_tags`."
@@ -76,6 +78,7 @@ class CellEdit(Body):
             base=base,
             old_string=self.old_string,
             new_string=self.new_string,
+            replace_all=self.replace_all,
             type=self.type,
             metadata=MetadataPatch(
                 items=self.metadata or {}, add_tags=self.add_tags, remove_tags=self.remove_tags

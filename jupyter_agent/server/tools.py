@@ -13,7 +13,6 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.server.answers import ListedTool, ToolAnswer
 from jupyter_agent.server.base import MEBIBYTE, WHILE_AWAY, AgentHandler, Authorizer, operation
-from jupyter_agent.tools.base import did_you_mean
 from jupyter_agent.workspace.workspace import Services, Workspace
 
 
@@ -64,8 +63,8 @@ class ToolHandler(CallHandler):
         if name not in dispatcher.toolbox:
             dispatcher = await dispatcher.with_others()
         if name not in dispatcher.toolbox:
-            near = did_you_mean(name, dispatcher.toolbox)
-            raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.{near}")
+            hint = dispatcher.toolbox.hint(name)
+            raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.{hint}")
         # Without a conversation, a user's calls by this entry share what was read.
         conversation = body.conversation_id or "tools"
         work = Workspace(

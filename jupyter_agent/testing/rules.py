@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import jsonschema
+
 from jupyter_agent.models.base import VIA
 from jupyter_agent.models.chat import EXTRA
 from jupyter_agent.testing.script import signature
@@ -32,6 +34,10 @@ _SERVER_TOOLS = {
 }  # fmt: skip
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _MESSAGE_FIELDS = {"role", "content"}
+_TOOL_FIELDS = {
+    "name", "description", "input_schema", "input_examples", "strict", "type", "cache_control",
+}  # fmt: skip
+_MOST_STRICT = 20
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ID = re.compile("^[a-zA-Z0-9_-]+$")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
@@ -246,6 +252,15 @@ def _check_tools(body: Mapping[str, Any]) -> None:
             raise Refused(f"tools.{n}.custom.name: String should match pattern")
         if tool.get("input_schema", {}).get("type") != "object":
             raise Refused(f"tools.{n}.custom.input_schema.type: Field required")
+        for field in tool.keys() - _TOOL_FIELDS:
+            raise Refused(f"tools.{n}.custom.{field}: Extra inputs are not permitted")
+        if tool.get("strict"):
+            _check_strict(f"tools.{n}.custom.input_schema", tool["input_schema"])
+        for example in tool.get("input_examples", ()):
+            if not jsonschema.Draft202012Validator(tool["input_schema"]).is_valid(example):
+                raise Refused(f"tools.{n}.custom.input_examples: does not match the input_schema")
+    if sum(bool(tool.get("strict")) for tool in tools) > _MOST_STRICT:
+        raise Refused("The compiled grammar is too large: too many strict tools")
     if len(set(names)) < len(names):
         raise Refused("tools: Tool names must be unique.")
     if "tool_choice" in body and not tools:
@@ -253,6 +268,17 @@ def _check_tools(body: Mapping[str, Any]) -> None:
     used = (block for message in body["messages"] for block in _blocks(message))
     if not tools and any(block["type"] in ("tool_use", "tool_result") for block in used):
         raise Refused("Requests which include `tool_use` or `tool_result` blocks must define tools")
+
+
+def _check_strict(where: str, schema: Mapping[str, Any]) -> None:
+    for limit in schema.keys() & {"maxItems", "maxLength", "minLength", "minimum", "maximum"}:
+        raise Refused(f"{where}: For '{schema['type']}' type, property '{limit}' is not supported")
+    if schema["type"] == "object" and schema.get("additionalProperties") is not False:
+        raise Refused(f"{where}: 'additionalProperties' must be explicitly set to false")
+    parts = {**schema.get("properties", {}), "items": schema.get("items")}
+    for name, part in parts.items():
+        if part is not None:
+            _check_strict(f"{where}.{name}", part)
 
 
 def _check_server_tool(where: str, tool: Mapping[str, Any]) -> None:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jupyter_agent.tools.base import Tool
 from jupyter_agent.tools.edit import (
-    CreateCell,
+    ClearCells,
     CreateCells,
     CreateNotebook,
     DeleteCell,
     EditCells,
     MoveCell,
-    UpdateCell,
 )
-from jupyter_agent.tools.files import ListFiles, ReadFile
+from jupyter_agent.tools.files import ReadFile
+from jupyter_agent.tools.former import CreateCell, RunCell, UpdateCell
 from jupyter_agent.tools.inspect import InspectVariables
 from jupyter_agent.tools.plan import WritePlan
 from jupyter_agent.tools.read import GetNotebookState, ReadCells, SearchNotebook
 from jupyter_agent.tools.run import (
     InterruptKernel,
     RestartKernel,
-    RunCell,
     RunCells,
     RunCode,
     WaitForRun,
@@ -32,14 +31,12 @@ ALL: Sequence[type[Tool]] = (
     GetNotebookState,
     ReadCells,
     SearchNotebook,
-    CreateCell,
     CreateCells,
-    UpdateCell,
     EditCells,
     DeleteCell,
     MoveCell,
+    ClearCells,
     CreateNotebook,
-    RunCell,
     RunCells,
     RunCode,
     WaitForRun,
@@ -47,7 +44,13 @@ ALL: Sequence[type[Tool]] = (
     RestartKernel,
     VerifyNotebook,
     InspectVariables,
-    ListFiles,
     ReadFile,
     WritePlan,
 )
+FORMER: Mapping[str, type[Tool]] = {
+    "create_cell": CreateCell,
+    "update_cell": UpdateCell,
+    "run_cell": RunCell,
+    "list_files": ReadFile,
+}
+"""By names that are accepted, not offered: those that conversations, scripts and rules may have."""

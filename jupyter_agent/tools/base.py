@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -17,6 +19,7 @@ from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.errors import InvalidInput
 from jupyter_agent.foreign import MOST_IN_PATH
 from jupyter_agent.legible import clip, quoted_id
+from jupyter_agent.tools.elsewhere import NAMES_ELSEWHERE
 from jupyter_agent.workspace.workspace import Lease
 from jupyter_agent.workspace.workspace import Need as Need
 
@@ -125,9 +128,18 @@ class Tool(BaseModel, ABC):
     """Whether it runs code of the notebook in the notebook's own kernel."""
     like: ClassVar[frozenset[str]] = frozenset()
     """Tools that do the same: rules that forbid them, or ask before them, hold for it, too."""
+    former_names: ClassVar[tuple[str, ...]] = ()
+    """Names under which it is accepted, not offered; rules and approvals that have them are about
+    it."""
+    names_notebook: ClassVar[bool] = True
+    """Whether `notebook` says something of a call."""
+    strict: ClassVar[bool] = False
+    """Whether a service that can is to hold the model to the schema: where inputs are nested."""
+    examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    """Inputs as they should be."""
 
     notebook: str | None = None
-    """Path of another one"""
+    """Path of another notebook"""
 
     @classmethod
     def parse(cls, input: Mapping[str, Any]) -> Self:
@@ -152,12 +164,15 @@ class Tool(BaseModel, ABC):
         """What Jupyter's authorizer is asked for this call."""
         return self.needs
 
+    @classmethod
+    def all_names(cls) -> tuple[str, ...]:
+        """Its name and those that it had before."""
+        return (cls.name, *cls.former_names)
+
     @property
     def powers(self) -> tuple[tuple[str, ...], ...]:
-        """Where this call does the work of several tools: the names of each, of which one has to be
-        allowed.
-        """
-        return ()
+        """The names of each tool whose work this call does: of each, one has to be allowed."""
+        return (self.all_names(),)
 
     @property
     def target(self) -> str | None:
@@ -211,31 +226,50 @@ class Tool(BaseModel, ABC):
 
     @classmethod
     def spec(cls) -> dict[str, Any]:
-        """Name, description and input schema as the model API takes them."""
+        """Name, description and input schema as Anthropic's API takes them, with examples and
+        `strict` where the tool has them.
+        """
         schema = cls.model_json_schema()
         parts = schema.pop("$defs", {})
-        schema = _compact(schema, parts)
+        if not cls.names_notebook:
+            del schema["properties"]["notebook"]
+        schema = _compact(schema, parts, strict=cls.strict)
         schema.pop("description", None)
         return {
             "name": cls.name,
             "description": " ".join((cls.__doc__ or "").split()),
             "input_schema": schema,
+            **({"input_examples": [*cls.examples]} if cls.examples else {}),
+            **({"strict": True} if cls.strict else {}),
         }
 
 
 class Toolbox:
     """The tools at hand, by name."""
 
-    def __init__(self, tools: Sequence[type[Tool]]) -> None:
+    def __init__(
+        self, tools: Sequence[type[Tool]], former: Mapping[str, type[Tool]] = MappingProxyType({})
+    ) -> None:
         self._tools = {tool.name: tool for tool in sorted(tools, key=lambda tool: tool.name)}
+        self._former = former
         self._specs = [tool.spec() for tool in self._tools.values()]
 
     def with_others(self, tools: Sequence[type[Tool]]) -> Toolbox:
         """These, and others after them: so ours stay the beginning of what a service caches."""
-        both = Toolbox(tools)
+        both = Toolbox(tools, self._former)
         both._tools = {**self._tools, **both._tools}
         both._specs = [*self._specs, *both._specs]
         return both
+
+    @property
+    def tools(self) -> Sequence[type[Tool]]:
+        """Those that are offered, sorted by name."""
+        return list(self._tools.values())
+
+    def current_name(self, name: str) -> str:
+        """The name that the tool has now; the same where it is none of ours."""
+        tool = self._tools.get(name) or self._former.get(name)
+        return tool.name if tool else name
 
     def specs(self) -> list[dict[str, Any]]:
         """What the model is offered, sorted by name so that the cached prefix stays the same."""
@@ -249,24 +283,33 @@ class Toolbox:
         ]
 
     def __contains__(self, name: str) -> bool:
-        return name in self._tools
+        return name in self._tools or name in self._former
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tools)
 
     def parse(self, name: str, input: Mapping[str, Any]) -> Tool:
-        """The call, checked against the schema. Raises InvalidInput that names what is wrong."""
-        tool = self._tools.get(name)
+        """The call, by the tool's name or one that it had before, checked against the schema.
+        Raises InvalidInput that names what is wrong.
+        """
+        tool = self._tools.get(name) or self._former.get(name)
         if tool is None:
             raise InvalidInput(
-                f"Unknown tool `{name}`.{did_you_mean(name, self._tools)} "
-                f"Available: {', '.join(self._tools)}."
+                f"Unknown tool `{name}`.{self.hint(name)} Available: {', '.join(self._tools)}."
             )
         try:
             return tool.parse(input)
         except ValidationError as error:
             problems = _problems(error, tool)
             raise InvalidInput(f"Input of `{name}` does not fit: {problems}.") from None
+
+    def hint(self, name: str) -> str:
+        """` Did you mean ...?` for a name that other assistants use, or that is nearly one of ours;
+        never with a tool that deletes: a guess must not become a deletion.
+        """
+        ours = NAMES_ELSEWHERE.get(name.lower()) or nearest(name, self._tools)
+        tool = self._tools.get(ours or "")
+        return f" Did you mean `{ours}`?" if tool and tool.action != "delete" else ""
 
 
 def told_stale(cell_ids: Sequence[str]) -> str:
@@ -278,10 +321,9 @@ def told_stale(cell_ids: Sequence[str]) -> str:
     return f"Now stale: {named}{more}."
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` Did you mean ...?` for a name that is nearly one of the known ones, else nothing."""
-    near = get_close_matches(name, list(known), n=1)
-    return f" Did you mean `{near[0]}`?" if near else ""
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The one of the names that is nearly this one."""
+    return next(iter(get_close_matches(name, list(names), n=1)), None)
 
 
 def _refuse_endless(value: Any, field: str = "") -> None:
@@ -317,29 +359,34 @@ def _meant(problem: ErrorDetails, tool: type[Tool]) -> str:
     if problem["type"] != "extra_forbidden" or len(problem["loc"]) != 1:
         return ""
     known = [field.alias or name for name, field in tool.model_fields.items()]
-    return f".{near}" if (near := did_you_mean(str(problem["loc"][0]), known)) else ""
+    near = nearest(str(problem["loc"][0]), known)
+    return f". Did you mean `{near}`?" if near else ""
 
 
-def _compact(schema: Any, parts: Mapping[str, Any]) -> Any:
-    """A JSON schema without what no model needs: titles, null defaults, `or null`, references."""
+def _compact(schema: Any, parts: Mapping[str, Any], *, strict: bool) -> Any:
+    """A JSON schema without what no model needs: titles, empty defaults, `or null`, references, and
+    limits, which `strict` does not take
+    (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
+    """
+    compact = partial(_compact, parts=parts, strict=strict)
     if isinstance(schema, list):
-        return [_compact(item, parts) for item in schema]
+        return [compact(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if "$ref" in schema:
         part = parts[schema["$ref"].rpartition("/")[2]]
-        return _compact({key: part[key] for key in part if key != "description"}, parts)
+        return compact({key: part[key] for key in part if key != "description"})
     options = [option for option in schema.get("anyOf", ()) if option != {"type": "null"}]
     if len(options) == 1:
         rest = {key: value for key, value in schema.items() if key != "anyOf"}
-        return _compact({**cast("dict[str, Any]", options[0]), **rest}, parts)
+        return compact({**cast("dict[str, Any]", options[0]), **rest})
     kept = {
-        key: {name: _compact(field, parts) for name, field in value.items()}
+        key: {name: compact(field) for name, field in value.items()}
         if key == "properties"
-        else _compact(value, parts)
+        else compact(value)
         for key, value in schema.items()
-        if key != "title" and not (key == "default" and value is None)
+        if key not in ("title", "maxItems", "maxLength") and not (key == "default" and not value)
     }
-    if kept.get("additionalProperties") is False:
+    if not strict and kept.get("additionalProperties") is False:
         del kept["additionalProperties"]
     return kept

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.document.cell import Cell, CellType, version_of
 from jupyter_agent.document.merge import LARGEST_MATCH, unlike_ranges
-from jupyter_agent.document.notebook import CellDraft, Edit
+from jupyter_agent.document.notebook import CellDraft, ClearOutputs, Edit, MetadataPatch, Update
 from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted
 from jupyter_agent.legible import quoted, quoted_id
-from jupyter_agent.text.notebook import whole
+from jupyter_agent.text.notebook import hidden, whole
 from jupyter_agent.tools.base import (
     Action,
     CellDiff,
@@ -27,8 +27,8 @@ from jupyter_agent.tools.base import (
     Tool,
     told_stale,
 )
-from jupyter_agent.tools.run import results_of, run_written
-from jupyter_agent.workspace.workspace import Lease, TextEdit
+from jupyter_agent.tools.run import RunCells, results_of, run_written
+from jupyter_agent.workspace.workspace import Lease
 
 _MOST_CELLS = 50
 """Of one call."""
@@ -42,55 +42,33 @@ class EditTool(Tool):
     needs: ClassVar[Sequence[Need]] = (("write", "contents"),)
 
 
-class CreateCell(EditTool):
-    """Insert one new cell (default: at the end) and return its id, without running it. Where it is
-    to run, or several belong together, use create_cells. Not for a question that words answer, nor
-    where editing an existing cell does it."""
-
-    name: ClassVar[str] = "create_cell"
-
-    source: str
-    """Its whole text"""
-    type: CellType = "code"
-    """Kind of cell"""
-    after: str | None = None
-    """Id of the cell above"""
-    before: str | None = None
-    """Id of the cell below"""
-
-    async def leaves(self, nb: Lease) -> Sequence[Cell]:
-        return [Cell(id="", index=-1, type=self.type, source=self.source)]
-
-    async def question(self, nb: Lease) -> Question:
-        return Question(notebook=nb.path, diff=diff("", self.source), cell_type=self.type)
-
-    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        await nb.take()
-        await nb.stale()
-        edit = await nb.insert(
-            source=self.source, type=self.type, after=self.after, before=self.before
-        )
-        assert edit.cell is not None
-        text = f"Inserted cell `{edit.cell.id}` at position {edit.cell.index + 1}."
-        return await done(text, nb, edit)
-
-
 class NewCellInput(BaseModel):
     """One new cell."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     source: str
-    """Its whole text"""
+    """The whole text"""
     type: CellType = "code"
     """Kind of cell"""
+    tags: list[str] = Field(default=[])
+    """Tags, e.g. parameters"""
+
+    def draft(self) -> CellDraft:
+        """The cell that is to be inserted."""
+        metadata = {"tags": list(dict.fromkeys(self.tags))} if self.tags else {}
+        return CellDraft(source=self.source, type=self.type, metadata=metadata)
 
 
-class BatchEdit(EditTool):
-    """Several cells at once, and with `run` the code among them."""
+class CellWriter(EditTool):
+    """Writes several cells at once, and with `run` runs the code among them."""
 
-    does: ClassVar[tuple[str, ...]]
-    """The names by which rules know what it does besides running."""
+    and_run: bool = Field(default=False, alias="run")
+    """Then run the code, up to the first error"""
+
+    @property
+    def executes(self) -> bool:
+        return self.and_run
 
     @property
     def needed(self) -> Sequence[Need]:
@@ -98,7 +76,7 @@ class BatchEdit(EditTool):
 
     @property
     def powers(self) -> tuple[tuple[str, ...], ...]:
-        return (self.does, ("run_cell", "run_cells")) if self.executes else (self.does,)
+        return (*super().powers, RunCells.all_names()) if self.executes else super().powers
 
     async def acts(self, nb: Lease) -> Action:
         return "run" if self.executes else self.action
@@ -107,35 +85,35 @@ class BatchEdit(EditTool):
         return [cell for cell in await self.leaves(nb) if _runs(cell)] if self.executes else []
 
 
-class CreateCells(BatchEdit):
-    """Insert several cells, one below the other, and with `run` run the code among them up to the
-    first error: a section in one call and one question to the person. Prefer it to create_cell and
-    run_cell whenever new code is to run, even one cell. All are inserted or none; ids and outputs
-    come back. A cell that failed is there: mend it with edit_cells. Example: {"cells": [{"type":
-    "markdown", "source": "## Units"}, {"source": "df.head()"}], "run": true}."""
+class CreateCells(CellWriter):
+    """Insert cells one below the other, and with `run` run the code among them: a section in one
+    call. Not where words or an edit do it. All are inserted or none; you get ids and outputs. Mend
+    a cell that failed with edit_cells."""
 
     name: ClassVar[str] = "create_cells"
-    does: ClassVar[tuple[str, ...]] = ("create_cells", "create_cell")
+    former_names: ClassVar[tuple[str, ...]] = ("create_cell",)
+    strict: ClassVar[bool] = True
+    examples: ClassVar[Sequence[Mapping[str, Any]]] = (
+        {"cells": [{"source": "df.head()"}], "run": True},
+    )
 
     cells: list[NewCellInput] = Field(min_length=1, max_length=_MOST_CELLS)
     """From top to bottom"""
     after: str | None = None
-    """Id of the cell above"""
+    """Id of the cell above (default: the last)"""
     before: str | None = None
-    """Id of the cell below"""
-    and_run: bool = Field(default=False, alias="run")
-    """Run the code among them"""
-
-    @property
-    def executes(self) -> bool:
-        return self.and_run
+    """Or id of the cell below"""
 
     async def leaves(self, nb: Lease) -> Sequence[Cell]:
         return [Cell(id="", index=-1, type=cell.type, source=cell.source) for cell in self.cells]
 
     async def question(self, nb: Lease) -> Question:
         edits = [
-            CellDiff(cell_id=None, cell_type=cell.type, diff=diff("", cell.source))
+            CellDiff(
+                cell_id=None,
+                cell_type=cell.type,
+                diff="\n".join([*_tags((), cell.tags), diff("", cell.source)]),
+            )
             for cell in self.cells
         ]
         return await _question(nb, edits, await self.runs(nb), run=self.and_run)
@@ -144,187 +122,124 @@ class CreateCells(BatchEdit):
         await nb.take()
         await nb.stale()
         edits = await nb.insert_all(
-            [CellDraft(source=cell.source, type=cell.type) for cell in self.cells],
-            after=self.after,
-            before=self.before,
+            [cell.draft() for cell in self.cells], after=self.after, before=self.before
         )
         return await _all_done(nb, edits, "Inserted", run=self.and_run, progress=progress)
 
 
-class UpdateCell(EditTool):
-    """Edit one cell in place; id, metadata and outputs stay. For a small change give `old_string`
-    and `new_string`; for a rewrite the whole `source` of a cell that you have read. What people
-    typed meanwhile is merged; a conflict changes nothing and returns the current text. For several
-    edits, or to run the cell afterwards, use edit_cells."""
-
-    name: ClassVar[str] = "update_cell"
-
-    cell_id: str
-    """Which cell"""
-    source: str | None = None
-    """The whole new text"""
-    old_string: str | None = None
-    """Verbatim, once in the cell"""
-    new_string: str | None = None
-    """What stands there instead"""
-    type: CellType | None = None
-    """Another kind of cell"""
-
-    @property
-    def acts_on(self) -> Sequence[str]:
-        return [self.cell_id]
-
-    async def question(self, nb: Lease) -> Question:
-        await self._refuse_to_uncover(nb)
-        cell, after = await self._proposal(nb)
-        text = after.source
-        shown = diff(cell.source, text)
-        if self.type not in (None, cell.type):
-            shown = f"type: {cell.type} -> {self.type}\n{shown}"
-        return Question(
-            notebook=nb.path,
-            cell_id=cell.id,
-            diff=shown,
-            cells={cell.id: cell.version},
-            after={cell.id: after},
-            cell_type=after.type,
-        )
-
-    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        if self.source is None and self.old_string is None and self.type is None:
-            raise InvalidInput("Give `source`, or `old_string` and `new_string`, or `type`.")
-        await self._refuse_to_uncover(nb)
-        await nb.stale()
-        edit = await nb.update(
-            self.cell_id,
-            source=self.source,
-            old_string=self.old_string,
-            new_string=self.new_string,
-            type=self.type,
-        )
-        if not edit.changes:
-            return await done(f"Cell `{self.cell_id}` was like that already.", nb, edit)
-        change = edit.changes[0]
-        assert change.before is not None
-        assert edit.cell is not None
-        plus, minus = count(change.before.source, edit.cell.source)
-        text = f"Edited cell `{self.cell_id}` (+{plus} -{minus})."
-        if nb.work.reads.source(nb.path, self.cell_id) not in (None, edit.cell.source):
-            shown = nb.view.cell(edit.cell)
-            text += " Somebody typed in it meanwhile; merged, it is now:\n"
-            text += nb.work.fence.around(shown.source)
-            nb.remember([shown] if whole(shown) else [])
-        return await done(text, nb, edit)
-
-    async def leaves(self, nb: Lease) -> Sequence[Cell]:
-        return [(await self._proposal(nb))[1]]
-
-    async def _proposal(self, nb: Lease) -> tuple[Cell, Cell]:
-        """The cell as it is, and as it will be."""
-        cell, text = await nb.proposal(
-            self.cell_id,
-            source=self.source,
-            old_string=self.old_string,
-            new_string=self.new_string,
-        )
-        return cell, replace(cell, source=text, type=self.type or cell.type)
-
-    async def _refuse_to_uncover(self, nb: Lease) -> None:
-        """As another type its text would be shown."""
-        if self.type is None:
-            return
-        cell = await nb.cell(self.cell_id)
-        if nb.view.cell(cell).withheld:
-            raise NotPermitted(f"Cell `{cell.id}` is not shared with you: it keeps its type.")
-
-
 class CellEditInput(BaseModel):
-    """A new text for one cell."""
+    """What changes in one cell."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     cell_id: str
-    """Which cell"""
+    """Id of the cell"""
     source: str | None = None
-    """The whole new text"""
+    """The whole new text of a cell that you have read"""
     old_string: str | None = None
-    """Verbatim, once in the cell"""
+    """Or: text that is there exactly so, once"""
     new_string: str | None = None
-    """What stands there instead"""
+    """What replaces it"""
+    replace_all: bool = False
+    """Replace it wherever it is"""
+    type: CellType | None = None
+    """Another kind of cell"""
+    add_tags: list[str] = Field(default=[])
+    """Tags to add"""
+    remove_tags: list[str] = Field(default=[])
+    """Tags to remove"""
+
+    def edit(self) -> Update:
+        """Raises InvalidInput where nothing is to be changed."""
+        texts = (self.source, self.old_string, self.new_string)
+        if not any((self.type, self.add_tags, self.remove_tags)) and texts == (None, None, None):
+            raise InvalidInput(
+                "Give `source`, or `old_string` and `new_string`, or `type`, `add_tags`, "
+                f"`remove_tags` for cell `{self.cell_id}`."
+            )
+        return Update(
+            cell_id=self.cell_id,
+            source=self.source,
+            old_string=self.old_string,
+            new_string=self.new_string,
+            replace_all=self.replace_all,
+            type=self.type,
+            metadata=MetadataPatch(add_tags=self.add_tags, remove_tags=self.remove_tags),
+        )
 
 
-class EditCells(BatchEdit):
-    """Edit several cells in place, and with `run` run them from top to bottom, up to the first
-    error: one call and one question to the person. Prefer it to update_cell and run_cell whenever
-    what you change is to run, even one cell. Each edit is as in update_cell. All are made or none:
-    where one is refused you get that cell's current text. Example: {"edits": [{"cell_id": "b2",
-    "old_string": "mean()", "new_string": "median()"}], "run": true}."""
+class EditCells(CellWriter):
+    """Edit cells in place, and with `run` run them; ids, metadata and outputs stay. What people
+    typed meanwhile is merged. All edits are made or none: where one conflicts you get that cell's
+    text."""
 
     name: ClassVar[str] = "edit_cells"
-    does: ClassVar[tuple[str, ...]] = ("edit_cells", "update_cell")
+    former_names: ClassVar[tuple[str, ...]] = ("update_cell",)
+    strict: ClassVar[bool] = True
+    examples: ClassVar[Sequence[Mapping[str, Any]]] = (
+        {
+            "edits": [{"cell_id": "b2", "old_string": "mean()", "new_string": "median()"}],
+            "run": True,
+        },
+    )
 
     edits: list[CellEditInput] = Field(min_length=1, max_length=_MOST_CELLS)
-    """One per change"""
-    and_run: bool = Field(default=False, alias="run")
-    """Run them afterwards"""
-
-    @property
-    def executes(self) -> bool:
-        return self.and_run
+    """Changes of one cell each"""
 
     @property
     def acts_on(self) -> Sequence[str]:
         return list(dict.fromkeys(edit.cell_id for edit in self.edits))
 
     async def leaves(self, nb: Lease) -> Sequence[Cell]:
-        return [after for _, after in await self._proposals(nb)]
+        return [after for _, after in await self._previews(nb)]
 
     async def question(self, nb: Lease) -> Question:
-        proposals = await self._proposals(nb)
+        previews = await self._previews(nb)
         return await _question(
             nb,
             [
-                CellDiff(cell_id=cell.id, cell_type=cell.type, diff=diff(cell.source, after.source))
-                for cell, after in proposals
+                CellDiff(cell_id=cell.id, cell_type=after.type, diff=_shown(cell, after))
+                for cell, after in previews
             ],
             await self.runs(nb),
             run=self.and_run,
-            cells=[cell for cell, _ in proposals],
-            after=[after for _, after in proposals],
+            cells=[cell for cell, _ in previews],
+            after=[after for _, after in previews],
         )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        wanted = self._wanted()
+        wanted = [edit.edit() for edit in self.edits]
         await nb.take()
+        await self._refuse_to_uncover(nb)
         await nb.stale()
         edits = await nb.edit_all(wanted)
         return await _all_done(nb, edits, "Edited", run=self.and_run, progress=progress)
 
-    async def _proposals(self, nb: Lease) -> list[tuple[Cell, Cell]]:
+    async def _previews(self, nb: Lease) -> list[tuple[Cell, Cell]]:
         """Each cell as it is, and as it will be, in the order of the notebook."""
-        return [
-            (cell, replace(cell, source=text)) for cell, text in await nb.proposals(self._wanted())
-        ]
+        previews = await nb.previews([edit.edit() for edit in self.edits])
+        await self._refuse_to_uncover(nb)
+        return sorted(previews.values(), key=lambda pair: pair[0].index)
 
-    def _wanted(self) -> list[TextEdit]:
+    async def _refuse_to_uncover(self, nb: Lease) -> None:
+        """As another type the text of a cell would be shown."""
         for edit in self.edits:
-            if (edit.source is None) == (edit.old_string is None):
-                raise InvalidInput(
-                    f"Give `source`, or `old_string` and `new_string`, for cell `{edit.cell_id}`."
-                )
-        return [TextEdit(**edit.model_dump()) for edit in self.edits]
+            if edit.type is None:
+                continue
+            cell = await nb.cell(edit.cell_id)
+            if nb.view.cell(cell).withheld:
+                raise NotPermitted(f"Cell `{cell.id}` is not shared with you: it keeps its type.")
 
 
 class DeleteCell(EditTool):
-    """Delete one cell with its outputs. Only where the person asked for it, or for a cell of your
-    own that is not needed: never to hide an error or to write the cell again. Refused for locked
-    cells and while the person types there. What it defined stays in the kernel."""
+    """Delete a cell with its outputs. Only where the person asked for it, or one of yours that is
+    not needed: never to hide an error. What it defined stays in the kernel."""
 
     name: ClassVar[str] = "delete_cell"
     action: ClassVar[Action] = "delete"
 
     cell_id: str
-    """Which cell"""
+    """Id of the cell"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -348,18 +263,17 @@ class DeleteCell(EditTool):
 
 
 class MoveCell(EditTool):
-    """Move a cell, with its id and outputs, to put the order right; never delete and create it
-    again instead. Give one of `after` and `before`. You get its new position and which cells became
-    stale by it. Nothing is run."""
+    """Move a cell, with its id and outputs; never delete and create it again instead. Give one of
+    `after` and `before`. You get its new position and which cells became stale. Nothing is run."""
 
     name: ClassVar[str] = "move_cell"
 
     cell_id: str
-    """Which cell"""
+    """Id of the cell"""
     after: str | None = None
-    """Id of the cell above (default: the last)"""
+    """Id of the cell to be above (default: the last)"""
     before: str | None = None
-    """Id of the cell below"""
+    """Or id of the cell to be below"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -380,17 +294,59 @@ class MoveCell(EditTool):
         return await done(text, nb, edit)
 
 
+class ClearCells(EditTool):
+    """Clear outputs and run numbers of code cells; the code stays. Only where the person asked for
+    it: results that took long are gone. Refused while one of the cells runs."""
+
+    name: ClassVar[str] = "clear_outputs"
+    action: ClassVar[Action] = "delete"
+
+    cell_ids: list[str] | None = None
+    """Ids of the cells (default: all)"""
+
+    @property
+    def acts_on(self) -> Sequence[str]:
+        return self.cell_ids or ()
+
+    async def question(self, nb: Lease) -> Question:
+        cells = await self._cells(nb)
+        return Question(
+            notebook=nb.path,
+            cell_id=cells[0].id if len(cells) == 1 else None,
+            diff=f"clear the outputs of {len(cells)} cell{'' if len(cells) == 1 else 's'}",
+            whole=self.cell_ids is None,
+        )
+
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        await nb.take()
+        await nb.stale()
+        edits = await nb.make([ClearOutputs(cell_id=cell.id) for cell in await self._cells(nb)])
+        return await _all_done(nb, edits, "Cleared the outputs of", run=False, progress=progress)
+
+    async def _cells(self, nb: Lease) -> list[Cell]:
+        """Those that are named; else all with outputs that models may know of. Raises InvalidInput
+        where there is none, CellNotFound.
+        """
+        cells = [cell for cell in await nb.code_cells(self.cell_ids) if not hidden(cell)]
+        if self.cell_ids is None:
+            cells = [cell for cell in cells if cell.outputs or cell.execution_count is not None]
+        if not cells:
+            raise InvalidInput("No cell that you may clear has outputs.")
+        return cells
+
+
 class CreateNotebook(EditTool):
-    """Create an empty notebook and return its path. Only where the person wants one of its own: not
-    for plain questions, nor for work that belongs into the open one. It fails where the path
-    exists. To fill it, name its path as `notebook` in the next calls."""
+    """Create an empty notebook and return its path. Only where the person wants one of its own. To
+    fill it, name its path as `notebook` in the next calls."""
 
     name: ClassVar[str] = "create_notebook"
 
+    names_notebook: ClassVar[bool] = False
+
     path: str
-    """Of the new file below the root; ends with .ipynb"""
+    """Path below Jupyter's root, *.ipynb"""
     kernel_name: str | None = None
-    """Default: the server's"""
+    """Its kernel (default: the server's)"""
 
     @property
     def target(self) -> str:
@@ -440,6 +396,7 @@ async def _question(
     return Question(
         notebook=nb.path,
         cell_id=edits[0].cell_id if len(edits) == 1 else None,
+        cell_type=edits[0].cell_type if len(edits) == 1 else None,
         diff="\n".join(each.diff for each in edits),
         edits=edits,
         code="\n\n".join(cell.source for cell in codes) if run else None,
@@ -461,22 +418,43 @@ async def _all_done(
     }
     runs, note = await run_written(nb, versions, progress) if run else ([], "")
     names = ", ".join(
-        f"`{quoted_id(cell.id)}` ({_extent(edit)})" for edit, cell in zip(edits, cells, strict=True)
+        f"`{quoted_id(cell.id)}`{_extent(edit)}" for edit, cell in zip(edits, cells, strict=True)
     )
-    head = " ".join(filter(None, [f"{verb} {names}.", saved.note]))
+    what = "cell" if len(cells) == 1 else "cells"
+    head = " ".join(filter(None, [f"{verb} {what} {names}.", saved.note]))
     result = await results_of(runs, nb.work, note) if runs else Result(text=note)
     stale = await nb.became_stale()
+    ids = [cell.id for cell in cells]
     facts: dict[str, Any] = {
         "saved": saved.saved,
         "notebook": nb.path,
-        "cell_ids": [cell.id for cell in cells],
+        **({"cell_id": ids[0]} if len(ids) == 1 else {}),
+        "cell_ids": ids,
+        "stale": stale,
     }
+    named = told_stale(stale if run else [cell_id for cell_id in stale if cell_id not in ids])
+    text = [head, _merges(nb, cells), result.text]
     return replace(
         result,
-        text="\n\n".join(filter(None, [head, result.text])),
+        text="\n".join(filter(None, ["\n\n".join(filter(None, text)), named])),
         facts={**facts, **result.facts},
         changes=[*(change for edit in edits for change in edit.changes), *result.changes],
-    ).with_stale([cell_id for cell_id in stale if run or cell_id not in facts["cell_ids"]])
+    )
+
+
+def _merges(nb: Lease, cells: Sequence[Cell]) -> str:
+    """The cells that are not as the edits alone would have left them, with their text."""
+    told = []
+    for cell in cells:
+        if nb.work.reads.source(nb.path, cell.id) in (None, cell.source):
+            continue
+        shown = nb.view.cell(cell)
+        now = nb.work.fence.around(shown.source)
+        told.append(
+            f"Somebody typed in `{quoted_id(cell.id)}` meanwhile; merged, it is now:\n{now}"
+        )
+        nb.remember([shown] if whole(shown) else [])
+    return "\n\n".join(told)
 
 
 def _written(edit: Edit) -> str:
@@ -490,16 +468,34 @@ def _extent(edit: Edit) -> str:
     """How much changed, and of a new cell where it is."""
     assert edit.cell is not None
     if not edit.changes:
-        return "was like that already"
-    before = edit.changes[0].before
-    if before is None:
-        return f"position {edit.cell.index + 1}"
-    plus, minus = count(before.source, edit.cell.source)
-    return f"+{plus} -{minus}"
+        return " (was like that already)"
+    change = edit.changes[0]
+    if change.kind == "outputs":
+        return ""
+    if change.before is None:
+        return f" (position {edit.cell.index + 1})"
+    plus, minus = count(change.before.source, edit.cell.source)
+    retyped = f", now {edit.cell.type}" if edit.cell.type != change.before.type else ""
+    return f" (+{plus} -{minus}{retyped})"
+
+
+def _shown(cell: Cell, after: Cell) -> str:
+    """What changes in a cell, for a person who decides about it."""
+    retyped = [f"type: {cell.type} -> {after.type}"] if after.type != cell.type else []
+    lines = [*retyped, *_tags(cell.tags, after.tags), diff(cell.source, after.source)]
+    return "\n".join(filter(None, lines))
+
+
+def _tags(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    if set(before) == set(after):
+        return []
+    return [f"tags: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"]
 
 
 async def done(text: str, nb: Lease, edit: Edit) -> Result:
-    """What is told of an edit that is in the live document, and of the cells it made stale."""
+    """What is told of an edit of one cell that is in the live document, and of the cells it made
+    stale.
+    """
     await nb.release()
     stale = await nb.became_stale() if edit.changes else []
     cell_id = edit.changes[0].cell_id if edit.changes else edit.cell and edit.cell.id

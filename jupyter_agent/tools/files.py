@@ -13,52 +13,31 @@ from jupyter_agent.workspace.workspace import Lease
 MOST_CHARACTERS = 20_000
 
 
-class FileTool(ReadTool):
-    """A tool that looks at a file or folder."""
+class ReadFile(ReadTool):
+    """Lines of a text file, the cells of another notebook, or the names and sizes in a folder. Use
+    it to find data before you write a path into code. Load whole tables with code, which finds
+    files relative to the notebook's folder."""
 
-    path: str
+    name: ClassVar[str] = "read_file"
+    former_names: ClassVar[tuple[str, ...]] = ("list_files",)
+    names_notebook: ClassVar[bool] = False
+
+    path: str = ""
+    """File or folder below Jupyter's root (default: the root)"""
+    offset: int = 0
+    """First line to show, counted from 0"""
+    limit: int = 200
+    """Most lines to show"""
+    pattern: str | None = None
+    """Only names in a folder like this, e.g. *.csv"""
 
     @property
     def target(self) -> str:
         return self.path
 
-
-class ListFiles(FileTool):
-    """Names and sizes in a folder below Jupyter's root. Use it to find data and notebooks before
-    you write a path into code. Subfolders are named, not listed. Code finds the same files relative
-    to the notebook's own folder."""
-
-    name: ClassVar[str] = "list_files"
-
-    path: str = ""
-    """The folder; default: the root"""
-    pattern: str | None = None
-    """Only names like this, e.g. *.csv"""
-
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        entries = await nb.work.services.files.list(self.path, self.pattern)
-        lines = [
-            f"{quoted(entry['name'])}/" if entry["type"] == "directory" else _line(entry)
-            for entry in entries
-        ]
-        return Result(text="\n".join(lines) or "Nothing there.", facts={"path": self.path})
-
-
-class ReadFile(FileTool):
-    """Lines of a text file below Jupyter's root, or the cells of another notebook. For code,
-    settings, notes and the first lines of data whose columns you do not know. Not for whole tables:
-    load those with code. You are told where to read on."""
-
-    name: ClassVar[str] = "read_file"
-
-    path: str
-    """The file, below the root"""
-    offset: int = 0
-    """First line, counted from 0"""
-    limit: int = 200
-    """Most lines"""
-
-    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        if await nb.work.services.files.is_folder(self.path):
+            return await self._list(nb)
         read = await nb.file_text(self.notebook)
         lines = read.text.splitlines()
         end = max(self.offset, 0) + max(self.limit, 1)
@@ -71,6 +50,14 @@ class ReadFile(FileTool):
             text += f"\n[{rest} more lines; read on with offset {end}]"
         text += f"\n[{read.note}]" if read.note else ""
         return Result(text=text, facts={"path": self.path, "lines": len(lines)})
+
+    async def _list(self, nb: Lease) -> Result:
+        entries = await nb.work.services.files.list(self.path, self.pattern)
+        lines = [
+            f"{quoted(entry['name'])}/" if entry["type"] == "directory" else _line(entry)
+            for entry in entries
+        ]
+        return Result(text="\n".join(lines) or "Nothing there.", facts={"path": self.path})
 
 
 def _line(entry: Mapping[str, Any]) -> str:

@@ -11,15 +11,15 @@ from jupyter_agent.workspace.workspace import Lease
 
 
 class InspectVariables(ReadTool):
-    """Type, shape, size and first values of the kernel's variables (default: all), without code of
-    yours. Use it before you work with data that is loaded already. It tells what is in memory,
-    which need not be what the cells say. For nulls, distinct values or statistics use run_code."""
+    """Type, shape, size and first values of the kernel's variables. Use it before you work with
+    data that is loaded already. It tells what is in memory, which need not be what the cells
+    say."""
 
     name: ClassVar[str] = "inspect_variables"
     needs: ClassVar[Sequence[Need]] = (("execute", "kernels"),)
 
     names: list[str] | None = None
-    """Only these"""
+    """Names of the variables (default: all)"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         text = await nb.variables(self.names)

@@ -27,18 +27,18 @@ class PlanStep(BaseModel):
 
 
 class WritePlan(Tool):
-    """Write down the plan of this work as a short list, which the person sees and which you keep
-    when the conversation is summarised. For work of more than three steps: before you begin, and
-    again, whole, when a step is done. Not for small requests; leave no done step open. Example:
-    {"steps": [{"text": "Load sales.csv", "state": "doing"}]}."""
+    """Write down the plan of this work; the person sees it, and you keep it when the conversation
+    is summarised. For work of more than three steps: before you begin, and beside your next call
+    when a step is done. Not for small requests."""
 
     name: ClassVar[str] = "write_plan"
+    names_notebook: ClassVar[bool] = False
     effect: ClassVar[Effect] = "read"
     action: ClassVar[Action] = "read"
     needs: ClassVar[Sequence[Need]] = ()
 
     steps: list[PlanStep] = Field(min_length=1, max_length=_MOST_STEPS)
-    """All steps in order: each call replaces the list"""
+    """All in order: each call replaces the list"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         steps = [step.model_dump() for step in self.steps]

@@ -28,18 +28,17 @@ class ReadTool(Tool):
 
 class GetNotebookState(ReadTool):
     """The notebook as it is now, unsaved typing included: a line per cell and, as many as fit, full
-    cells near the focus with outputs. Seldom needed: each question comes with the notebook or its
-    outline, and changes by others are told with results. Use it for another notebook, or when lost;
-    for a few cells use read_cells."""
+    cells near the focus. Seldom needed: it comes with each question. For another notebook, or when
+    lost."""
 
     name: ClassVar[str] = "get_notebook_state"
 
     focus: str | None = None
-    """Id of the cell in the middle"""
+    """Id of the cell around which to show full cells"""
     budget: int | None = None
-    """Most characters"""
+    """Most characters to show"""
     outline: bool | None = None
-    """A line per cell only"""
+    """Only a line per cell"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         every, stale = await nb.read(), await nb.stale()
@@ -67,21 +66,20 @@ class GetNotebookState(ReadTool):
 
 
 class ReadCells(ReadTool):
-    """Cells in full, with outputs, and with `images` also pictures. For cells of which you have
-    only a line, before you rewrite them, and to look at plots. Name all that you need in one call.
-    Of long outputs you get beginning and end: read on with `output_from` instead of running the
-    cell again."""
+    """Cells in full, with outputs: those of which you have only a line, before you rewrite them,
+    and plots. Name all that you need in one call. Of long outputs you get both ends: read on with
+    `output_from`."""
 
     name: ClassVar[str] = "read_cells"
 
     cell_ids: list[str]
-    """Which cells"""
+    """Ids of the cells"""
     output_from: int | None = None
     """Characters of each output to skip"""
     output_chars: int | None = None
-    """Most characters of each output"""
+    """Most characters of each output to show"""
     images: bool | None = None
-    """Show pictures"""
+    """Show pictures, too"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         chosen = _chosen(await nb.read(), self.cell_ids)
@@ -103,14 +101,13 @@ class ReadCells(ReadTool):
 
 
 class SearchNotebook(ReadTool):
-    """Find the lines of sources and outputs that contain a text, with their cells. Use it in long
-    notebooks, to learn where a name is set or used before you change it. It looks into no files and
-    no variables. Lines are not cells: read those before you edit them."""
+    """Find lines of sources and outputs that contain a text, with their cells. Use it in long
+    notebooks, to learn where a name is used. It looks into no files or variables."""
 
     name: ClassVar[str] = "search_notebook"
 
     query: str
-    """Text to find, as it stands there"""
+    """Text to find"""
     regex: bool | None = None
     """The query is a regular expression"""
 

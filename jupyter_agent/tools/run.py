@@ -45,44 +45,10 @@ class RunTool(Tool):
     needs: ClassVar[Sequence[Need]] = (("execute", "kernels"), ("write", "contents"))
 
 
-class RunCell(RunTool):
-    """Run one code cell as it stands and return its outputs, pictures and errors. To run what you
-    are about to write use `run` of create_cells or edit_cells; for a look that needs no cell
-    run_code. A cell that takes longer than `wait` goes on by itself, and you get a run_id for
-    wait_for_run. Do not run it again only to see outputs that you were shown."""
-
-    name: ClassVar[str] = "run_cell"
-    in_kernel: ClassVar[bool] = True
-
-    cell_id: str
-    """Which cell"""
-    wait: float = DEFAULT_WAIT_S
-    """Seconds"""
-
-    @property
-    def acts_on(self) -> Sequence[str]:
-        return [self.cell_id]
-
-    async def runs(self, nb: Lease) -> Sequence[Cell]:
-        return [await nb.cell(self.cell_id)]
-
-    async def question(self, nb: Lease) -> Question:
-        await nb.read()
-        return await question_to_run(nb, [await nb.foreseen(self.cell_id)])
-
-    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        await nb.stale()
-        run = await nb.run(self.cell_id)
-        await follow(run, self.wait, progress)
-        await saved([run])
-        return (await result_of(run, nb.work)).with_stale(await nb.became_stale())
-
-
 class RunCode(RunTool):
-    """Run code in the notebook's kernel without a cell: you and the person see the outputs, the
-    notebook stays as it is. Use it to look: shapes, dtypes, nulls, a few rows, a quick check. What
-    belongs to the work (loading, results, plots to keep) goes into cells. Its variables stay in the
-    kernel: overwrite none of the person's, and print summaries, not whole frames."""
+    """Run code in the notebook's kernel without a cell: the person sees the output, the notebook
+    stays. Use it to look: shapes, nulls, a few rows; what belongs to the work goes into cells. Its
+    variables stay: overwrite none of the person's."""
 
     name: ClassVar[str] = "run_code"
     in_kernel: ClassVar[bool] = True
@@ -91,7 +57,7 @@ class RunCode(RunTool):
     code: str
     """In the kernel's language, e.g. df.isna().sum()"""
     wait: float = DEFAULT_WAIT_S
-    """Seconds"""
+    """Seconds to wait for the end; then you get a run_id"""
 
     async def runs(self, nb: Lease) -> Sequence[Cell]:
         return [Cell(id="", index=-1, type="code", source=self.code)]
@@ -114,18 +80,20 @@ class RunCode(RunTool):
 
 
 class RunCells(RunTool):
-    """Run several code cells in the given order (default: all from the top) and return each one's
-    outputs. Use it to bring stale cells up to date, or to run all. It stops at the first error, and
-    what comes after has not run then. The kernel keeps what is left in it: whether the notebook
-    works from scratch verify_notebook tells."""
+    """Run code cells as they stand, in the given order, and return outputs, pictures and errors. It
+    stops at the first error. To run what you write use `run` of create_cells or edit_cells; to look
+    without a cell, run_code. Do not run again only to see outputs."""
 
     name: ClassVar[str] = "run_cells"
+    former_names: ClassVar[tuple[str, ...]] = ("run_cell",)
     in_kernel: ClassVar[bool] = True
 
     cell_ids: list[str] | None = None
-    """In the order to run"""
+    """Ids of the cells (default: all from the top)"""
     stop_on_error: bool = True
-    """Or run the rest, too"""
+    """false: run the rest, too"""
+    wait: float = DEFAULT_WAIT_S
+    """Seconds to wait for each; then you get a run_id"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -152,7 +120,7 @@ class RunCells(RunTool):
                 continue
             run = await nb.run(cell.id)
             runs.append(run)
-            await follow(run, DEFAULT_WAIT_S, progress)
+            await follow(run, self.wait, progress)
             if run.ended is None or (self.stop_on_error and not run.may_continue):
                 break
         if not runs:
@@ -163,9 +131,8 @@ class RunCells(RunTool):
 
 
 class WaitForRun(Tool):
-    """Wait for a run that still went on when its call returned, and return its outputs so far. Only
-    where you need its end to go on; else answer, and say that it runs. It returns after `wait`
-    seconds at the latest, ended or not. For work of minutes choose a long `wait` rather than many
+    """Wait for a run that went on when its call returned, and return its outputs. Only where you
+    need its end to go on; else answer, and say that it runs. Choose a long `wait` rather than many
     calls."""
 
     name: ClassVar[str] = "wait_for_run"
@@ -173,10 +140,12 @@ class WaitForRun(Tool):
     action: ClassVar[Action] = "read"
     needs: ClassVar[Sequence[Need]] = (("read", "contents"),)
 
+    names_notebook: ClassVar[bool] = False
+
     run_id: str
-    """As you were told it"""
+    """Id from the result of the call that started it"""
     wait: float = DEFAULT_WAIT_S
-    """Seconds"""
+    """Seconds to wait at most"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         run = await nb.work.services.runs.find(self.run_id, nb.work.user)
@@ -202,9 +171,9 @@ class KernelTool(RunTool):
 
 
 class InterruptKernel(KernelTool):
-    """Interrupt what the kernel runs now, as Ctrl-C does: variables stay. For a run of yours that
-    hangs or is not wanted; the person is asked where it is not yours. You get how the runs ended.
-    Code that does not react goes on; only restart_kernel ends it."""
+    """Interrupt what the kernel runs, as Ctrl-C does: variables stay. For a run that hangs or is
+    not wanted; the person is asked where it is not yours. Only restart_kernel ends code that does
+    not react."""
 
     name: ClassVar[str] = "interrupt_kernel"
     action: ClassVar[Action] = "interrupt"
@@ -248,7 +217,7 @@ class RestartKernel(KernelTool):
     action: ClassVar[Action] = "restart"
 
     kernel: str | None = None
-    """Name of one to start, if none runs"""
+    """Name of the one to start where none runs"""
 
     async def question(self, nb: Lease) -> Question:
         if not await self._starts(nb):

@@ -23,10 +23,9 @@ MAX_LISTED_CELLS = 20
 
 
 class VerifyNotebook(Tool):
-    """Run a copy of the notebook from the top in a fresh kernel and compare with its outputs. Use
-    it before you say that it runs from top to bottom, and after a clean-up; not for one cell.
-    Notebook and kernel stay as they are, but other effects (files, network) are real. You get a
-    verdict per cell."""
+    """Run a copy of the notebook from the top in a fresh kernel and compare outputs: a verdict per
+    cell. Use it before you say that it runs from top to bottom. The notebook and its kernel stay as
+    they are; effects on files and network are real."""
 
     name: ClassVar[str] = "verify_notebook"
     effect: ClassVar[Effect] = "run"
@@ -38,7 +37,7 @@ class VerifyNotebook(Tool):
     )
 
     kernel: str | None = None
-    """Name of another one"""
+    """Name of another kernel"""
 
     async def runs(self, nb: Lease) -> Sequence[Cell]:
         return (await plan(nb, self.kernel)).runs

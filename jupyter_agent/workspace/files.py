@@ -35,6 +35,16 @@ class Files:
             :MOST_ENTRIES
         ]
 
+    async def is_folder(self, path: str) -> bool:
+        """Whether there is a folder at that path; what is hidden is not there."""
+        path = path.strip("/")
+        if "\0" in path or await hides(self._contents, path):
+            return False
+        try:
+            return bool(await ensure_async(self._contents.dir_exists(path)))  # type: ignore[no-untyped-call]
+        except (HTTPError, OSError):  # reading it says what is wrong
+            return False
+
     async def read(self, path: str) -> Decoded:
         """The text of a file. Raises ToolError for one that is no text."""
         model = await self._get(path, type="file")

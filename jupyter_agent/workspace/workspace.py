@@ -18,17 +18,18 @@ from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers.registry import Notebooks, WhileAway
 from jupyter_agent.choices import SHARES, Share
 from jupyter_agent.document.carrier import Place
-from jupyter_agent.document.cell import Cell, CellType, Change, metadata_text
+from jupyter_agent.document.cell import Cell, Change, metadata_text
 from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.notebook import (
     CellDraft,
     Edit,
     Insert,
+    MetadataPatch,
     Move,
     Notebook,
-    Rewrite,
     Step,
     Update,
+    preview,
 )
 from jupyter_agent.errors import (
     CellNotFound,
@@ -67,18 +68,6 @@ Need: TypeAlias = tuple[str, str]
 """What Jupyter's authorizer is asked: (action, resource), e.g. ("write", "contents")."""
 READ: Need = ("read", "contents")
 WRITE: Need = ("write", "contents")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextEdit:
-    """What a model wants of a cell's text: a whole new `source`, or `new_string` for `old_string`,
-    which occurs once.
-    """
-
-    cell_id: str
-    source: str | None = None
-    old_string: str | None = None
-    new_string: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -477,49 +466,28 @@ class Lease:
         cell = self.work.foreseen.get((self.path, cell_id))
         return cell if cell is not None else await self.cell(cell_id)
 
-    async def proposal(
-        self, cell_id: str, *, source: str | None, old_string: str | None, new_string: str | None
-    ) -> tuple[Cell, str]:
-        """The cell and the text that `update` would give it now; raises as `update` does."""
-        await self.read()
-        cell = await self.foreseen(cell_id)
-        self._refuse_blind_rewrite(cell, source)
-        base = self.work.reads.source(self.path, cell_id)
-        if base is not None and (self.path, cell_id) in self.work.foreseen:
-            base = cell.source  # the edit before will have written it
-        text = Notebook.proposal(
-            cell, source=source, base=base, old_string=old_string, new_string=new_string
-        )
-        return cell, text
-
-    async def proposals(self, edits: Sequence[TextEdit]) -> list[tuple[Cell, str]]:
-        """The cells that `edit_all` would change now, each once and from top to bottom, and their
-        texts; raises as it does. Edits of one cell follow each other.
+    async def previews(self, edits: Sequence[Update]) -> dict[str, tuple[Cell, Cell]]:
+        """By its id, each cell that `edit_all` would change now, and as it would leave it; raises
+        as it does. Edits of one cell follow each other.
         """
         await self.read()
-        texts: dict[str, tuple[Cell, str]] = {}
+        cells: dict[str, tuple[Cell, Cell]] = {}
         for position, edit in enumerate(edits, start=1):
-            fields = (edit.source, edit.old_string, edit.new_string)
-            source, old_string, new_string = fields
             try:
-                if edit.cell_id not in texts:
-                    texts[edit.cell_id] = await self.proposal(
-                        edit.cell_id, source=source, old_string=old_string, new_string=new_string
-                    )
-                    continue
-                cell, text = texts[edit.cell_id]
-                then = replace(cell, source=text)
-                self._refuse_blind_rewrite(then, source)
-                text = Notebook.proposal(
-                    then, source=source, base=text, old_string=old_string, new_string=new_string
-                )
-                texts[edit.cell_id] = cell, text
+                before = await self.foreseen(edit.cell_id)
+                cell, now = cells.get(edit.cell_id, (before, before))
+                self._refuse_blind_rewrite(now, edit.source)
+                base = self.work.reads.source(self.path, cell.id)
+                written = edit.cell_id in cells or (self.path, cell.id) in self.work.foreseen
+                if written and base is not None:
+                    base = now.source  # the edit before will have written it
+                cells[cell.id] = cell, preview(now, replace(edit, base=base))
             except ToolError as error:
                 if len(edits) == 1:
                     raise
                 none = f"None of the {len(edits)} edits was made, because of edit {position}. "
                 raise error.saying(none + error.message, error.facts) from error
-        return sorted(texts.values(), key=lambda proposed: proposed[0].index)
+        return cells
 
     async def clusters(self, code: Iterable[str]) -> tuple[str, ...]:
         """Systems such as Dask or Spark on which this code may start work, as its text shows."""
@@ -541,20 +509,6 @@ class Lease:
 
     # -- editing
 
-    async def insert(
-        self,
-        *,
-        source: str,
-        type: CellType = "code",
-        after: str | None = None,
-        before: str | None = None,
-        index: int | None = None,
-    ) -> Edit:
-        """A new cell (Notebook.insert)."""
-        new = CellDraft(source=source, type=type)
-        (edit,) = await self.insert_all([new], after=after, before=before, index=index)
-        return edit
-
     async def insert_all(
         self,
         new: Sequence[CellDraft],
@@ -573,71 +527,49 @@ class Lease:
                 self.work.reads.write(notebook.path, edit.cell.id, unify(cell.source))
         return edits
 
-    async def edit_all(self, edits: Sequence[TextEdit]) -> list[Edit]:
-        """New texts of several cells, all or none, each cell in the version that a person approved.
+    async def edit_all(self, edits: Sequence[Update]) -> list[Edit]:
+        """Edits of cells (Notebook.make), all or none; one per cell comes back, from top to bottom.
 
-        Raises as `update` does, with the cell as it is now.
+        The base of a whole text is what was last read here, and the version of the cell the one
+        that a person approved. Raises as `make` does, with the cell as it is now.
         """
         refuse_odd_ids(*(edit.cell_id for edit in edits))
-        proposed = await self.proposals(edits)
-        notebook = await self._find()
-        made = await notebook.rewrite_all(
-            [
-                Rewrite(
-                    cell_id=cell.id,
-                    source=text,
-                    base=cell.source,
-                    expect=self._expected(cell.id),
-                )
-                for cell, text in proposed
-            ]
-        )
+        steps = [
+            self._step(cell, after, [edit for edit in edits if edit.cell_id == cell.id])
+            for cell, after in (await self.previews(edits)).values()
+        ]
+        made = await self.notebook.make(steps)
         self._acted(*made)
         for edit in edits:
             self._note_write(edit)
-        return made
+        return sorted(made, key=lambda edit: edit.cell.index if edit.cell else -1)
 
-    async def update(
-        self,
-        cell_id: str,
-        *,
-        source: str | None = None,
-        old_string: str | None = None,
-        new_string: str | None = None,
-        type: CellType | None = None,
-        base: str | None = None,
-        expect: str | None = None,
-    ) -> Edit:
-        """A cell's new text or type (Notebook.update); by default the base is what was last read
-        here, and the version the one that a person approved.
-        """
-        refuse_odd_ids(cell_id)
-        if base is None:
-            self._refuse_blind_rewrite(await self.cell(cell_id), source)
-        notebook = await self._find()
-        edit = await notebook.update(
-            cell_id,
-            source=source,
-            base=base if base is not None else self.work.reads.source(notebook.path, cell_id),
-            old_string=old_string,
-            new_string=new_string,
-            type=type,
-            expect=self._expected(cell_id, expect),
+    def _step(self, cell: Cell, after: Cell, edits: Sequence[Update]) -> Update:
+        """All the edits of the cell, which leave it as it is `after` them."""
+        expect = self._expected(cell.id)
+        if len(edits) == 1:
+            base = self.work.reads.source(self.path, cell.id)
+            return replace(edits[0], base=base, expect=expect)
+        add = [tag for tag in after.tags if tag not in cell.tags]
+        remove = [tag for tag in cell.tags if tag not in after.tags]
+        return Update(
+            cell_id=cell.id,
+            source=after.source,
+            base=cell.source,
+            type=after.type,
+            metadata=MetadataPatch(add_tags=add, remove_tags=remove),
+            expect=expect,
         )
-        self._acted(edit)
-        self._note_write(
-            TextEdit(cell_id=cell_id, source=source, old_string=old_string, new_string=new_string)
-        )
-        return edit
 
-    def _note_write(self, edit: TextEdit) -> None:
+    def _note_write(self, edit: Update) -> None:
         reads, path, cell_id = self.work.reads, self.path, edit.cell_id
         known = reads.source(path, cell_id)  # nothing that this conversation was not shown
         if edit.old_string is None and edit.source is not None:
             reads.write(path, cell_id, unify(edit.source))
         elif edit.old_string and known is not None:
             old = unify(edit.old_string)
-            if known.count(old) == 1:
+            count = known.count(old)
+            if count == 1 or (count and edit.replace_all):
                 reads.write(path, cell_id, unify(known.replace(old, edit.new_string or "")))
             else:
                 reads.forget(path, cell_id)

@@ -106,6 +106,62 @@ async def test_tools_and_system_prompt_stay_in_the_cache_for_an_hour_where_that_
     assert api.refusals == []
 
 
+STRICT: dict[str, Any] = {
+    "name": "edit",
+    "description": "Edit.",
+    "input_schema": {
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "additionalProperties": False,
+    },
+    "input_examples": [{"text": "x"}],
+    "strict": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "said", "sent"),
+    [
+        ("none", "", STRICT),
+        (
+            "strict",
+            "tools.0.custom.strict: Extra inputs are not permitted",
+            {name: value for name, value in STRICT.items() if name != "strict"},
+        ),
+        (
+            "strict",
+            "The compiled grammar is too large. Simplify your tool schemas.",
+            {name: value for name, value in STRICT.items() if name != "strict"},
+        ),
+        (
+            "input_examples",
+            "tools.0.custom.input_examples: Extra inputs are not permitted",
+            {
+                **{name: value for name, value in STRICT.items() if name != "input_examples"},
+                "description": 'Edit. Example: {"text": "x"}.',
+            },
+        ),
+    ],
+)
+async def test_what_tools_may_say_is_learned_once_where_a_model_takes_less(
+    field: str, said: str, sent: dict[str, Any]
+) -> None:
+    def refuses(body: dict[str, Any]) -> str | None:
+        return said if field in body["tools"][-1] else None
+
+    async with FakeAnthropic([[says("Hi.")], [says("Hi.")]], refuses=refuses) as api:
+        model = AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url)
+        for _ in range(2):
+            reply = await read(model, request(tools=[STRICT], server_tools=("web_search",)))
+            assert reply.complete
+        await model.close()
+    for asked in api.requests:
+        *_, tool = asked["tools"]
+        assert {name: tool[name] for name in tool if name != "cache_control"} == sent
+        assert any(each.get("name") == "web_search" for each in asked["tools"])
+    assert len(api.refusals) == (field != "none")
+
+
 async def test_what_is_configured_is_sent_and_wins_over_ours() -> None:
     options = {
         "max_tokens": 4000,

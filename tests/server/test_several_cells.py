@@ -203,6 +203,47 @@ async def test_edits_of_one_cell_follow_each_other(call: Call, notebook: Path) -
     assert [change["kind"] for change in answer["changes"]] == ["update"]
 
 
+async def test_an_edit_replaces_all_and_changes_type_and_tags(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    before = nbformat.read(notebook, as_version=4).cells
+    every = {"old_string": "x", "new_string": "total", "replace_all": True}
+    edits = [{"cell_id": "c3", **every, "add_tags": ["sum"]}, {"cell_id": "a1", "type": "raw"}]
+    new = [{"source": "n = 3", "tags": ["parameters"]}]
+    replies += [
+        [calls("edit_cells", edits=edits), calls("create_cells", cells=new)],
+        [calls("edit_cells", edits=[{"cell_id": "c3", "remove_tags": ["sum"]}])],
+        [says("Done.")],
+    ]
+    turn = (await call("POST", "chat", body=ask("Go.", mode="auto", stream=False))).body
+    texts = [part["output"]["text"] for part in turn["message"]["parts"] if "output" in part]
+    assert texts[0] == "Edited cells `a1` (+0 -0, now raw), `c3` (+1 -1)."
+    assert texts[2] == "Edited cell `c3` (+0 -0)."
+    assert sources(notebook) == ["# Sales", "x = 1", "print('total is', total)", "n = 3"]
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert [cell.cell_type for cell in cells] == ["raw", "code", "code", "code"]
+    assert [cell.metadata.get("tags") for cell in cells] == [None, None, [], ["parameters"]]
+    undone = (await call("POST", "turns", turn["turn_id"], "undo")).body
+    assert undone["conflicts"] == []
+    assert nbformat.read(notebook, as_version=4).cells == before
+
+
+async def test_outputs_are_cleared_where_it_is_allowed_and_come_back_with_undo(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    await call("POST", "notebooks", PATH, "run", body={})
+    shown = [cell.get("outputs") for cell in nbformat.read(notebook, as_version=4).cells]
+    replies += [[calls("clear_outputs")], [says("Done.")]]
+    approval = await asked(call)
+    assert (approval["tool"], approval["diff"]) == ("clear_outputs", "clear the outputs of 2 cells")
+    turn = await allow(call, approval)
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert [cell.get("execution_count") for cell in cells] == [None, None, None]
+    assert [cell.get("outputs") for cell in cells] == [None, [], []]
+    await call("POST", "turns", turn["turn_id"], "undo")
+    assert [cell.get("outputs") for cell in nbformat.read(notebook, as_version=4).cells] == shown
+
+
 @pytest.mark.parametrize(
     ("refused", "reason"),
     [

@@ -13,10 +13,10 @@ import jsonschema
 import pytest
 
 from jupyter_agent.errors import InvalidInput
-from jupyter_agent.tools import ALL
+from jupyter_agent.tools import ALL, FORMER
 from jupyter_agent.tools.base import Toolbox
 
-TOOLBOX = Toolbox(ALL)
+TOOLBOX = Toolbox(ALL, FORMER)
 ODD = [
     "", "b2", 7, -1, 2**70, 0.5, True, [], ["b2"], [7], [["b2"]], {}, {"b2": 1}, "\x00", "\ud800",
 ]  # fmt: skip
@@ -82,36 +82,66 @@ def fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[s
 
 
 @pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
-def test_each_tool_and_parameter_is_explained_with_an_example_that_the_tool_takes(
-    tool: Any,
-) -> None:
-    described = tool.spec()["description"]
-    told = re.sub(r"Example: .*", "", described)
-    assert len(re.findall(r"[^.?!]+[.?!](?= |$)", told)) >= 3, told
-    bare = [name for name, field in fields(tool.spec()["input_schema"]) if not field["description"]]
+def test_each_tool_and_parameter_is_explained_with_examples_that_the_tool_takes(tool: Any) -> None:
+    spec = tool.spec()
+    sentences = re.findall(r"[^.?!]+[.?!](?= |$)", spec["description"])
+    assert len(sentences) >= 3, sentences
+    bare = [name for name, field in fields(spec["input_schema"]) if not field["description"]]
     assert bare == []
-    example = re.search(r"Example: (.*)\.$", described)
-    if example is not None:
-        TOOLBOX.parse(tool.name, json.loads(example[1]))
-    else:
-        assert tool.name not in ("create_cells", "edit_cells", "write_plan")
+    for example in spec.get("input_examples", ()):
+        TOOLBOX.parse(tool.name, example)
+    assert ("input_examples" in spec) == (tool.name in ("create_cells", "edit_cells"))
 
 
-def test_all_tools_together_stay_below_14_kB() -> None:
+def test_eighteen_tools_are_offered_in_11_kB() -> None:
+    assert len(TOOLBOX.specs()) == 18
     sent = json.dumps(TOOLBOX.specs(), separators=(",", ":"), ensure_ascii=False)
-    assert len(sent.encode()) <= 14_000
+    assert len(sent.encode()) <= 11_000
+
+
+@pytest.mark.parametrize(
+    ("former", "given", "tool", "now"),
+    [
+        (
+            "create_cell",
+            {"source": "1", "type": "raw", "after": "b2", "notebook": "n.ipynb"},
+            "create_cells",
+            {"cells": [{"source": "1", "type": "raw"}], "after": "b2", "notebook": "n.ipynb"},
+        ),
+        (
+            "update_cell",
+            {"cell_id": "b2", "old_string": "1", "new_string": "2"},
+            "edit_cells",
+            {"edits": [{"cell_id": "b2", "old_string": "1", "new_string": "2"}]},
+        ),
+        ("run_cell", {"cell_id": "b2", "wait": 3.0}, "run_cells", {"cell_ids": ["b2"], "wait": 3.0}),
+        ("list_files", {"path": "data"}, "read_file", {"path": "data"}),
+    ],
+)
+def test_a_former_name_is_accepted_as_the_tool_that_took_its_place(
+    former: str, given: dict[str, Any], tool: str, now: dict[str, Any]
+) -> None:
+    call = TOOLBOX.parse(former, given)
+    assert (call.name, call.model_dump(by_alias=True, exclude_unset=True)) == (tool, now)
+    with pytest.raises(InvalidInput, match="colour"):
+        TOOLBOX.parse(former, {**given, "colour": "red"})
 
 
 @pytest.mark.parametrize(
     ("tool", "given", "told"),
     [
-        ("run_cel", {}, "Did you mean `run_cell`?"),
-        ("create_cel", {}, "Did you mean `create_cell`?"),
-        ("zzz", {}, "Unknown tool `zzz`. Available: create_cell, "),
-        ("run_cell", {"cell": "b2"}, "Did you mean `cell_id`?"),
+        ("run_cels", {}, "Did you mean `run_cells`?"),
+        ("execute_cell", {}, "Did you mean `run_cells`?"),
+        ("execute_code", {}, "Did you mean `run_code`?"),
+        ("NotebookEdit", {}, "Did you mean `edit_cells`?"),
+        ("insert_cell", {}, "Did you mean `create_cells`?"),
+        ("read_notebook", {}, "Did you mean `get_notebook_state`?"),
+        ("delete_cel", {}, "Unknown tool `delete_cel`. Available: clear_outputs, "),
+        ("zzz", {}, "Unknown tool `zzz`. Available: clear_outputs, "),
+        ("run_cells", {"cell_id": ["b2"]}, "Did you mean `cell_ids`?"),
         ("read_cells", {"cell_id": ["b2"]}, "Did you mean `cell_ids`?"),
         ("create_cells", {"cells": [{"source": "x"}], "runs": True}, "Did you mean `run`?"),
-        ("run_cell", {"cell_id": "b2", "colour": "red"}, "colour"),
+        ("run_cells", {"cell_ids": ["b2"], "colour": "red"}, "colour"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_one_that_was_meant_if_one_is_near(
@@ -121,4 +151,4 @@ def test_an_unknown_name_is_answered_with_the_one_that_was_meant_if_one_is_near(
         TOOLBOX.parse(tool, given)
     assert told in raised.value.message
     assert ("Did you mean" in raised.value.message) == told.startswith("Did you mean")
-    assert given or "Available: create_cell, " in raised.value.message
+    assert given or "Available: clear_outputs, " in raised.value.message

@@ -23,7 +23,7 @@ export function Act({ approval, one, whole, onShowAll }: IActProps): React.JSX.E
   const locate = (id: string): number | null =>
     notebook ? notebooks.position({ notebook, cell_id: id }) : null;
   const isKnown = useKnownCells(notebook);
-  const mimeType = notebooks.mimeType(notebook, cell_id, approval.server ? undefined : input.type);
+  const mimeType = notebooks.mimeType(notebook, cell_id, approval.cell_type);
   const several = approval.edits ?? [];
   const shown = several.length > 0 && several.every(({ cell_id: id }) => id === null); // new cells are all code there is
   const alone = code && !shown ? [{ cell_id: '', code }] : [];
@@ -41,7 +41,9 @@ export function Act({ approval, one, whole, onShowAll }: IActProps): React.JSX.E
       <Loads addresses={approval.loads} />
       {several.map((edit, place) => (
         <React.Fragment key={edit.cell_id ?? place}>
-          <p className="jp-Agent-note">{nameOfEdit(edit, locate, trans)}</p>
+          {(several.length > 1 || runs.length > 0) && (
+            <p className="jp-Agent-note">{nameOfEdit(edit, locate, trans)}</p>
+          )}
           <Diff
             lines={parseDiff(edit.diff)}
             mimeType={notebooks.mimeType(notebook, edit.cell_id, edit.cell_type)}

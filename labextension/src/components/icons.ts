@@ -47,6 +47,7 @@ const STEP_ICONS: Readonly<Record<string, LabIcon>> = {
   update_cell: editIcon,
   edit_cells: editIcon,
   delete_cell: deleteIcon,
+  clear_outputs: deleteIcon,
   move_cell: moveDownIcon,
   run_cell: runIcon,
   run_cells: runIcon,

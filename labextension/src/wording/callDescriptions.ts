@@ -67,7 +67,7 @@ export function describeCall(
 ): IWords {
   const input = ownInput(call) as IInput;
   const runs = runsOf(call.output);
-  const cellId = changes[0]?.cell_id ?? input.cell_id ?? null;
+  const cellId = changes[0]?.cell_id ?? cellOf(input);
   const cell = nameOf(cellId, changes[0], locate, trans);
   const { toolName: tool, output } = call;
   const [todo, doing, done] = phrase({
@@ -98,6 +98,14 @@ export function describeCall(
             faultOf(runs, locate, trans)
           );
   }
+}
+
+/** The cell that a call names, if it names one. */
+function cellOf({ cell_id, cell_ids, edits }: IInput): string | null {
+  const written = Array.isArray(edits) ? edits.map(edit => edit?.cell_id) : [];
+  const ids = new Set([cell_id, ...(Array.isArray(cell_ids) ? cell_ids : []), ...written]);
+  const named = [...ids].filter(id => typeof id === 'string');
+  return named.length === 1 ? named[0] : null;
 }
 
 /** "4.2 s", "2 min 5 s"; empty for a moment. */

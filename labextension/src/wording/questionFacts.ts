@@ -6,7 +6,7 @@ import type { Locate } from './cellNames';
 
 /** "Markdown cell, below cell 3": type, place and kernel, as far as a change has them; of code that it starts a cluster job. */
 export function factsOf(
-  { tool, input, cell_type, clusters, kernel, server, server_tool }: IApproval,
+  { tool, input, cell_type, edits, clusters, kernel, server, server_tool }: IApproval,
   locate: Locate,
   trans: TranslationBundle
 ): string {
@@ -17,9 +17,10 @@ export function factsOf(
     return legible(trans.__('Starts a cluster job (%1)', clusters.join(', ')));
   }
   const type = cell_type ? kindOfCell(cell_type, trans) : '';
+  if (tool === 'create_cells' && edits?.length === 1 && input.run !== true) {
+    return trans.__('%1, %2', type, placeOf(input, locate, trans));
+  }
   switch (tool) {
-    case 'create_cell':
-      return trans.__('%1, %2', type, placeOf(input, locate, trans));
     case 'move_cell':
       return trans.__('To a place %1', placeOf(input, locate, trans));
     case 'create_notebook': {
@@ -60,7 +61,7 @@ export function exceptionOf(approvals: readonly IApproval[], trans: TranslationB
 }
 
 /** Tools that run code in the notebook's own kernel. */
-const IN_KERNEL = ['run_cell', 'run_cells', 'run_code'];
+const IN_KERNEL = ['run_cells', 'run_code'];
 
 /** Whether code would run in the notebook's own kernel; some edits run what they leave. */
 function runsCode({ tool, input, server }: IApproval): boolean {
@@ -116,15 +117,13 @@ function actOf({ tool, input }: IApproval, trans: TranslationBundle): string {
     return trans.__('edit and run any cells');
   }
   const acts: Record<string, string> = {
-    create_cell: trans.__('add any cell'),
     create_cells: trans.__('add any cells'),
     edit_cells: trans.__('edit any cells'),
     run_code: trans.__('run any code'),
-    update_cell: trans.__('edit any cell'),
     delete_cell: trans.__('delete any cell'),
     move_cell: trans.__('move any cell'),
-    run_cell: trans.__('run any cell'),
-    run_cells: trans.__('run any cells together'),
+    clear_outputs: trans.__('clear any outputs'),
+    run_cells: trans.__('run any cells'),
     verify_notebook: trans.__('run copies from the top'),
     restart_kernel: trans.__('restart the kernel'),
     interrupt_kernel: trans.__('interrupt the kernel')

@@ -59,10 +59,10 @@ function actsOf(
         const { cell_ids = [] } = input as IInput;
         return several.length ? several : (cell_id ?? cell_ids);
       });
-  const edited = cellsOf('update_cell', 'edit_cells');
+  const edited = cellsOf('edit_cells');
   const deleted = cellsOf('delete_cell');
   const moved = cellsOf('move_cell');
-  const ran = cellsOf('run_cell', 'run_cells');
+  const ran = cellsOf('run_cells');
   const added = approvals.reduce((sum, { tool, edits }) => sum + addedBy(tool, edits?.length), 0);
   const all = approvals.some(({ tool, input }) => tool === 'run_cells' && !input.cell_ids);
   const named = approvals.filter(({ tool }) => !COUNTED.includes(tool));
@@ -78,19 +78,10 @@ function actsOf(
 }
 
 /** Tools of which several are named together. */
-const COUNTED = [
-  'create_cell',
-  'create_cells',
-  'update_cell',
-  'edit_cells',
-  'delete_cell',
-  'move_cell',
-  'run_cell',
-  'run_cells'
-];
+const COUNTED = ['create_cells', 'edit_cells', 'delete_cell', 'move_cell', 'run_cells'];
 
 function addedBy(tool: string, edits = 1): number {
-  return tool === 'create_cell' ? 1 : tool === 'create_cells' ? edits : 0;
+  return tool === 'create_cells' ? edits : 0;
 }
 
 function lowered(words: string): string {
@@ -99,12 +90,11 @@ function lowered(words: string): string {
 
 /** Tools that change cells, some of which run them afterwards. */
 const EDITS = [
-  'create_cell',
   'create_cells',
-  'update_cell',
   'edit_cells',
   'delete_cell',
   'move_cell',
+  'clear_outputs',
   'create_notebook'
 ];
 

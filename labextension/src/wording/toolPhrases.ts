@@ -4,6 +4,7 @@ import type { Locate } from './cellNames';
 import { listOf } from './cellNames';
 import { mcpTool } from './mcpTools';
 import { OF_SERVICES, servicePhrase } from './servicePhrases';
+import { verifying } from './verification';
 
 /** The fields of tools' inputs that are worth a word. */
 export interface IInput {
@@ -96,7 +97,9 @@ function plainly(options: IPhraseOptions): Phrase {
     case 'create_cell':
       return creation(options);
     case 'create_cells':
-      return severalCells(input, trans);
+      return input.cells?.length === 1 && !input.run
+        ? creation(options)
+        : severalCells(input, trans);
     case 'edit_cells':
       return severalEdits(input, locate, trans);
     case 'update_cell':
@@ -129,8 +132,19 @@ function plainly(options: IPhraseOptions): Phrase {
         trans.__('Looked at %1', names)
       ];
     }
+    case 'clear_outputs': {
+      const cells = ranCells(options);
+      return [
+        trans.__('Clear the outputs of %1', cells),
+        trans.__('Clearing the outputs of %1', cells),
+        trans.__('Cleared the outputs of %1', cells)
+      ];
+    }
     case 'read_file': {
       const { path = '' } = input;
+      if (!path) {
+        return plainPhrase('list_files', trans);
+      }
       return [trans.__('Read %1', path), trans.__('Reading %1', path), trans.__('Read %1', path)];
     }
     case 'create_notebook': {
@@ -250,38 +264,7 @@ function moving({ cell, input: { after, before }, locate, trans }: IPhraseOption
   ];
 }
 
-interface IVerification {
-  /** The cell that runs. */
-  running?: string;
-  ok?: boolean;
-  cells?: { status: string }[];
-}
-
-/** "Checked the notebook: 2 differ, 1 failed". */
-function verifying({ output, notebook, locate, trans }: IPhraseOptions): Phrase {
-  const it = notebook ?? trans.__('the notebook');
-  const { running, ok, cells = [] } = (output ?? {}) as IVerification;
-  const count = (wanted: string): number => cells.filter(({ status }) => status === wanted).length;
-  const place = running ? locate(running) : null;
-  const [same, close] = [count('same'), count('close')];
-  const [differ, failed] = [count('differs'), count('error')];
-  const found = ok
-    ? trans._n('the cell shows the same', 'all %1 cells show the same', same)
-    : [
-        differ > 0 && trans.__('%1 differ', differ),
-        close > 0 && trans.__('%1 are close', close),
-        failed > 0 && trans.__('%1 failed', failed)
-      ]
-        .filter(Boolean)
-        .join(', ');
-  return [
-    trans.__('Run a copy of %1 from the top', it),
-    place ? trans.__('Checking %1, cell %2', it, place) : trans.__('Checking %1', it),
-    found ? trans.__('Checked %1: %2', it, found) : trans.__('Checked %1', it)
-  ];
-}
-
-/** "cells 2–7". */
+/** "cells 2–7": those that ran, or that the call names; "all cells" where it names none. */
 function ranCells({ input, runs, locate, trans }: IPhraseOptions): string {
   const ids = runs.length ? runs.flatMap(({ cell_id }) => cell_id ?? []) : input.cell_ids;
   return ids ? listOf(ids, locate, trans) : trans.__('all cells');

@@ -144,24 +144,24 @@ describe('describeQuestions', () => {
     id: `${tool}-${cell_id}`,
     call_id: 'toolu_1',
     tool,
-    input: { cell_id },
+    input: tool === 'run_cells' && cell_id ? { cell_ids: [cell_id] } : { cell_id },
     notebook: 'a.ipynb',
     cell_id: cell_id || null,
     expires: ''
   });
 
   it.each([
-    ['Run cell 2', [ask('run_cell', 'b2')]],
-    ['Edit and run cell 2', [ask('update_cell', 'b2'), ask('run_cell', 'b2')]],
-    ['Edit cell 2 and delete cell 3', [ask('update_cell', 'b2'), ask('delete_cell', 'c3')]],
-    ['Edit cell 2 and run all', [ask('update_cell', 'b2'), ask('run_cells', '')]],
+    ['Run cell 2', [ask('run_cells', 'b2')]],
+    ['Edit and run cell 2', [ask('edit_cells', 'b2'), ask('run_cells', 'b2')]],
+    ['Edit cell 2 and delete cell 3', [ask('edit_cells', 'b2'), ask('delete_cell', 'c3')]],
+    ['Edit cell 2 and run all', [ask('edit_cells', 'b2'), ask('run_cells', '')]],
     [
       'Edit cells 2, 4, add 2 cells and restart the kernel',
       [
-        ask('update_cell', 'd4'),
-        ask('create_cell', ''),
-        ask('update_cell', 'b2'),
-        ask('create_cell', ''),
+        ask('edit_cells', 'd4'),
+        ask('create_cells', ''),
+        ask('edit_cells', 'b2'),
+        ask('create_cells', ''),
         ask('restart_kernel', '')
       ]
     ],
@@ -205,13 +205,13 @@ describe('the notebook', () => {
       cell_id: 'b2',
       expires: ''
     });
-    const edit = ask('1', 'update_cell', 'a.ipynb');
-    const others = [ask('2', 'run_cell', 'b.ipynb'), ask('3', 'run_cell', 'a.ipynb')];
+    const edit = ask('1', 'edit_cells', 'a.ipynb');
+    const others = [ask('2', 'run_cells', 'b.ipynb'), ask('3', 'run_cells', 'a.ipynb')];
     const words = (...approvals: IApproval[]): string =>
       describeQuestions(approvals, locate, trans);
     expect(words(edit, others[1])).toBe('Edit and run cell 2');
     expect(words(edit, others[0])).toBe('Edit 2 notebooks and run'); // two cells of one id
-    expect(words(edit, ask('4', 'update_cell', 'b.ipynb'))).toBe('Edit 2 notebooks');
+    expect(words(edit, ask('4', 'edit_cells', 'b.ipynb'))).toBe('Edit 2 notebooks');
   });
 });
 

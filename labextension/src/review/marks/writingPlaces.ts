@@ -10,7 +10,7 @@ export interface IWriting {
 
 interface IWriteInput {
   notebook?: string;
-  cell_id?: string;
+  edits?: ({ cell_id?: string } | undefined)[];
   after?: string;
   before?: string;
 }
@@ -29,8 +29,9 @@ export function writingPlaces(message: AgentMessage | undefined): IWriting[] {
     if (!notebook) {
       return [];
     }
-    if (part.toolName === 'update_cell') {
-      return input.cell_id ? [{ notebook, cell_id: input.cell_id, where: 'in' }] : [];
+    if (part.toolName === 'edit_cells') {
+      const { cell_id } = (Array.isArray(input.edits) && input.edits.at(-1)) || {};
+      return cell_id ? [{ notebook, cell_id, where: 'in' }] : [];
     }
     return input.before
       ? [{ notebook, cell_id: input.before, where: 'above' }]
@@ -40,7 +41,7 @@ export function writingPlaces(message: AgentMessage | undefined): IWriting[] {
 
 function isWriting({ state, toolName }: CallPart): boolean {
   return (
-    (toolName === 'update_cell' || toolName === 'create_cell') &&
+    (toolName === 'edit_cells' || toolName === 'create_cells') &&
     (state === 'input-streaming' || state === 'input-available')
   );
 }

@@ -125,7 +125,9 @@ class CallerTurn:
     """What a caller does themselves in their turn, filled while they do it."""
 
     turn_id: str
-    text: str = "Done."
+    stop: Stop
+    """A person's wish that they go no further."""
+    result: Result = Result(text="Done.")
     changes: Sequence[Change] = ()
 
 
@@ -646,7 +648,7 @@ class _Turn:
     async def acting(
         self, work: Workspace, path: str, tool: str, input: Mapping[str, Any]
     ) -> AsyncIterator[CallerTurn]:
-        call_id, act = new_id("call"), CallerTurn(turn_id=self.id)
+        call_id, act = new_id("call"), CallerTurn(turn_id=self.id, stop=self._live.stop)
         ready = CallReady(call_id=call_id, tool=tool, input=input)
         await self._live.append(Moment(events=(ready,), streamed=True))
         outcome: CallOutcome = "done"
@@ -656,8 +658,18 @@ class _Turn:
         except (ToolError, RequestError) as error:
             outcome, why = "failed", error.message
             raise
+        except asyncio.CancelledError:  # the server ends
+            outcome = "stopped"
+            raise
         finally:
             named = await self._clients.services.identities.of(path)
+            redactor = work.services.redactor
+            result = replace(
+                act.result,
+                text=redactor.text(act.result.text),
+                facts=redactor.masked(act.result.facts),
+                changes=act.changes,
+            )
             audit = Audit(
                 work=replace(work, turn_id=self.id),
                 call_id=call_id,
@@ -666,7 +678,7 @@ class _Turn:
                 decision=Decision(verdict="run", reason="Its user called the route."),
                 outcome=outcome,
                 why=why,
-                result=Result(text=act.text, changes=act.changes) if outcome == "done" else None,
+                result=result if outcome == "done" else None,
                 changes=act.changes,
             )
             try:

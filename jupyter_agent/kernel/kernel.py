@@ -49,6 +49,8 @@ class Kernel:
     ) -> None:
         self.id = kernel_id
         self.queue = asyncio.Lock()
+        self.only_user: object | None = None
+        """Who had it started, as long as nobody else has used it."""
         self._all = kernel_manager
         self._manager = kernel_manager.get_kernel(kernel_id)
         self._context = context
@@ -67,6 +69,11 @@ class Kernel:
         self._answered = False
         self._language_info: Mapping[str, Any] | None = None
         self._manager.add_restart_callback(self._died, "restart")
+
+    def use(self, user: object) -> None:
+        """It is somebody else's too from now on, unless `user` had it started."""
+        if self.only_user is not user:
+            self.only_user = None
 
     @property
     def name(self) -> str:

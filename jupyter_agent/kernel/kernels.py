@@ -54,17 +54,23 @@ class Kernels:
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._ours = set[str]()
         """Ids of the sessions that we began."""
+        self._ending: dict[str, asyncio.Task[None]] = {}
+        """Kernels that nobody uses any more, by id."""
         # Not Jupyter's own context: its receive limit lost a third of a flood of outputs.
         self._context = zmq.asyncio.Context()
         self._context.setsockopt(zmq.RCVHWM, 0)
 
     async def find(self, path: str) -> Kernel | None:
         """The kernel of the notebook's session; None if none runs."""
-        session = await self._session(path)
-        await self._forget_gone()
-        if session is None:
-            return None
-        return self._kernel(session["kernel"]["id"])
+        while True:
+            session = await self._session(path)
+            await self._forget_gone()
+            if session is None:
+                return None
+            kernel_id = session["kernel"]["id"]
+            if kernel_id not in self._ending:
+                return self._kernel(kernel_id)
+            await asyncio.wait([self._ending[kernel_id]])
 
     def _kernel(self, kernel_id: str) -> Kernel:
         if kernel_id not in self._kernels:
@@ -73,19 +79,25 @@ class Kernels:
             )
         return self._kernels[kernel_id]
 
-    async def get(self, path: str, *, name: str | None = None) -> Kernel:
-        """The notebook's kernel, started where none runs.
+    async def get(
+        self, path: str, *, name: str | None = None, user: object | None = None
+    ) -> Kernel:
+        """The notebook's kernel, started where none runs; then `user` may `end_unused` it.
 
         `name` is a kernelspec's, the server's default without one. Raises KernelNotInstalled,
         KernelUnavailable.
         """
         async with self._starting[path]:
             kernel = await self.find(path)
+            started: str | None = None
             if kernel is None:
-                await self._start(path, name)
+                started = await self._start(path, name)
                 kernel = await self.find(path)
             if kernel is None:
                 raise KernelUnavailable("The kernel ended as soon as it was started.")
+            if kernel.id == started:
+                kernel.only_user = user
+            kernel.use(user)
             return kernel
 
     async def attach(self, path: str, kernel_id: str, connection_file: str) -> Kernel | None:
@@ -168,11 +180,31 @@ class Kernels:
         """
         session = await self._session(path)
         if session is not None:
-            try:
-                await ensure_async(self._sessions.delete_session(session["id"]))
-            except START_FAILURES as error:
-                raise KernelUnavailable(f"The kernel could not be shut down: {error}") from error
+            await self._shut_down(session["id"])
         await self._forget_gone()
+
+    async def end_unused(self, path: str, user: object) -> None:
+        """As `shutdown`, of a kernel that `user` had started, unless somebody else has used it
+        since, a page is connected to it or code runs in it. Whoever asks for it meanwhile gets
+        another one. Raises KernelUnavailable.
+        """
+        session = await self._session(path)
+        kernel = self._kernels.get(session["kernel"]["id"]) if session else None
+        if session is None or kernel is None or kernel.id in self._ending:
+            return
+        if kernel.only_user is not user or self._used(session["kernel"]):
+            return
+        ending = asyncio.create_task(self._shut_down(session["id"]))
+        self._ending[kernel.id] = ending
+        ending.add_done_callback(lambda _: self._ending.pop(kernel.id))
+        await asyncio.shield(ending)
+        await self._forget_gone()
+
+    async def _shut_down(self, session_id: str) -> None:
+        try:
+            await ensure_async(self._sessions.delete_session(session_id))
+        except START_FAILURES as error:
+            raise KernelUnavailable(f"The kernel could not be shut down: {error}") from error
 
     async def close(self) -> None:
         """Close all our channels. The kernels belong to the server and go on."""
@@ -206,7 +238,8 @@ class Kernels:
         kernel = self._kernels.get(model["id"])
         return bool(model.get("connections")) or (kernel is not None and kernel.in_use)
 
-    async def _start(self, path: str, name: str | None) -> None:
+    async def _start(self, path: str, name: str | None) -> str:
+        """The id of the kernel that was started."""
         await self.kernelspec(name)  # what it cannot start Jupyter keeps as if it would still come
         before = set(self._manager.list_kernel_ids())
         starting = asyncio.ensure_future(
@@ -225,7 +258,7 @@ class Kernels:
         else:
             self._ours.add(session["id"])
             await self._others(before)
-            return
+            return str(session["kernel"]["id"])
         installed = await self._installed(why)
         message = _no_kernel(name or self.default_name, why, installed)
         raise KernelUnavailable(message, installed=sorted(installed))

@@ -113,6 +113,7 @@ class ListedRun(AnswerModel):
     expected_error: bool = False
     note: str = ""
     blocked_by: str = ""
+    turn_id: str = ""
 
 
 class RunAnswer(ListedRun):
@@ -126,6 +127,7 @@ class RunsAnswer(AnswerModel):
     """Runs of cells, in order."""
 
     cells: list[RunAnswer]
+    turn_id: str = ""
 
 
 class RunListAnswer(AnswerModel):

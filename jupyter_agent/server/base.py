@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -23,6 +23,7 @@ from jupyter_agent.agent.people import Person
 from jupyter_agent.carriers.registry import WhileAway
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
 from jupyter_agent.server.once import ONCE, Once, digest_of
+from jupyter_agent.tasks import begin
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +102,10 @@ class Requests:
             stopped()
         finally:
             self._tasks.discard(task)
+
+    def go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        """Has the rest of a request be done after its answer."""
+        begin(work, self._tasks)
 
     async def close(self) -> None:
         """Cancels those that wait, and returns when they have ended; later ones are refused."""

@@ -156,7 +156,7 @@ class CellsHandler(DocumentHandler):
     @operation("write", "contents", body=NewCell, query=EDITS, answers=201, gives=CellAnswer)
     async def post(self, path: str, body: NewCell) -> None:
         """Inserts a cell."""
-        async with self.writing(path, "create_cell", body.model_dump(exclude_defaults=True)) as nb:
+        async with self.acting(path, "create_cell", body.model_dump(exclude_defaults=True)) as nb:
             (edit,) = await nb.make([body.step()])
         self.changed(edit, 201)
 
@@ -189,7 +189,7 @@ class CellHandler(DocumentHandler):
     ) -> None:
         asked = body.model_dump(exclude_defaults=True) if body else {}
         try:
-            async with self.writing(path, does, {"cell_id": step.cell_id, **asked}) as nb:
+            async with self.acting(path, does, {"cell_id": step.cell_id, **asked}) as nb:
                 (edit,) = await nb.make([step])
         except Conflict as conflict:
             raise precondition(conflict, step.expect) from None
@@ -207,7 +207,7 @@ class MoveHandler(DocumentHandler):
         """Puts the cell elsewhere."""
         expect, place = self.expected(), body.model_dump(exclude_none=True)
         try:
-            async with self.writing(path, "move_cell", {"cell_id": cell_id, **place}) as nb:
+            async with self.acting(path, "move_cell", {"cell_id": cell_id, **place}) as nb:
                 (edit,) = await nb.make([Move(cell_id=cell_id, expect=expect, **place)])
         except Conflict as conflict:
             raise precondition(conflict, expect) from None
@@ -223,7 +223,7 @@ class EditsHandler(DocumentHandler):
         `edit` is its number and `current` the cell as that edit would have found it."""
         steps = [_step(number, edit) for number, edit in enumerate(body.edits, start=1)]
         try:
-            async with self.writing(path, "edit_cells", body.model_dump(exclude_unset=True)) as nb:
+            async with self.acting(path, "edit_cells", body.model_dump(exclude_unset=True)) as nb:
                 made = await nb.make(steps)
         except Conflict as conflict:
             edit = body.edits[conflict.facts.get("edit", 1) - 1]
@@ -246,7 +246,7 @@ class ClearHandler(DocumentHandler):
     @operation("write", "contents", body=ClearBody, query=EDITS, gives=ClearAnswer)
     async def post(self, path: str, body: ClearBody) -> None:
         """Clears the outputs and numbers of cells; 409 while one of them runs."""
-        async with self.writing(path, "clear_outputs", body.model_dump(exclude_none=True)) as nb:
+        async with self.acting(path, "clear_outputs", body.model_dump(exclude_none=True)) as nb:
             cells = await nb.take()
             chosen = body.cells
             if chosen is None:

@@ -14,6 +14,7 @@ from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import NotebookNotFound, ToolError
 from jupyter_agent.server.base import STREAM, operation
 from jupyter_agent.server.notebooks import DocumentHandler
+from jupyter_agent.server.runs import described_run
 from jupyter_agent.server.sse import StreamHandler, numbered
 from jupyter_agent.workspace.workspace import READ
 
@@ -75,7 +76,7 @@ class EventsHandler(StreamHandler, DocumentHandler):
 
     def _runs(self, path: str) -> dict[str, dict[str, Any]]:
         runs = reversed(self.services.runs.of(self.owner, path))
-        return {run.id: run.describe(outputs=False) for run in runs}
+        return {run.id: described_run(run, outputs=False) for run in runs}
 
 
 class _Seen:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.carriers.nbformat_file import as_stored
 from jupyter_agent.carriers.registry import WhileAway
-from jupyter_agent.conversations.clients import Caller, Clients, shown_name
+from jupyter_agent.conversations.clients import Caller, CallerTurn, Clients, shown_name
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.document.carrier import with_items
 from jupyter_agent.document.cell import Cell, CellType
@@ -43,16 +43,16 @@ from jupyter_agent.server.base import (
     operation,
 )
 from jupyter_agent.text.notebook import BUDGET, output_text, render
+from jupyter_agent.tools.base import Result
+from jupyter_agent.tools.run import result_of
 from jupyter_agent.workspace.verify import Verification, record, unrecord, update, verify
-from jupyter_agent.workspace.workspace import READ, WRITE, Lease, Services, Workspace
+from jupyter_agent.workspace.workspace import READ, WRITE, Lease, Need, Services, Workspace
 
 OUTPUTS = ("full", "none", "text")
 YES_OR_NO = ("false", "true")
-EDITS: Mapping[str, QueryValues] = {
-    **WHILE_AWAY,
-    "by": str,
-    "new_turn": YES_OR_NO,
-}
+BY: Mapping[str, QueryValues] = {"by": str, "new_turn": YES_OR_NO}
+"""In whose turn it is journalled, for all routes that edit or run cells."""
+EDITS: Mapping[str, QueryValues] = {**WHILE_AWAY, **BY}
 """What the queries, or the bodies, of all routes that edit cells may have."""
 
 
@@ -114,7 +114,7 @@ class DocumentHandler(AgentHandler):
     """What all routes of notebooks and runs share."""
 
     max_body_bytes = 16 * MEBIBYTE
-    _turn_id: str | None = None
+    _act: CallerTurn | None = None
 
     def initialize(self, services: Services, clients: Clients) -> None:
         self.services = services
@@ -132,16 +132,18 @@ class DocumentHandler(AgentHandler):
         )
 
     @asynccontextmanager
-    async def writing(self, path: str, does: str, asked: Mapping[str, Any]) -> AsyncIterator[Lease]:
-        """The notebook, for an edit that `does` what a tool of that name does; journalled in a turn
-        where the caller says in `by` who they are. Answers then have its `turn_id`.
+    async def acting(
+        self, path: str, does: str, asked: Mapping[str, Any], need: Need = WRITE
+    ) -> AsyncIterator[Lease]:
+        """The notebook, for what `does` what a tool of that name does; journalled in a turn where
+        the caller says in `by` who they are. Answers then have its `turn_id`.
         """
         work, by = self.work, shown_name(self.get_query_argument("by", ""))
         if not by:
-            async with work.lease(path, WRITE) as nb:
+            async with work.lease(path, need) as nb:
                 yield nb
             return
-        await work.need(WRITE, ("write", "agent"))
+        await work.need(need, ("write", "agent"))
         home = await self.services.identities.path(path)
         caller = Caller(
             person=self.person,
@@ -154,8 +156,8 @@ class DocumentHandler(AgentHandler):
         if self.choice("new_turn", YES_OR_NO) == "true":
             await self.clients.begin_turn(caller, "")
         async with self.clients.acting(caller, work, path, does, asked) as act:
-            self._turn_id = act.turn_id
-            async with replace(work, turn_id=act.turn_id).lease(path, WRITE) as nb:
+            self._act = act
+            async with replace(work, turn_id=act.turn_id).lease(path, need) as nb:
                 try:
                     yield nb
                 except NotConfirmed as error:
@@ -163,10 +165,13 @@ class DocumentHandler(AgentHandler):
                     raise
                 finally:
                     act.changes = act.changes or nb.changes
+                    if nb.runs:
+                        act.result = await _told(nb)
+                        act.changes = [*act.changes, *act.result.changes]
 
     def of_turn(self) -> dict[str, str]:
-        """The turn in which the edit is journalled, for the answer; nothing where it is not."""
-        return {"turn_id": self._turn_id} if self._turn_id else {}
+        """The turn in which it is journalled, for the answer; nothing where it is not."""
+        return {"turn_id": self._act.turn_id} if self._act else {}
 
     def expected(self) -> str | None:
         """The version that `If-Match` asks for; None where any will do."""
@@ -308,6 +313,18 @@ class KernelHandler(DocumentHandler):
             elif body.action == "shutdown":
                 await self.services.kernels.shutdown(nb.path)
         self.answer({"id": kernel.id, "name": kernel.name, "state": kernel.state})
+
+
+async def _told(nb: Lease) -> Result:
+    """What a call did that ran code, as of a tool's call; outputs need not be saved for that."""
+    room = nb.work.services.runs.result_chars // len(nb.runs)
+    results = [await result_of(run, nb.work, room) for run in nb.runs]
+    facts = [dict(result.facts) for result in results]
+    return Result(
+        text="\n\n".join(result.text for result in results),
+        facts=facts[0] if len(facts) == 1 else {"cells": facts},
+        changes=[change for result in results for change in result.changes],
+    )
 
 
 def _refuse_invalid(metadata: Mapping[str, Any]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from math import inf
 from typing import Any
 
@@ -17,13 +18,16 @@ from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.document.edits import refuse_half_characters
 from jupyter_agent.errors import InvalidInput, RequestError, ToolError
 from jupyter_agent.server.answers import RunAnswer, RunListAnswer, RunsAnswer, TextAnswer
-from jupyter_agent.server.base import STREAM, Authorizer, operation
-from jupyter_agent.server.notebooks import OUTPUTS, Body, DocumentHandler
+from jupyter_agent.server.base import STATUS, STREAM, Authorizer, operation
+from jupyter_agent.server.notebooks import BY, OUTPUTS, Body, DocumentHandler
 from jupyter_agent.server.sse import StreamHandler, numbered
+from jupyter_agent.tasks import surely
 from jupyter_agent.text.notebook import output_text
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.verify import PARAMETERS, assignments_of
-from jupyter_agent.workspace.workspace import READ, WRITE, Lease, Services
+from jupyter_agent.workspace.workspace import READ, WRITE, Lease, Need, Services
+
+log = logging.getLogger(__name__)
 
 GRACE = 10.0
 """Seconds that an interrupted run may take to end before it is answered as it is."""
@@ -32,27 +36,31 @@ PAGE = 50
 _FOR_EVER_S = 1e9
 
 
-class RunBody(Body):
-    """How long to wait for a run, and when to interrupt it (seconds); whether the answer waits
-    until its outputs are saved, or tells them as they come.
+class RunningBody(Body):
+    """When to interrupt a run (seconds); whether the answer tells its outputs as they come, and
+    whether a kernel that was started for it stays.
     """
 
     timeout: float | None = Field(default=None, gt=0)
+    stream: bool = False
+    keep_kernel: bool = True
+
+
+class RunBody(RunningBody):
+    """How long to wait for a run (seconds), and whether for the save of its outputs too."""
+
     wait: float | None = Field(default=None, ge=0)
     save: bool = True
-    stream: bool = False
 
 
-class CodeBody(Body):
+class CodeBody(RunningBody):
     """Code that is in no cell; otherwise as for a run of a cell."""
 
     code: str = Field(min_length=1)
-    timeout: float | None = Field(default=None, gt=0)
     wait: float | None = Field(default=None, ge=0)
-    stream: bool = False
 
 
-class RunAllBody(Body):
+class RunAllBody(RunningBody):
     """Which cells to run: these, or those from one to another; all code cells where left out."""
 
     cells: list[str] | None = None
@@ -60,45 +68,137 @@ class RunAllBody(Body):
     until: str | None = None
     stop_on_error: bool = True
     parameters: dict[str, Any] = Field(default_factory=dict)
-    timeout: float | None = Field(default=None, gt=0)
-    stream: bool = False
 
 
 class RunningHandler(StreamHandler, DocumentHandler):
     """What the routes share that start runs."""
 
-    async def respond(self, run: Run, wait: float | None, *, save: bool, stream: bool) -> None:
-        """Answers with a run that was just started: its stream, or how it is at the end, or 202
-        with how it is after `wait` seconds.
+    _nb: Lease | None = None
+    _rest: AsyncExitStack
+    """What is left to do when the runs are over."""
+
+    @asynccontextmanager
+    async def calling(
+        self, path: str, does: str, body: RunningBody, need: Need = WRITE, **about: str
+    ) -> AsyncIterator[Lease]:
+        """As `acting`, for a call that runs code. It lasts until that is over, also where its
+        answer came before; then it is in the journal, and a kernel ends that was started for it
+        and is not to be kept.
         """
+        asked = {**about, **body.model_dump(exclude_defaults=True, by_alias=True)}
+        async with AsyncExitStack() as self._rest:
+            if not body.keep_kernel:
+                self._rest.push_async_exit(self._end_kernel)
+            nb = await self._rest.enter_async_context(self.acting(path, does, asked, need))
+            self._nb = nb
+            yield nb
+            if any(run.ended is None for run in nb.runs):
+                self.requests.go_on(_end_after(nb.runs, self._rest.pop_all()))
+
+    async def _end_kernel(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._nb is None or (kind and issubclass(kind, asyncio.CancelledError)):
+            return  # nothing began, or the server ends, and its kernels with it
+        try:
+            await self._nb.end_kernel()
+        except ToolError as error:
+            log.warning("The kernel of `%s` stays: %s", self._nb.path, error)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a person stopped the turn of this call."""
+        return self._act is not None and self._act.stop.requested
+
+    async def follow(self, run: Run, wait: float | None, *, save: bool, stream: bool) -> bool:
+        """Within the call that started it: streams the run, or waits so many seconds; whether it
+        has ended.
+        """
+        if self.stopped:  # while the kernel was starting
+            await run.interrupt()
         if stream:
-            await self.send_data(numbered(frames_of(run, saved=save)))
-            return self.repeat_with(run.describe())
-        ended = await run.wait(wait, saved=save)
-        self.answer(run.describe(), 200 if ended else 202)
+            await self.send_data(numbered(self.ending(frames_of(run, saved=save))))
+            self.repeat_with(described_run(run))
+            return run.ended is not None
+        return await run.wait(wait, saved=save)
+
+    async def ending(
+        self, frames: AsyncIterator[Mapping[str, Any]]
+    ) -> AsyncIterator[Mapping[str, Any]]:
+        """These frames, then an error that they end with; the call ends before its stream does. A
+        client that goes away ends only the stream.
+        """
+        failure: ToolError | None = None
+        try:
+            async for frame in frames:
+                yield frame
+        except ToolError as error:
+            failure = error
+        await surely(_end(self._rest, failure))
+        if failure is not None:
+            status = STATUS.get(failure.reason, 400)
+            told = {"message": failure.message, "reason": failure.reason, "status": status}
+            yield {"type": "error", **failure.facts, **told}
+
+
+async def _end(call: AsyncExitStack, failure: ToolError | None) -> None:
+    with suppress(ToolError):
+        async with call:
+            if failure is not None:
+                raise failure
+
+
+async def _end_after(runs: Sequence[Run], call: AsyncExitStack) -> None:
+    async with call:
+        for run in runs:
+            await run.wait(saved=False)
+
+
+def described_run(run: Run, *, outputs: bool = True) -> dict[str, Any]:
+    """docs/api.md's RUN, with the turn that has it."""
+    turn = {"turn_id": run.turn_id} if run.turn_id else {}
+    return {**run.describe(outputs=outputs), **turn}
 
 
 class RunCellHandler(RunningHandler):
     """`POST notebooks/{path}/cells/{id}/run`"""
 
-    @operation("execute", "kernels", body=RunBody, also=(202,), media=(STREAM,), gives=RunAnswer)
+    @operation(
+        "execute",
+        "kernels",
+        body=RunBody,
+        query=BY,
+        also=(202,),
+        media=(STREAM,),
+        gives=RunAnswer,
+    )
     async def post(self, path: str, cell_id: str, body: RunBody) -> None:
         """Runs a cell; past `wait` seconds 202 with the outputs so far and a `run_id`."""
-        async with self.work.lease(path, WRITE) as nb:
+        async with self.calling(path, "run_cell", body, cell_id=cell_id) as nb:
             run = await nb.run(cell_id, timeout=body.timeout)
-        await self.respond(run, body.wait, save=body.save, stream=body.stream)
+            ended = await self.follow(run, body.wait, save=body.save, stream=body.stream)
+        if not body.stream:
+            self.answer(described_run(run), 200 if ended else 202)
 
 
 class CodeHandler(RunningHandler):
     """`POST notebooks/{path}/kernel/code`"""
 
-    @operation("execute", "kernels", body=CodeBody, also=(202,), media=(STREAM,), gives=RunAnswer)
+    @operation(
+        "execute",
+        "kernels",
+        body=CodeBody,
+        query=BY,
+        also=(202,),
+        media=(STREAM,),
+        gives=RunAnswer,
+    )
     async def post(self, path: str, body: CodeBody) -> None:
         """Runs code that is in no cell in the notebook's kernel: the notebook stays as it is."""
         refuse_half_characters(body.code)
-        async with self.work.lease(path, READ) as nb:
+        async with self.calling(path, "run_code", body, READ) as nb:
             run = await nb.run_code(body.code, timeout=body.timeout)
-        await self.respond(run, body.wait, save=False, stream=body.stream)
+            ended = await self.follow(run, body.wait, save=False, stream=body.stream)
+        if not body.stream:
+            self.answer(described_run(run), 200 if ended else 202)
 
 
 class VariablesHandler(DocumentHandler):
@@ -117,17 +217,39 @@ class VariablesHandler(DocumentHandler):
 class RunCellsHandler(RunningHandler):
     """`POST notebooks/{path}/run`"""
 
-    @operation("execute", "kernels", body=RunAllBody, media=(STREAM,), gives=RunsAnswer)
+    @operation("execute", "kernels", body=RunAllBody, query=BY, media=(STREAM,), gives=RunsAnswer)
     async def post(self, path: str, body: RunAllBody) -> None:
         """Runs cells in order; a result each. One save at the end, and some on the way."""
-        async with self.work.lease(path, WRITE) as nb:
+        async with self.calling(path, "run_cells", body) as nb:
             plan = await _plan(nb, body)
             if body.stream:
-                return await self._stream(_in_order(nb, plan, body))
-            runs = [run async for run in _in_order(nb, plan, body)]
-        for run in runs:
-            await run.wait()
-        self.answer({"cells": [run.describe() for run in runs]})
+                return await self._stream(self._in_order(nb, plan, body))
+            runs = [run async for run in self._in_order(nb, plan, body)]
+            for run in runs:
+                await run.wait()
+        self.answer({"cells": [described_run(run) for run in runs], **self.of_turn()})
+
+    async def _in_order(
+        self, nb: Lease, plan: Sequence[Cell | str], body: RunAllBody
+    ) -> AsyncIterator[Run]:
+        """Each run of a cell when it has started; the next one starts when it has ended."""
+        for each in plan:
+            if self.stopped:
+                return
+            if isinstance(each, str):
+                run = await nb.run_code(each)
+                await run.wait(saved=False)
+                if run.status != "ok":
+                    why = output_text(run.outputs())
+                    raise InvalidInput(f"The parameters could not be set: {why}")
+                continue
+            run = await nb.run(each.id, timeout=body.timeout)
+            if self.stopped:  # while the kernel was starting
+                await run.interrupt()
+            yield run
+            await run.wait(saved=False)
+            if body.stop_on_error and not run.may_continue:
+                return
 
     async def _stream(self, coming: AsyncIterator[Run]) -> None:
         """A client that goes away ends only the answer, as without a stream."""
@@ -147,9 +269,10 @@ class RunCellsHandler(RunningHandler):
             first = await started.get()
             if first is None:
                 await driving  # what kept the first one from starting has a status of its own
-            await self.send_data(numbered(_frames_of_all(first, started, driving)))
+            frames = _frames_of_all(first, started, driving)
+            await self.send_data(numbered(self.ending(frames)))
             await asyncio.wait([driving])
-            self.repeat_with({"cells": [run.describe() for run in runs]})
+            self.repeat_with({"cells": [described_run(run) for run in runs], **self.of_turn()})
         finally:
             driving.cancel()
 
@@ -184,22 +307,6 @@ async def _language(nb: Lease) -> str:
     return await nb.language()
 
 
-async def _in_order(nb: Lease, plan: Sequence[Cell | str], body: RunAllBody) -> AsyncIterator[Run]:
-    """Each run of a cell when it has started; the next one starts when it has ended."""
-    for each in plan:
-        if isinstance(each, str):
-            run = await nb.run_code(each)
-            await run.wait(saved=False)
-            if run.status != "ok":
-                raise InvalidInput(f"The parameters could not be set: {output_text(run.outputs())}")
-            continue
-        run = await nb.run(each.id, timeout=body.timeout)
-        yield run
-        await run.wait(saved=False)
-        if body.stop_on_error and not run.may_continue:
-            return
-
-
 async def _frames_of_all(
     first: Run | None, started: asyncio.Queue[Run | None], driving: asyncio.Task[None]
 ) -> AsyncIterator[Mapping[str, Any]]:
@@ -209,10 +316,7 @@ async def _frames_of_all(
             async for frame in frames:
                 yield frame
         run = await started.get()
-    await asyncio.wait([driving])
-    error = driving.exception()
-    if isinstance(error, ToolError):
-        yield {"type": "error", "message": error.message, "reason": error.reason, **error.facts}
+    await driving
 
 
 async def frames_of(run: Run, *, saved: bool = True) -> AsyncGenerator[dict[str, Any], None]:
@@ -220,7 +324,7 @@ async def frames_of(run: Run, *, saved: bool = True) -> AsyncGenerator[dict[str,
     `end` when it has ended (and, with `saved`, its outputs are saved).
     """
     shown: list[Output] = []
-    yield {"type": "run", **run.describe(outputs=False)}
+    yield {"type": "run", **described_run(run, outputs=False)}
     if run.ended is None:
         async with aclosing(run.news(_FOR_EVER_S)) as news:
             async for _ in news:
@@ -231,7 +335,7 @@ async def frames_of(run: Run, *, saved: bool = True) -> AsyncGenerator[dict[str,
     await run.wait(saved=saved)
     for frame in _difference(run.id, shown, run.outputs()):
         yield frame
-    yield {"type": "end", **run.describe(outputs=False)}
+    yield {"type": "end", **described_run(run, outputs=False)}
 
 
 def _difference(run_id: str, old: Sequence[Output], new: Sequence[Output]) -> list[dict[str, Any]]:
@@ -306,7 +410,7 @@ class RunListHandler(DocumentHandler):
         shown = runs[(page - 1) * PAGE : page * PAGE]
         self.answer(
             {
-                "runs": [run.describe(outputs=False) for run in shown],
+                "runs": [described_run(run, outputs=False) for run in shown],
                 "next_page": page + 1 if len(runs) > page * PAGE else None,
             }
         )
@@ -325,7 +429,7 @@ class RunHandler(TurnRunsHandler):
         run = await self.known(run_id)
         if run.ended is not None and save:
             await run.wait()
-        told = run.describe(outputs=outputs == "full")
+        told = described_run(run, outputs=outputs == "full")
         if outputs == "text":
             told["outputs"] = output_text(run.outputs())
         self.answer({**told, "wake": await self.wakes.wanted(run)})
@@ -367,4 +471,4 @@ class InterruptRunHandler(RunsHandler):
         run = await self.known(run_id)
         await run.interrupt()
         await run.wait(GRACE)
-        self.answer(run.describe())
+        self.answer(described_run(run))

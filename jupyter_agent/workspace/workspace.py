@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -334,6 +334,10 @@ class Lease:
         self.changes: list[Change] = []
         """What was done to cells by this lease, for the journal if the call does not come to its
         end."""
+        self.runs: list[Run] = []
+        """What this lease started."""
+        self._user = object()
+        """As whom kernels know this lease, which they are not to keep."""
 
     # -- what is there
 
@@ -633,7 +637,7 @@ class Lease:
         cell = await self.cell(cell_id)
         if cell.type != "code":
             raise InvalidInput(f"Cell `{cell_id}` is a {cell.type} cell: there is nothing to run.")
-        kernel = await self.kernel()
+        kernel = await self._kernel_to_use()
         if kernel is None:
             kernel = await self.start_kernel()
             # That takes seconds: the code that runs is the code that is there now.
@@ -654,6 +658,7 @@ class Lease:
             timeout=timeout,
             trust=self.work.approved is not None,
         )
+        self.runs.append(run)
         executions, life = self.work.services.executions, kernel.life
 
         def remember() -> None:
@@ -667,7 +672,7 @@ class Lease:
     async def run_code(self, code: str, *, timeout: float | None = None) -> Run:
         """Starts code that is in no cell in the notebook's own kernel."""
         await self.read()
-        kernel = await self.kernel()
+        kernel = await self._kernel_to_use()
         if kernel is None:
             kernel = await self.start_kernel()
             await self.read()
@@ -681,6 +686,7 @@ class Lease:
             turn_id=self.work.turn_id,
             timeout=timeout,
         )
+        self.runs.append(run)
         self._forget()
         return run
 
@@ -705,7 +711,27 @@ class Lease:
         await self.release()
         name = name or self._kernel_name
         self._forget()
-        return await self.work.services.kernels.get(self.path, name=name)
+        return await self.work.services.kernels.get(self.path, name=name, user=self._user)
+
+    async def _kernel_to_use(self) -> Kernel | None:
+        """As `kernel`, for whoever leaves something in it or relies on what is there."""
+        kernel = await self.kernel()
+        if kernel is not None:
+            kernel.use(self._user)
+        return kernel
+
+    async def end_kernel(self) -> None:
+        """Ends the kernel that this lease had started, once its runs are over and saved, unless
+        somebody else uses it by now or a page shows the notebook. Raises KernelUnavailable.
+        """
+        for run in self.runs:
+            await run.wait()
+        if self._notebook is None:
+            return
+        with suppress(ToolError):  # one that is gone is shown nowhere
+            await self._notebook.read()
+        if self._notebook.carrier != "tab":
+            await self.work.services.kernels.end_unused(self.path, self._user)
 
     async def kernelspec(self) -> str:
         """The name of the notebook's kernel: of the one that runs, or that would be started; empty
@@ -726,7 +752,7 @@ class Lease:
 
     async def running_kernel(self) -> Kernel:
         """The notebook's kernel. Raises KernelUnavailable where none runs."""
-        kernel = await self.kernel()
+        kernel = await self._kernel_to_use()
         if kernel is None:
             raise KernelUnavailable(f"No kernel runs for `{self.path}`; running a cell starts one.")
         self.work.reads.kernels.setdefault(self.path, kernel.life)

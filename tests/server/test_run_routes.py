@@ -17,8 +17,9 @@ from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
 from ..gates import FOREVER, Gate
+from ..notebook.browser import Tab
 from ..waiting import until
-from .conftest import PATH, Call, ask, frames
+from .conftest import PATH, Call, answered, ask, ended, frames
 
 RUN = ("notebooks", PATH, "run")
 KERNEL = ("notebooks", PATH, "kernel")
@@ -427,3 +428,257 @@ async def test_what_happens_to_a_notebook_is_told_as_it_happens(
     writer.close()
     missing = await call("GET", "notebooks", "missing.ipynb", "events")
     assert missing.status == 404
+
+
+COUNTS = "n = globals().get('n', 0) + 1\nn"
+"""Code that shows how often it ran."""
+NIGHTLY = {"by": "Nightly"}
+
+
+async def cell_of(call: Call, cell_id: str) -> tuple[Any, Any]:
+    """What a cell shows: its outputs and its number."""
+    cell = (await call("GET", "notebooks", PATH, "cells", cell_id)).body
+    return cell["outputs"], cell["execution_count"]
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "tool"),
+    [
+        (("cells", "b2", "run"), {}, "run_cell"),
+        (("cells", "b2", "run"), {"stream": True}, "run_cell"),
+        (("run",), {"cells": ["b2"]}, "run_cells"),
+        (("run",), {"until": "b2", "stream": True}, "run_cells"),
+    ],
+    ids=["a cell", "a cell as a stream", "cells", "cells as a stream"],
+)
+async def test_what_a_script_ran_is_a_turn_and_is_taken_back_in_one_call(
+    call: Call, notebook: Path, route: tuple[str, ...], body: dict[str, Any], tool: str
+) -> None:
+    cell = ("notebooks", PATH, "cells", "b2")
+    await call("PATCH", *cell, body={"source": COUNTS})
+    nobody = await call("POST", *cell, "run")
+    assert "turn_id" not in nobody.body
+    before = await cell_of(call, "b2")
+    answer = await call("POST", "notebooks", PATH, *route, body=body, params=NIGHTLY)
+    assert answer.status == 200, answer.text
+    told = answer.body or frames(answer.text)[0]
+    after = await cell_of(call, "b2")
+    assert (after[0][0]["data"]["text/plain"], after[1]) == ("2", 2)
+    turn = (await call("GET", "turns", told["turn_id"])).body
+    assert turn["client"] == "Nightly"
+    (made,) = turn["calls"]
+    assert (made["tool"], made["state"]) == (tool, "done")
+    (entry,) = turn["audit"]
+    assert (entry["tool"], entry["notebook"], entry["outcome"]) == (tool, PATH, "done")
+    (change,) = turn["changes"]
+    assert (change["cell_id"], change["kind"], change["call_id"]) == (
+        "b2",
+        "outputs",
+        made["call_id"],
+    )
+    talk = (await call("GET", "conversations", turn["conversation_id"])).text
+    assert "Cell `b2` [2]: ok" in talk
+    undone = await call("POST", "turns", told["turn_id"], "undo")
+    assert undone.body["conflicts"] == []
+    assert await cell_of(call, "b2") == before
+
+
+async def test_edits_and_runs_of_a_script_are_one_turn_with_what_code_in_no_cell_showed(
+    call: Call, notebook: Path
+) -> None:
+    before = notebook.read_bytes()
+    edit = {"source": "x = 5"}
+    cell = ("notebooks", PATH, "cells", "b2")
+    edited = (await call("PATCH", *cell, body=edit, params=NIGHTLY)).body
+    every = (await call("POST", *RUN, params=NIGHTLY)).body
+    code = (await call("POST", *KERNEL, "code", body={"code": "x * 2"}, params=NIGHTLY)).body
+    assert {edited["turn_id"], every["turn_id"], code["turn_id"]} == {edited["turn_id"]}
+    assert {run["turn_id"] for run in every["cells"]} == {edited["turn_id"]}
+    turn = (await call("GET", "turns", edited["turn_id"])).body
+    assert [made["tool"] for made in turn["calls"]] == ["update_cell", "run_cells", "run_code"]
+    assert turn["calls"][2]["input"] == {"code": "x * 2"}
+    blamed = (await call("GET", "notebooks", PATH, "blame")).body["cells"]
+    assert [each["model"] for each in blamed] == [None, "Nightly", None]
+    talk = (await call("GET", "conversations", turn["conversation_id"])).text
+    assert "The code: ok" in talk
+    params = {**NIGHTLY, "new_turn": "true"}
+    again = await call("POST", *RUN, body={"cells": ["c3"]}, params=params)
+    assert again.body["turn_id"] != edited["turn_id"]
+    for turn_id in (again.body["turn_id"], edited["turn_id"]):
+        assert (await call("POST", "turns", turn_id, "undo")).body["conflicts"] == []
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert cells == nbformat.reads(before.decode(), as_version=4).cells
+
+
+async def test_a_run_that_outlives_its_answer_is_in_the_journal_at_its_end(
+    call: Call, notebook: Path, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    cell = ("notebooks", PATH, "cells", "b2")
+    await call("PATCH", *cell, body={"source": f"{gate.waits}\nprint('over')\n1/0"})
+    late = await call("POST", *cell, "run", body={"wait": 0}, params=NIGHTLY)
+    assert late.status == 202
+    turn_id = late.body["turn_id"]
+    early = await call("POST", "turns", turn_id, "undo")
+    assert (early.status, early.body["reason"]) == (409, "turn_running")
+    params = {**NIGHTLY, "new_turn": "true"}
+    assert (await call("POST", *RUN, params=params)).body["reason"] == "busy"
+    gate.open()
+    assert (await ended(call, late.body["run_id"]))["status"] == "error"
+    turn = await answered(
+        lambda: call("GET", "turns", turn_id), lambda turn: turn["calls"][0]["state"] != "started"
+    )
+    (change,) = turn["changes"]
+    assert change["after"]["outputs"][0]["text"] == "over\n"
+    talk = (await call("GET", "conversations", turn["conversation_id"])).text
+    assert "Cell `b2` [1]: error" in talk
+    undone = await call("POST", "turns", turn_id, "undo")
+    assert (undone.status, undone.body["conflicts"]) == (200, [])
+    assert await cell_of(call, "b2") == ([], None)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_stop_of_a_scripts_turn_ends_its_run_and_those_to_come(
+    call: Call, agent: Assistant, notebook: Path, stream: bool
+) -> None:
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": FOREVER})
+    body = {"stop_on_error": False, "stream": stream}
+    running = asyncio.ensure_future(call("POST", *RUN, body=body, params=NIGHTLY))
+    await until(lambda: [run for run in agent.services.runs.of("local") if run.started])
+    (turn,) = (await call("GET", "turns", params={"state": "running"})).body["turns"]
+    assert (await call("POST", "turns", turn["id"], "stop")).body["state"] == "stopped"
+    answer = await running
+    told = frames(answer.text) if stream else answer.body["cells"]
+    statuses = [each["status"] for each in told if each.get("type", "end") == "end"]
+    assert statuses == ["interrupted"]
+    undone = await call("POST", "turns", turn["id"], "undo")
+    assert undone.body["conflicts"] == []
+    assert await cell_of(call, "b2") == ([], None)
+
+
+async def test_a_cell_that_could_not_be_run_is_told_in_the_turn(call: Call, notebook: Path) -> None:
+    for stream in (False, True):
+        body = {"cells": ["b2", "a1"], "stream": stream}
+        params = {**NIGHTLY, "new_turn": "true"}
+        await call("POST", *RUN, body=body, params=params)
+        newest = (await call("GET", "turns")).body["turns"][0]
+        turn = (await call("GET", "turns", newest["id"])).body
+        (entry,) = turn["audit"]
+        assert entry["outcome"] == "failed"
+        assert "is a markdown cell" in entry["why"]
+        assert [change["cell_id"] for change in turn["changes"]] == ["b2"]
+
+
+async def kernels(jp_fetch: Any) -> list[str]:
+    """Ids of all that run in the server."""
+    found = json.loads((await jp_fetch("api", "kernels")).body)
+    return [kernel["id"] for kernel in found]
+
+
+ONCE = {"keep_kernel": False}
+
+
+@pytest.mark.parametrize("params", [{}, NIGHTLY], ids=["by nobody", "by a script"])
+async def test_a_batch_over_notebooks_leaves_no_kernel(
+    call: Call, jp_root_dir: Path, jp_fetch: Any, params: dict[str, str]
+) -> None:
+    for number, (route, body) in enumerate(
+        (
+            (("run",), {}),
+            (("run",), {"stream": True}),
+            (("cells", "a", "run"), {}),
+            (("cells", "a", "run"), {"stream": True, "save": False}),
+            (("cells", "b", "run"), {"save": False}),
+            (("kernel", "code"), {"code": "1"}),
+            (("run",), {"cells": ["a", "m"]}),
+        )
+    ):
+        path = f"batch{number}.ipynb"
+        cells = [
+            {"id": "a", "source": "print('a')"},
+            {"id": "b", "source": "1/0"},
+            {"id": "m", "source": "# Title", "type": "markdown"},
+        ]
+        await call("POST", "notebooks", path, body={"cells": cells})
+        answer = await call("POST", "notebooks", path, *route, body={**body, **ONCE}, params=params)
+        assert answer.status == (400 if "m" in body.get("cells", []) else 200), answer.text
+        assert await kernels(jp_fetch) == []
+        shown = nbformat.read(jp_root_dir / path, as_version=4).cells
+        assert [len(cell.outputs) for cell in shown[:2]] == [
+            int(route[0] == "run" or "a" in route),
+            int(route == ("run",) and "cells" not in body or "b" in route),
+        ]
+
+
+async def test_a_kernel_ends_with_the_run_that_outlives_its_answer(
+    call: Call, notebook: Path, tmp_path: Path, jp_fetch: Any
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    cell = ("notebooks", PATH, "cells", "b2")
+    await call("PATCH", *cell, body={"source": f"{gate.waits}\nprint('over')"})
+    late = await call("POST", *cell, "run", body={"wait": 0, **ONCE})
+    assert late.status == 202
+    assert len(await kernels(jp_fetch)) == 1
+    gate.open()
+    await answered(
+        lambda: call("GET", "notebooks", PATH), lambda notebook: notebook["kernel"] is None
+    )
+    assert await kernels(jp_fetch) == []
+    assert nbformat.read(notebook, as_version=4).cells[1].outputs[0].text == "over\n"
+
+
+@pytest.mark.parametrize("who", ["ran before", "another run", "a look", "a page", "a tab"])
+async def test_a_kernel_stays_that_somebody_else_uses(
+    call: Call,
+    agent: Assistant,
+    notebook: Path,
+    tmp_path: Path,
+    jp_fetch: Any,
+    jp_ws_fetch: Any,
+    who: str,
+) -> None:
+    if who == "ran before":
+        await call("POST", *KERNEL, body={"action": "start"})
+    if who == "a tab":
+        await Tab(agent.tabs, agent.server.contents_manager, PATH).open()
+    gate = Gate(tmp_path / "gate")
+    cell = ("notebooks", PATH, "cells", "b2")
+    await call("PATCH", *cell, body={"source": gate.waits})
+    late = await call("POST", *cell, "run", body={"wait": 0, **ONCE}, params=NIGHTLY)
+    (kernel_id,) = await kernels(jp_fetch)
+    page = None
+    if who == "another run":
+        body = {"code": "1", "wait": 0, **ONCE}
+        other = await call("POST", *KERNEL, "code", body=body, params=NIGHTLY)
+        assert other.body["status"] == "queued"
+    elif who == "a look":
+        assert (await call("GET", *KERNEL, "variables")).status == 409
+    elif who == "a page":
+        page = await jp_ws_fetch("api", "kernels", kernel_id, "channels")
+    gate.open()
+    await ended(call, late.body["run_id"])
+    turn = late.body["turn_id"]
+    await answered(
+        lambda: call("GET", "turns", turn),
+        lambda turn: {made["state"] for made in turn["calls"]} == {"done"},
+    )
+    await agent.requests.close()  # what is left of the calls is done
+    assert await kernels(jp_fetch) == [kernel_id]
+    if page is not None:
+        page.close()
+        while await page.read_message() is not None:
+            pass
+
+
+async def test_whoever_runs_something_while_a_kernel_ends_has_another(
+    call: Call, notebook: Path
+) -> None:
+    once = {"code": "1", **ONCE}
+    codes = [call("POST", *KERNEL, "code", body=once) for _ in range(4)]
+    for answer in await asyncio.gather(*codes):
+        assert (answer.status, answer.body["status"]) == (200, "ok"), answer.text
+    first = call("POST", *KERNEL, "code", body=once)
+    running = asyncio.ensure_future(first)
+    while not running.done():
+        answer = await call("POST", *KERNEL, "code", body={"code": "1", **ONCE})
+        assert (answer.status, answer.body["status"]) == (200, "ok"), answer.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,15 @@ from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, Style, Working, standard
 from jupyter_agent.cli.words import Cells
-from jupyter_agent.client.runs import CellRun, may_continue, saved
-from jupyter_agent.client.servers import Server, ServerRefused, existing, serving
+from jupyter_agent.client.runs import CellRuns, is_live, may_continue
+from jupyter_agent.client.servers import ServerRefused, existing, serving
 from jupyter_agent.text.outputs import output_text
 
 EXAMPLES = """\
   jupyter agent run sales.ipynb                # all code cells, up to the first error
   jupyter agent run sales.ipynb 3 summary      # by number or id
   jupyter agent run sales.ipynb --keep-going --timeout 600 --json
+  jupyter agent run sales.ipynb --end-kernel   # leave no kernel behind
 
 exit codes: 0 all ran, 1 a cell failed, 2 usage, 3 not allowed, 130 interrupted
 """
@@ -35,7 +37,8 @@ def add_to(commands: Any) -> None:
         help="run all or some cells of a notebook and print their outputs",
         description="Runs the cells in the notebook's kernel, through the Jupyter server that "
         "serves it; where none runs, in a fresh kernel of its own. The outputs are written into "
-        "the notebook. Ctrl-C interrupts the cell that runs.",
+        "the notebook. Ctrl-C interrupts the cell that runs. `jupyter agent undo` gives back the "
+        "outputs from before.",
         examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
@@ -45,6 +48,11 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--keep-going", action="store_true", help="do not stop at an error")
     parser.add_argument(
         "--timeout", type=float, metavar="SECONDS", help="interrupt a cell that takes longer"
+    )
+    parser.add_argument(
+        "--end-kernel",
+        action="store_true",
+        help="end the kernel afterwards if this started it and nobody else uses it",
     )
     parser.add_argument("--json", action="store_true", help="as POST notebooks/NOTEBOOK/run")
     add_store(parser)
@@ -56,15 +64,26 @@ def run(given: argparse.Namespace) -> int:
     console, notebook = standard(), existing(given.notebook)
     with serving(notebook, given.store) as server, console.working() as working:
         found = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
-        runs = _Runs(server, notebook, Cells([cell["id"] for cell in found]), working)
+        runs = CellRuns(
+            server,
+            notebook,
+            chosen(found, given.cells),
+            by=f"jupyter agent run {secrets.token_hex(3)}",  # others run at the same time
+            keep_going=given.keep_going,
+            timeout=given.timeout,
+            keep_kernel=not given.end_kernel,
+        )
         shown = None if given.json else console
-        code = runs.run_all(chosen(found, given.cells), given, shown)
-        ended = runs.saved()
+        code, ended = _follow(runs, Cells([cell["id"] for cell in found]), working, shown)
     if given.json:
-        console.json({"cells": ended})
+        turn = {"turn_id": runs.turn_id} if runs.turn_id else {}
+        console.json({"cells": ended, **turn})
+        return code
     for note in dict.fromkeys(str(each.get("note") or "") for each in ended):
         if note:
             console.tell(note, "warning")
+    if runs.turn_id:
+        console.tell(f"Undo: jupyter agent undo {runs.turn_id}", "faint")
     return code
 
 
@@ -88,52 +107,37 @@ def cell_id(cells: Sequence[Mapping[str, Any]], name: str) -> str:
     raise ServerRefused(f"No cell `{name}`. Cells now: {', '.join(ids)}.", 404, "cell_not_found")
 
 
-class _Runs:
-    """The runs of one command, in their order."""
-
-    def __init__(self, server: Server, notebook: Path, cells: Cells, working: Working) -> None:
-        self._server = server
-        self._notebook = notebook
-        self._cells = cells
-        self._working = working
-        self._ended: list[dict[str, Any]] = []
-
-    def run_all(
-        self, cell_ids: Sequence[str], given: argparse.Namespace, console: Console | None
-    ) -> Exit:
-        """Runs them, up to the first that fails unless it is to go on."""
-        code = Exit.DONE
-        for cell_id in cell_ids:
-            self._working.on(f"Running {self._cells.name(cell_id)}")
-            run, interrupted = self._run(cell_id, given.timeout)
-            self._ended.append(run)
-            self._working.on("")
-            if console is not None:
-                self._show(console, run)
-            if interrupted:
-                return Exit.STOPPED
+def _follow(
+    runs: CellRuns, cells: Cells, working: Working, console: Console | None
+) -> tuple[Exit, list[dict[str, Any]]]:
+    """Runs them, and shows each at its end; Ctrl-C interrupts the one that runs."""
+    code, ended = Exit.DONE, []
+    working.on("Starting")
+    try:
+        for run in runs:
+            if is_live(run):
+                working.on(f"Running {cells.name(run['cell_id'])}")
+                continue
+            ended.append(run)
+            working.on("")
             if not may_continue(run):
                 code = Exit.FAILED
-                if not given.keep_going:
-                    break
-        return code
+            if console is not None:
+                _show(console, cells, run)
+    except KeyboardInterrupt:
+        working.on("Interrupting the cell")
+        stopped = runs.interrupt()
+        working.on("")
+        if console is not None:
+            for run in stopped:
+                _show(console, cells, run)
+        return Exit.STOPPED, [*ended, *stopped]
+    return code, ended
 
-    def saved(self) -> list[dict[str, Any]]:
-        """The runs once their outputs are on disk, or it is known why not."""
-        return [saved(self._server, each) for each in self._ended]
 
-    def _run(self, cell_id: str, timeout: float | None) -> tuple[dict[str, Any], bool]:
-        """The run at its end, and whether Ctrl-C interrupted it."""
-        run = CellRun(self._server, self._notebook, cell_id, timeout)
-        try:
-            return run.wait(), False
-        except KeyboardInterrupt:
-            self._working.on("Interrupting the cell")
-            return run.interrupt(), True
-
-    def _show(self, console: Console, ended: Mapping[str, Any]) -> None:
-        style: Style = "strong" if may_continue(ended) else "warning"
-        name = self._cells.name(ended["cell_id"])
-        console.line(f"* {name}: {ended['status']}, {ended['seconds']:.1f} s", style)
-        for line in output_text(ended["outputs"], limit=_ALL, rows=None).splitlines():
-            console.line(f"    {line}")
+def _show(console: Console, cells: Cells, ended: Mapping[str, Any]) -> None:
+    style: Style = "strong" if may_continue(ended) else "warning"
+    name = cells.name(ended["cell_id"])
+    console.line(f"* {name}: {ended['status']}, {ended['seconds']:.1f} s", style)
+    for line in output_text(ended["outputs"], limit=_ALL, rows=None).splitlines():
+        console.line(f"    {line}")

@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
 from jupyter_agent.choices import Mode, Share
-from jupyter_agent.client.runs import CellRun, may_continue
 from jupyter_agent.client.sync import (
     NOBODY,
     ApprovalAnswer,
@@ -229,19 +228,16 @@ class AsyncNotebook:
         return await self._threads.run(self._notebook.undo)
 
     async def run(
-        self, *cells: CellName, keep_going: bool = False, timeout: float | None = None
+        self,
+        *cells: CellName,
+        keep_going: bool = False,
+        timeout: float | None = None,
+        keep_kernel: bool = True,
     ) -> list[CellResult]:
         """As `SyncNotebook.run`; a cancellation interrupts the cell that runs."""
-        ended: list[dict[str, Any]] = []
-        for cell_id in await self._threads.run(partial(self._notebook.chosen, cells)):
-            run = await self._threads.run(partial(self._notebook.begin, cell_id, timeout))
-            ended.append(await self._run(run))
-            if not may_continue(ended[-1]) and not keep_going:
-                break
-        return await self._threads.run(partial(self._notebook.results, ended))
-
-    async def _run(self, run: CellRun) -> dict[str, Any]:
-        return await self._threads.run(partial(self._notebook.ended, run), run.interrupt)
+        begin = partial(self._notebook.begin, cells, keep_going, timeout, keep_kernel)
+        runs = await self._threads.run(begin)
+        return await self._threads.run(partial(self._notebook.ended, runs), runs.interrupt)
 
     async def interrupt(self) -> None:
         """As `SyncNotebook.interrupt`."""

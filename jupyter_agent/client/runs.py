@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from jupyter_agent.client.servers import Server
+from jupyter_agent.client.servers import Server, ServerRefused
 
 _LIVE = ("queued", "running")
-_LOOK_SECONDS = 1.0
-"""After which a run is looked at again."""
+_LOOK_SECONDS = 0.2
+_PATIENCE_SECONDS = 10.0
+"""That a server may take to begin with what it was asked to run, and code to end that was
+interrupted."""
 
 
 def may_continue(run: Mapping[str, Any]) -> bool:
@@ -20,40 +22,99 @@ def may_continue(run: Mapping[str, Any]) -> bool:
     return run["status"] == "ok" or run.get("expected_error") is True
 
 
-class CellRun:
-    """A run of one cell, asked for once."""
+def is_live(run: Mapping[str, Any]) -> bool:
+    """Whether it has not ended."""
+    return run["status"] in _LIVE
+
+
+class CellRuns:
+    """Runs of cells, one after the other: one call of a turn, asked for once."""
 
     def __init__(
-        self, server: Server, notebook: Path, cell_id: str, timeout: float | None = None
+        self,
+        server: Server,
+        notebook: Path,
+        cell_ids: Sequence[str],
+        *,
+        by: str,
+        keep_going: bool = False,
+        timeout: float | None = None,
+        keep_kernel: bool = True,
     ) -> None:
-        """`timeout`: seconds after which the kernel is interrupted."""
+        """`by`: whose turn it is, a name that nobody else has; `timeout`: seconds after which a
+        cell is interrupted.
+        """
         self._server = server
-        self._route = server.route(notebook, "cells", cell_id, "run")
-        self._body = {"wait": _LOOK_SECONDS, "save": False}
+        self._notebook = notebook
+        self._cell_ids = cell_ids
+        self._by = by
+        self._body: dict[str, Any] = {
+            "cells": list(cell_ids),
+            "stop_on_error": not keep_going,
+            "stream": True,
+        }
         if timeout is not None:
             self._body["timeout"] = timeout
-        self._once = {"Idempotency-Key": secrets.token_hex(16)}
+        if not keep_kernel:
+            self._body["keep_kernel"] = False
+        self._ended: set[str] = set()
+        """Ids of the runs that were told."""
+        self.turn_id: str | None = None
+        """None until the first one has begun."""
 
-    def wait(self) -> dict[str, Any]:
-        """Runs the cell; the run at its end, perhaps before it is saved. Raises ServerRefused."""
-        run = self._ask()
-        while run["status"] in _LIVE:
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Each run when it begins, and at its end with its outputs, once these are on disk or it is
+        known why not. Raises ServerRefused.
+        """
+        if not self._cell_ids:
+            return
+        route = f"{self._server.route(self._notebook, 'run')}?by={quote(self._by)}"
+        for _, frame in self._server.stream("POST", route, self._body):
+            match frame.pop("type"):
+                case "run":
+                    self.turn_id = frame.get("turn_id")
+                    yield frame
+                case "end":
+                    self._ended.add(frame["run_id"])
+                    yield self._server.ask("GET", f"runs/{frame['run_id']}")
+                case "error":
+                    message, status = frame.pop("message"), frame.pop("status")
+                    raise ServerRefused(message, status, frame.pop("reason"), frame)
+
+    def interrupt(self) -> list[dict[str, Any]]:
+        """Interrupts the one that runs, and begins with no other; the runs that were not told, at
+        their end unless one does not react. Raises ServerRefused.
+        """
+        turn_id = self.turn_id or self._begun()
+        if turn_id is None:
+            return []
+        self._server.ask("POST", f"turns/{turn_id}/stop", {})
+        path = quote(self._server.path(self._notebook), safe="")
+        runs = self._server.ask("GET", f"runs?notebook={path}")["runs"]
+        left = [
+            run["run_id"]
+            for run in reversed(runs)
+            if run.get("turn_id") == turn_id and run["cell_id"] in self._cell_ids
+        ]
+        return [self._at_its_end(run_id) for run_id in left if run_id not in self._ended]
+
+    def _at_its_end(self, run_id: str) -> dict[str, Any]:
+        """The run, which was interrupted: once more would disturb how it ends."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            run: dict[str, Any] = self._server.ask("GET", f"runs/{run_id}")
+            if not is_live(run) or time.monotonic() > until:
+                return run
             time.sleep(_LOOK_SECONDS)
-            run = self._server.ask("GET", f"runs/{run['run_id']}?save=false")
-        return run
 
-    def interrupt(self) -> dict[str, Any]:
-        """Interrupts it; the run at its end. Raises ServerRefused."""
-        run = self._ask()  # the same run once more
-        ended: dict[str, Any] = self._server.ask("POST", f"runs/{run['run_id']}/interrupt", {})
-        return ended
-
-    def _ask(self) -> dict[str, Any]:
-        run: dict[str, Any] = self._server.ask("POST", self._route, self._body, headers=self._once)
-        return run
-
-
-def saved(server: Server, run: dict[str, Any]) -> dict[str, Any]:
-    """A run once its outputs are on disk, or it is known why not. Raises ServerRefused."""
-    ended: dict[str, Any] = server.ask("GET", f"runs/{run['run_id']}")
-    return ended
+    def _begun(self) -> str | None:
+        """The turn, which begins before the kernel does; None where nothing was begun."""
+        path = quote(self._server.path(self._notebook), safe="")
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while self._cell_ids and time.monotonic() < until:
+            found = self._server.ask("GET", f"turns?notebook={path}&state=running")["turns"]
+            for turn in found:
+                if turn["client"] == self._by:
+                    return str(turn["id"])
+            time.sleep(_LOOK_SECONDS)
+        return None

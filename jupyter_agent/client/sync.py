@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from jupyter_agent.choices import Mode, Share
 from jupyter_agent.client.chat import Chat
-from jupyter_agent.client.runs import CellRun, may_continue, saved
+from jupyter_agent.client.runs import CellRuns, is_live
 from jupyter_agent.client.servers import (
     Server,
     ServerRefused,
@@ -342,7 +342,7 @@ class SyncNotebook:
     def __init__(self, door: Door) -> None:
         self._door = door
         self._name = f"Python {secrets.token_hex(3)}"
-        """Under which the edits are journalled, this agent's and no other's."""
+        """Under which edits and runs are journalled, this agent's and no other's."""
         self._undone: set[str] = set()
         """Turns."""
 
@@ -423,8 +423,8 @@ class SyncNotebook:
         return _cell(self._door.ask("POST", route, _place(after, before, index), _version(cell)))
 
     def undo(self) -> UndoResult:
-        """Takes back what this agent edited without a model. What people wrote since stays and is
-        a conflict. Raises InvalidInput where there is nothing.
+        """Takes back what this agent edited and ran without a model: texts, outputs and numbers.
+        What people wrote since stays and is a conflict. Raises InvalidInput where there is nothing.
         """
         server = self._door.server
         found = self._door.ask("GET", f"turns?notebook={quote(server.path(self.path))}")["turns"]
@@ -434,66 +434,58 @@ class SyncNotebook:
         ]
         self._undone.update(ids)
         if not answers:
-            raise InvalidInput("This agent has edited nothing here since the last undo.")
+            raise InvalidInput("This agent has edited nothing and run nothing since the last undo.")
         return _undone(answers)
 
     def _edits(self, *more: str) -> str:
         return f"{self._door.route(*more)}?by={quote(self._name)}"
 
     def run(
-        self, *cells: CellName, keep_going: bool = False, timeout: float | None = None
+        self,
+        *cells: CellName,
+        keep_going: bool = False,
+        timeout: float | None = None,
+        keep_kernel: bool = True,
     ) -> list[CellResult]:
         """Runs cells in this order, all code cells if none are named, up to the first that fails
         unless `keep_going`, or the cell is tagged `raises-exception`. The outputs are in the
         notebook then.
 
-        After `timeout` seconds a cell is interrupted; Ctrl-C interrupts it too. Where the agent
-        had to start a server, the kernel is a fresh one and ends when the agent is closed.
+        After `timeout` seconds a cell is interrupted; Ctrl-C interrupts it too. With
+        `keep_kernel=False` the kernel that this had started ends, unless somebody else uses it.
+        Where the agent had to start a server, the kernel is a fresh one and ends when the agent is
+        closed.
         """
-        ended = []
-        for cell_id in self.chosen(cells):
-            run = self.begin(cell_id, timeout)
-            try:
-                ended.append(self.ended(run))
-            except KeyboardInterrupt:
-                run.interrupt()
-                raise
-            if not may_continue(ended[-1]) and not keep_going:
-                break
-        return self.results(ended)
+        runs = self.begin(cells, keep_going, timeout, keep_kernel)
+        try:
+            return self.ended(runs)
+        except KeyboardInterrupt:
+            runs.interrupt()
+            raise
 
-    def chosen(self, cells: Sequence[CellName]) -> list[str]:
-        """Ids of the cells that `run` runs."""
+    def begin(
+        self, cells: Sequence[CellName], keep_going: bool, timeout: float | None, keep_kernel: bool
+    ) -> CellRuns:
+        """Runs that nothing has asked for yet."""
         if cells:
-            return [_id(cell) for cell in cells]
-        return [cell.id for cell in self.cells() if cell.type == "code" and cell.source.strip()]
+            chosen = [_id(cell) for cell in cells]
+        else:
+            every = self.cells()
+            chosen = [cell.id for cell in every if cell.type == "code" and cell.source.strip()]
+        return CellRuns(
+            self._door.server,
+            self._door.notebook,
+            chosen,
+            by=self._name,
+            keep_going=keep_going,
+            timeout=timeout,
+            keep_kernel=keep_kernel,
+        )
 
-    def begin(self, cell_id: str, timeout: float | None) -> CellRun:
-        """A run that nothing has asked for yet."""
-        return CellRun(self._door.server, self._door.notebook, cell_id, timeout)
-
-    def ended(self, run: CellRun) -> dict[str, Any]:
-        """Runs a cell; the run at its end."""
+    def ended(self, runs: CellRuns) -> list[CellResult]:
+        """Runs the cells; the runs at their end."""
         with _raising("notebooks"):
-            return run.wait()
-
-    def results(self, ended: Sequence[dict[str, Any]]) -> list[CellResult]:
-        """The runs once their outputs are on disk, or it is known why not."""
-        with _raising("runs"):
-            runs = [saved(self._door.server, run) for run in ended]
-        return [
-            CellResult(
-                run_id=run["run_id"],
-                cell_id=run["cell_id"],
-                status=run["status"],
-                execution_count=run["execution_count"],
-                outputs=run["outputs"],
-                seconds=run["seconds"],
-                saved=run["saved"] is True,
-                note=run.get("note", ""),
-            )
-            for run in runs
-        ]
+            return [_result(run) for run in runs if not is_live(run)]
 
     def interrupt(self) -> None:
         """Interrupts the notebook's kernel."""
@@ -647,6 +639,19 @@ def _cell(value: Mapping[str, Any]) -> Cell:
         metadata=value["metadata"],
         outputs=value["outputs"],
         execution_count=value["execution_count"],
+    )
+
+
+def _result(run: Mapping[str, Any]) -> CellResult:
+    return CellResult(
+        run_id=run["run_id"],
+        cell_id=run["cell_id"],
+        status=run["status"],
+        execution_count=run["execution_count"],
+        outputs=run["outputs"],
+        seconds=run["seconds"],
+        saved=run["saved"] is True,
+        note=run.get("note", ""),
     )
 
 

@@ -12,7 +12,7 @@ from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
 from ..gates import FOREVER
-from ..programs import jupyter_server
+from ..programs import Server, jupyter_server
 from .conftest import ESCAPE, NOTEBOOK, Desk
 
 pytestmark = pytest.mark.full
@@ -67,7 +67,7 @@ def test_what_a_notebook_holds_cannot_command_the_terminal(desk: Desk) -> None:
 
 def test_all_cells_run_and_the_outputs_are_in_the_file(somewhere: Desk) -> None:
     done = somewhere.type("run", NOTEBOOK)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, f"Undo: jupyter agent undo {done.err.split()[-1]}\n")
     heads = [line for line in done.out.splitlines() if line.startswith("*")]
     assert [head.partition(",")[0] for head in heads] == ["* cell 2 (b2): ok", "* cell 3 (c3): ok"]
     assert "    x is 1" in done.out.splitlines()
@@ -140,6 +140,32 @@ def test_what_one_command_edited_is_listed_and_undone(somewhere: Desk) -> None:
     assert "  cell 2 (b2) edited" in somewhere.type("changes", NOTEBOOK).out
     assert somewhere.type("undo", turn_id).code == 0
     assert somewhere.sources() == {**before, "a1": "# Revenue"}
+
+
+def test_what_one_command_ran_is_in_the_log_and_undone(somewhere: Desk) -> None:
+    before = nbformat.read(somewhere.notebook, as_version=4).cells
+    done = somewhere.type("run", NOTEBOOK, "--json")
+    ran = json.loads(done.out)
+    logged = somewhere.type("log", NOTEBOOK).out
+    assert "by jupyter agent run " in logged
+    assert f"run_cells {NOTEBOOK}" in logged
+    assert {run["turn_id"] for run in ran["cells"]} == {ran["turn_id"]}
+    assert somewhere.type("undo", ran["turn_id"]).code == 0
+    assert nbformat.read(somewhere.notebook, as_version=4).cells == before
+
+
+def test_a_command_that_ends_its_kernel_leaves_none_behind_and_keeps_those_of_others(
+    served: Server, desk: Desk
+) -> None:
+    kept = desk.type("run", NOTEBOOK, "b2", "nope")
+    assert kept.code == 2
+    done = desk.type("run", NOTEBOOK, "--end-kernel")
+    assert (done.code, "x is 1" in done.out) == (0, True)
+    route = f"notebooks/{NOTEBOOK}"
+    assert served.request("GET", route)["kernel"] is None
+    assert desk.type("run", NOTEBOOK, "b2").code == 0
+    assert desk.type("run", NOTEBOOK, "--end-kernel").code == 0
+    assert served.request("GET", route)["kernel"] is not None
 
 
 def test_an_edit_that_is_refused_shows_the_current_text(somewhere: Desk) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from jupyter_agent import Agent, SyncAgent
@@ -13,6 +14,7 @@ from jupyter_agent.errors import CellNotFound, Conflict, InvalidInput, NotOnce
 
 from ..cli.conftest import NOTEBOOK, Desk
 from ..gates import FOREVER
+from ..programs import Server
 from ..waiting import until
 
 pytestmark = pytest.mark.usefixtures("at_home")
@@ -79,6 +81,26 @@ def test_what_an_agent_edited_itself_is_taken_back_in_one_call(somewhere: Desk) 
         assert [change.cell_id for change in nb.undo().changes] == ["a1"]
         other.notebook.undo()
     assert somewhere.sources() == before
+
+
+@pytest.mark.full
+def test_what_an_agent_ran_itself_is_taken_back_and_its_kernel_ended(
+    served: Server, desk: Desk
+) -> None:
+    before = nbformat.read(desk.notebook, as_version=4).cells
+    with SyncAgent(NOTEBOOK) as agent:
+        nb = agent.notebook
+        assert [run.ok for run in nb.run(keep_kernel=False)] == [True, True]
+        route = f"notebooks/{NOTEBOOK}"
+        assert served.request("GET", route)["kernel"] is None
+        nb.edit("b2", "x = 2")
+        assert [run.text for run in nb.run()] == ["", "x is 2"]
+        nb.run(keep_kernel=False)
+        assert served.request("GET", route)["kernel"] is not None
+        undone = nb.undo()
+        assert {change.kind for change in undone.changes} == {"outputs", "update"}
+        assert undone.conflicts == []
+    assert nbformat.read(desk.notebook, as_version=4).cells == before
 
 
 @pytest.mark.full

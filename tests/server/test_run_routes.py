@@ -11,6 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from jupyter_server.auth import Authorizer
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import calls, says
@@ -18,7 +19,7 @@ from jupyter_agent.testing.script import FakeReply
 
 from ..gates import FOREVER, Gate
 from ..notebook.browser import Tab
-from ..waiting import until
+from ..waiting import soon, until
 from .conftest import PATH, Call, answered, ask, ended, frames
 
 RUN = ("notebooks", PATH, "run")
@@ -510,6 +511,29 @@ async def test_edits_and_runs_of_a_script_are_one_turn_with_what_code_in_no_cell
     assert cells == nbformat.reads(before.decode(), as_version=4).cells
 
 
+class NoTurns(Authorizer):
+    """Lets everybody do all but write into conversations."""
+
+    def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+        return (action, resource) != ("write", "agent")
+
+
+async def test_a_run_with_a_name_needs_what_an_edit_with_a_name_does(
+    call: Call, notebook: Path, jp_serverapp: Any
+) -> None:
+    jp_serverapp.web_app.settings["authorizer"] = NoTurns(parent=jp_serverapp)
+    cell = ("notebooks", PATH, "cells", "b2")
+    for method, route, body in (
+        ("PATCH", cell, {"source": "x = 2"}),
+        ("POST", (*cell, "run"), {}),
+        ("POST", RUN, {"stream": True}),
+        ("POST", (*KERNEL, "code"), {"code": "1"}),
+    ):
+        refused = await call(method, *route, body=body, params=NIGHTLY)
+        assert (refused.status, refused.body["reason"]) == (403, "denied"), route
+        assert (await call(method, *route, body=body)).status == 200, route
+
+
 async def test_a_run_that_outlives_its_answer_is_in_the_journal_at_its_end(
     call: Call, notebook: Path, tmp_path: Path
 ) -> None:
@@ -578,7 +602,10 @@ async def kernels(jp_fetch: Any) -> list[str]:
 ONCE = {"keep_kernel": False}
 
 
-@pytest.mark.parametrize("params", [{}, NIGHTLY], ids=["by nobody", "by a script"])
+@pytest.mark.parametrize(
+    "params",
+    [pytest.param({}, id="by nobody", marks=pytest.mark.full), pytest.param(NIGHTLY, id="by name")],
+)
 async def test_a_batch_over_notebooks_leaves_no_kernel(
     call: Call, jp_root_dir: Path, jp_fetch: Any, params: dict[str, str]
 ) -> None:
@@ -671,14 +698,29 @@ async def test_a_kernel_stays_that_somebody_else_uses(
 
 
 async def test_whoever_runs_something_while_a_kernel_ends_has_another(
-    call: Call, notebook: Path
+    call: Call,
+    agent: Assistant,
+    notebook: Path,
+    jp_serverapp: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    once = {"code": "1", **ONCE}
-    codes = [call("POST", *KERNEL, "code", body=once) for _ in range(4)]
-    for answer in await asyncio.gather(*codes):
-        assert (answer.status, answer.body["status"]) == (200, "ok"), answer.text
-    first = call("POST", *KERNEL, "code", body=once)
-    running = asyncio.ensure_future(first)
-    while not running.done():
-        answer = await call("POST", *KERNEL, "code", body={"code": "1", **ONCE})
-        assert (answer.status, answer.body["status"]) == (200, "ok"), answer.text
+    sessions = jp_serverapp.session_manager
+    ending, both = asyncio.Event(), asyncio.Event()
+    delete = sessions.delete_session
+
+    async def slowly(session_id: str) -> None:
+        ending.set()
+        await soon(both)
+        await delete(session_id)
+
+    monkeypatch.setattr(sessions, "delete_session", slowly)
+    body = {"code": "import os; os.getpid()"}
+    first = asyncio.ensure_future(call("POST", *KERNEL, "code", body={**body, **ONCE}))
+    await soon(ending)
+    other = asyncio.ensure_future(call("POST", *KERNEL, "code", body=body))
+    await until(lambda: agent.requests.count == 2)
+    both.set()
+    answers = [(await first).body, (await other).body]
+    assert [answer["status"] for answer in answers] == ["ok", "ok"]
+    one, two = (answer["outputs"][0]["data"]["text/plain"] for answer in answers)
+    assert one != two

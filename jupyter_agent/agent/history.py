@@ -4,8 +4,8 @@ Messages are Anthropic's JSON. One of the assistant may carry one key more, `mod
 wrote it; one with `keeps` is a summary that stands for all messages before it but for so many of
 the last; one with `leads` holds what comes before the question of a turn, in the same message;
 one with `instructs` begins with the instructions of the project, and the key is their digest; one
-with `shows` has the notebook of that path; one with `plan` ends a summary with that plan. Such keys
-are taken off before sending.
+with `shows` tells of the notebook of that path, and has its outline where `outline` is the digest
+of that; one with `plan` ends a summary with that plan. Such keys are taken off before sending.
 """
 
 from __future__ import annotations
@@ -57,9 +57,11 @@ class Transcript:
             message["model"] = model
         return self._add(message)
 
-    def situate(self, facts: str, *, shows: str | None = None) -> tuple[Message, ...]:
-        """Tell what holds while the last question is answered; `shows` is the notebook that is in
-        it, as a whole or in outline.
+    def situate(
+        self, facts: str, *, shows: str | None = None, outline: str = ""
+    ) -> tuple[Message, ...]:
+        """Tell what holds while the last question is answered; `shows` is the notebook that it
+        tells of, `outline` the digest of the outline that is in it.
 
         It stays in the history: in the system prompt it would make every turn pay for the whole
         conversation again, since what is cached is a prefix.
@@ -67,11 +69,20 @@ class Transcript:
         message: dict[str, Any] = {"role": "user", "content": [_text(facts)], "leads": True}
         if shows is not None:
             message["shows"] = shows
+        if outline:
+            message["outline"] = outline
         return self._add(message)
 
     def shows(self, notebook: str) -> bool:
         """Whether the notebook was put before a question that no summary has replaced."""
         return any(message.get("shows") == notebook for message in self.messages)
+
+    def outline(self, notebook: str) -> str:
+        """Digest of the notebook's outline that was last put before such a question; empty where
+        none was.
+        """
+        shown = (each for each in reversed(self.messages) if each.get("shows") == notebook)
+        return next((str(each["outline"]) for each in shown if "outline" in each), "")
 
     def instruct(self, text: str, digest: str) -> tuple[Message, ...]:
         """Put the instructions of the project before the last question; they outlive a summary."""
@@ -186,7 +197,7 @@ class Transcript:
             question = self.messages[-1]
             content = [*message["content"], *question["content"]]
             merged = {**question, "content": content}
-            for key in ("instructs", "shows"):
+            for key in ("instructs", "shows", "outline"):
                 if key in message:
                     merged[key] = message[key]
             self.messages[-1] = merged

@@ -389,10 +389,10 @@ class TurnRunner:
             record.request["share"],
             opening.verdicts,
             look=Look(self._dispatcher, work, policy),
-            shown_before=transcript.shows,
+            transcript=transcript,
         )
         leading = [
-            *transcript.situate(now.text, shows=now.shows),
+            *transcript.situate(now.text, shows=now.shows, outline=now.outline),
             *_instruct(transcript, begun),
         ]
         dispatcher = await self._dispatcher.with_others()

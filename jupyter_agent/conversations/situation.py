@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.prompt import facts
 from jupyter_agent.choices import Share
@@ -26,6 +28,11 @@ _WHOLE_CHARACTERS = 16_000
 """Of a notebook that is told as a whole: some 4,000 tokens, at 4 characters each."""
 _ACTIVE_CHARACTERS = 2_000
 """Of each output of the active cell, beside the outline of a longer notebook."""
+_SAME = (
+    "The outline is the same as when the notebook was last shown to you. Call get_notebook_state "
+    "only if you do not have it any more."
+)
+"""The second sentence is for a turn whose history is summarised before its first step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,22 +41,24 @@ class Situation:
 
     text: str
     shows: str | None = None
+    outline: str = ""
+    """Digest of that notebook's outline, where it is in the text, or what it says and more."""
 
 
 async def situation(
     work: Workspace,
     request: TurnRequest,
     share: Share,
-    verdicts: Sequence[str] = (),
+    verdicts: Sequence[str],
     *,
-    look: Look | None = None,
-    shown_before: Callable[[str], bool] = lambda path: False,
+    look: Look,
+    transcript: Transcript,
 ) -> Situation:
     """What holds in this turn; `verdicts` say what became of the model's own changes.
 
     The turn's notebook is part of it, by what `look` may see: whole where it is short, else its
-    outline and the active cell. Only the latter where it was `shown_before`, and what changed since
-    is among the news.
+    outline and the active cell. Only the latter where the `transcript` shows it already, and what
+    changed since is among the news; an outline that is in the transcript is not sent again.
     """
     kernel = place = None
     path = None
@@ -75,13 +84,26 @@ async def situation(
         changes=[*verdicts, *(each.text for each in news)],
     )
     told = work.told(told)
-    if look is None or path is None:
+    if path is None:
         return Situation(text=told)
-    known = path in work.reads.paths and shown_before(path)
-    shown = await look.notebook(place.cell_id if place else None, known=known)
-    if not shown:
+    known = transcript.outline(path) if transcript.shows(path) else None
+    shown = await look.notebook(
+        place.cell_id if place else None,
+        share,
+        known=known if path in work.reads.paths else None,
+    )
+    if not shown.text:
         return Situation(text=told)
-    return Situation(text=f"{told}\n{work.fence.enclosed(shown)}", shows=path)
+    text = f"{told}\n{work.fence.enclosed(shown.text)}"
+    return Situation(text=text, shows=path, outline=shown.outline)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What is shown of a notebook with a question, and the digest of the outline in it, if any."""
+
+    text: str
+    outline: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,22 +114,35 @@ class Look:
     work: Workspace
     policy: Policy
 
-    async def notebook(self, active: str | None, *, known: bool) -> str:
-        """The turn's notebook, or its outline and the active cell; empty where it must not look."""
-        if not known:
+    async def notebook(self, active: str | None, share: Share, *, known: str | None) -> Shown:
+        """The turn's notebook, or its outline and the active cell; empty where it must not look.
+
+        `known`: digest of the outline that the model has, empty where it has read the notebook and
+        has none, None where it has not.
+        """
+        # Before the whole: of a change in between, the next outline differs.
+        outline = await self._call("get_notebook_state", {"outline": True})
+        if outline is None:
+            return Shown(text="")
+        digest = self._digest(outline, share)
+        if known is None:
             whole = await self._call(
                 "get_notebook_state",
                 {"budget": _WHOLE_CHARACTERS, **({"focus": active} if active else {})},
             )
-            if whole is None:
-                return ""
-            if not whole.facts["lines_only"]:
-                return whole.text
-        parts = [await self._call("get_notebook_state", {"outline": True})]
+            if whole is not None and not whole.facts["lines_only"]:
+                return Shown(text=whole.text, outline=digest)
+        parts = [self.work.fence.line(_SAME) if digest == known else outline.text]
         if active:
             given = {"cell_ids": [active], "output_chars": _ACTIVE_CHARACTERS}
-            parts.append(await self._call("read_cells", given))
-        return "\n\n".join(part.text for part in parts if part is not None)
+            if cell := await self._call("read_cells", given):
+                parts.append(cell.text)
+        return Shown(text="\n\n".join(parts), outline="" if digest == known else digest)
+
+    def _digest(self, outline: Result, share: Share) -> str:
+        """The same for the same outline, which has another mark in each turn."""
+        text = self.work.fence.removed(outline.text)
+        return sha256(f"{share}\n{text}".encode()).hexdigest()
 
     async def _call(self, tool: str, input: Mapping[str, Any]) -> Result | None:
         door = self.dispatcher.unrecorded()

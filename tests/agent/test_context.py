@@ -274,6 +274,19 @@ async def test_a_summary_within_the_turn_says_the_instructions_once_before_the_q
     assert texts.count("Write British English.") == 1
 
 
+def test_an_outline_is_known_until_a_summary_stands_for_it() -> None:
+    transcript = Transcript([question("First?")])
+    stored = list(transcript.situate("[1 code a In[1]]", shows="a.ipynb", outline="d1"))
+    stored += transcript.append("assistant", [says("First.")])
+    stored += transcript.append("user", [says("Second?")])
+    stored += transcript.situate("The same as before.", shows="a.ipynb")
+    assert (transcript.outline("a.ipynb"), transcript.outline("b.ipynb")) == ("d1", "")
+    stored += transcript.replace_older("Greetings.")
+    assert [message.get("shows") for message in transcript.messages] == [None, "a.ipynb"]
+    assert transcript.outline("a.ipynb") == ""
+    assert Transcript([question("First?"), *stored]).messages == transcript.messages
+
+
 def test_the_plan_outlives_summaries_as_it_was_written_last() -> None:
     def plans(call_id: str, *states: str) -> list[Message]:
         steps = [{"text": f"Step {n}", "state": state} for n, state in enumerate(states, start=1)]

@@ -242,6 +242,69 @@ async def test_a_long_notebook_comes_as_its_outline(
     assert len(told) < 10_000
 
 
+UNCHANGED = "The outline is the same as when the notebook was last shown to you."
+
+
+@pytest.fixture
+def long(jp_root_dir: Path) -> str:
+    """Path of a notebook that comes as its outline."""
+    cells = [new_code_cell(f"a{n} = {n}\n" + "#" * 300, id=f"c{n}") for n in range(80)]
+    nbformat.write(new_notebook(cells=cells), jp_root_dir / "long.ipynb")
+    return "long.ipynb"
+
+
+def has_outline(request: dict[str, Any]) -> bool:
+    """Whether an outline comes with the last question of a request, or a word that it is known."""
+    told = first(request)
+    shown = re.search(r"^ *\[\d+ code \w+ In\[.\] .*\]( x = |.*\+1 lines)", told, re.MULTILINE)
+    assert bool(shown) != (UNCHANGED in told), told
+    return bool(shown)
+
+
+async def test_an_outline_that_the_model_has_is_sent_again_only_once_it_differs(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], long: str
+) -> None:
+    async def question(text: str, **more: Any) -> bool:
+        replies.append([says(f"To {text}")])
+        body = ask(text, notebook=long, stream=False, **more)
+        assert (await call("POST", "chat", body=body)).body["state"] == "done"
+        return has_outline(fake.requests[-1])
+
+    assert await question("One?")
+    assert not await question("Two?")
+    assert not await question("Three?")
+    assert not await question("Read?", mode="read")  # the mode is among the facts anyway
+    before, after = (without_marks(each["messages"]) for each in fake.requests[-2:])
+    assert after[: len(before)] == before
+
+    source = {"source": "b = 3\n#"}
+    await call("PATCH", "notebooks", long, "cells", "c3", body=source)
+    assert await question("Edited?")
+    assert not await question("And now?")
+    await call("POST", "notebooks", long, "kernel", body={"action": "start"})
+    await call("POST", "notebooks", long, "cells", "c3", "run")
+    assert await question("Run?")
+    assert await question("Less?", share="code-only")
+    assert await question("Elsewhere?", id="other")
+    assert not await question("Back?", share="code-only")
+
+    replies.append([says("They asked much.")])
+    assert (await call("POST", "conversations", "talk", "compact")).body["compacted"]
+    assert await question("What was it?", share="code-only")
+    assert not await question("Sure?", share="code-only")
+
+
+async def test_a_short_notebook_that_was_shown_whole_needs_no_outline_until_it_differs(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
+) -> None:
+    replies += [[says("One.")], [says("Two.")], [calls("run_cell", cell_id="b2")], [says("Ran.")]]
+    replies += [[says("Four.")]]
+    for text in ("One?", "Two?", "Run it.", "Four?"):
+        await call("POST", "chat", body=ask(text, stream=False))
+    _, two, run, _, four = fake.requests
+    assert [has_outline(each) for each in (two, run, four)] == [False, False, True]
+
+
 async def test_what_is_hidden_or_not_shared_does_not_come_with_the_question(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], jp_root_dir: Path
 ) -> None:

@@ -39,6 +39,10 @@ CUT_OFF = "The reply was cut off, so this call was not executed. Make a smaller 
 _CUT = "\n[... {left} characters cut ...]\n"
 LAST_STEP = "Not executed: the limit of this turn is reached."
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
+_ALONE = (
+    "Declined: this needs an answer, and nobody can answer in this turn. Do not try the same in "
+    "another way; go on without it, and say what is left to do."
+)
 
 
 async def run_calls(turn: Turn, outbox: Outbox, calls: Sequence[Call]) -> None:
@@ -230,7 +234,7 @@ class _Step:
                 left.append(item)
             elif not answer.approved:
                 denied.add(call_id)
-                said = declined(answer)
+                said = declined(answer) if self._turn.attended else _ALONE
                 if answer is UNANSWERED and item.prepared.act.loads:
                     said = f"{said} {NOBODY_TO_ASK}"
                 await self._dispatcher.decline(item.prepared, self._turn.work, said)
@@ -243,6 +247,9 @@ class _Step:
 
     async def _put(self, questions: tuple[Approval, ...]) -> Mapping[str, Answer]:
         events = [event for approval in questions for event in approval_events(approval)]
+        if not self._turn.attended:  # followers see what it was about; nothing waits for them
+            await self._outbox.tell(Moment(events=tuple(events)))
+            return {}
         await self._outbox.tell(Moment(events=tuple(events), questions=questions))
         return await self._turn.answers.wait(questions)
 

@@ -82,6 +82,10 @@ _MODES: Mapping[Mode, str] = {
     "edit": "you may edit cells freely; the person is asked before a run",
     "auto": "you may edit and run; the person is asked before the kernel is restarted",
 }
+_ALONE = (
+    "Nobody can answer in this turn, and nobody watches: what the person would be asked is "
+    "declined. Decide yourself, and say what you assumed and what is left to do."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,18 +141,21 @@ def facts(
     kept_back: str = "",
     mark: str = "",
     changes: Sequence[str] = (),
+    attended: bool = True,
 ) -> str:
     """What holds in this turn, to be told before its question.
 
     `kernel` is a phrase such as "python3 (Python), idle"; `changes` are sentences about what the
     person did since the last turn; `kept_back` says what is not shared with the model; `mark` is
-    that of the turn's fence. No name adds a line.
+    that of the turn's fence; `attended` says whether somebody can answer questions. No name adds a
+    line.
     """
     lines = [
         f"Notebook: {quoted(notebook) if notebook else 'none; name one in the calls'}",
         f"Kernel: {quoted(kernel) if kernel else 'none is running'}",
         f"Active cell: {quoted_id(active_cell) if active_cell else 'unknown'}",
         f"Mode `{mode}`: {_MODES[mode]}.",
+        *([] if attended else [_ALONE]),
         f"Date: {today.isoformat()}",
     ]
     if mark:

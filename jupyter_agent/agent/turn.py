@@ -98,6 +98,8 @@ class Turn:
     policy: Policy
     system: str
     answers: Answers
+    attended: bool = True
+    """Whether somebody can give them; where nobody can, what would be asked is declined."""
     authors: Authors = _unknown
     limits: Limits = Limits()
     server_tools: tuple[ServerTool, ...] = ()

@@ -94,8 +94,10 @@ def run(given: argparse.Namespace) -> int:
             **({"model": given.model} if given.model else {}),
             **({"max_steps": given.max_steps} if given.max_steps else {}),
         }
-        cells = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
         shown = Console(io.StringIO(), sys.stderr, {}) if given.json else console
+        if not shown.attended:
+            body["on_approval"] = "decline"
+        cells = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
         with shown.working() as working:
             chat = Chat(server, body)
             asking = _Asking(chat, shown, working, Cells([cell["id"] for cell in cells]))
@@ -155,10 +157,18 @@ class _Asking:
         if self._stopping and chunk["type"] == "start":  # Ctrl-C came before the turn began
             self._chat.stop()
         if chunk["type"] == "data-notice" and chunk["data"]["kind"] == "approval":
-            self._settle()
+            if self._chat.attended:
+                self._settle()
+            else:
+                self._refuse(chunk["data"]["approval"])
+
+    def _refuse(self, asked: Mapping[str, Any]) -> None:
+        """Shows what the server declines, since nobody is there."""
+        settle(self._console, [asked], self._cells)
+        self._refused[asked["tool"]] = asked
 
     def _settle(self) -> None:
-        """Asks the person what is open, or refuses it where there is none."""
+        """Asks the person what is open, or refuses it where they are gone."""
         groups = self._chat.questions()
         self._working.on("")
         for group in groups:

@@ -10,9 +10,7 @@ from jupyter_agent.cli.terminal import Console, exact
 from jupyter_agent.cli.words import Cells, Line, phrase, styled
 
 Approval = Mapping[str, Any]
-_NOBODY = (
-    "Nobody can be asked: this runs without a terminal. Do not try again; say what is left to do."
-)
+_NOBODY = "Nobody can be asked any more. Do not try again; say what is left to do."
 
 
 def settle(

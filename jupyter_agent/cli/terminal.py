@@ -88,6 +88,12 @@ class Console:
             answer = keyboard.readline()
         return answer.strip() if answer else None
 
+    @property
+    def attended(self) -> bool:
+        """Whether a person is there who can be asked."""
+        with _keyboard(self._err) as keyboard:
+            return keyboard is not None
+
     def working(self) -> Working:
         """A line that says what is going on, while nothing else is written."""
         return Working(self._err if self.live else None)

@@ -14,7 +14,6 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from jupyter_agent.choices import Mode, Share
 from jupyter_agent.client.sync import (
-    NOBODY,
     ApprovalAnswer,
     CellName,
     CellResult,
@@ -140,17 +139,16 @@ class AsyncTurn:
         return self
 
     async def _next(self) -> Event | None:
-        if self._turn.waits:
+        if self._approve is not None and self._turn.waits:
             for group in await self._threads.run(self._turn.questions):
-                verdicts = [(asked, await self._verdict(asked)) for asked in group]
+                verdicts = [(asked, await _verdict(self._approve, asked)) for asked in group]
                 await self._threads.run(partial(self._turn.reply, verdicts))
         return await self._threads.run(self._turn.next, self._turn.halt)
 
-    async def _verdict(self, asked: ApprovalRequested) -> ApprovalAnswer:
-        if self._approve is None:
-            return NOBODY
-        verdict = self._approve(asked)
-        return await verdict if isawaitable(verdict) else verdict
+
+async def _verdict(approve: AsyncApprove, asked: ApprovalRequested) -> ApprovalAnswer:
+    verdict = approve(asked)
+    return await verdict if isawaitable(verdict) else verdict
 
 
 class AsyncNotebook:
@@ -333,7 +331,14 @@ class Agent:
         """What is asked when the turn is iterated over or awaited, in the same conversation each
         time; what is not given is as the agent has it. Raises AgentError.
         """
-        turn = self._agent.turn(prompt, model=model, mode=mode, allow=allow, max_steps=max_steps)
+        turn = self._agent.turn(
+            prompt,
+            model=model,
+            mode=mode,
+            allow=allow,
+            max_steps=max_steps,
+            on_approval="hold" if self._approve else "decline",
+        )
         return AsyncTurn(turn, self._threads, self._approve)
 
     async def undo(self, turn: AsyncTurn | str | None = None) -> UndoResult:

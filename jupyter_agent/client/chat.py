@@ -30,6 +30,11 @@ class Chat:
         self.turn_id: str | None = None
         """None until the turn has begun."""
 
+    @property
+    def attended(self) -> bool:
+        """Whether the client answers what is asked; else the server declines it."""
+        return self._body.get("on_approval") != "decline"
+
     def chunks(self) -> Iterator[dict[str, Any]]:
         """Those that were not seen yet, to the end of the turn. Raises ServerRefused."""
         left, pause = _RECONNECTIONS, 0.0

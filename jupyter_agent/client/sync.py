@@ -58,7 +58,6 @@ CellName: TypeAlias = str | Cell
 """A cell's id, or the cell as it was read: then an edit is refused (`Conflict`) if its text has
 changed since."""
 
-NOBODY = "Nobody can be asked: a script runs this. Do not try again; say what is left to do."
 _ALL = 10_000_000
 """Characters of outputs."""
 
@@ -240,8 +239,8 @@ class SyncTurn:
 
     def next(self) -> Event | None:
         """The next event; None at the end. Answers what is asked first. Raises ModelError."""
-        if self._waiting:
-            self.settle(self._approve or (lambda _: NOBODY))
+        if self._waiting and self._approve is not None:
+            self.settle(self._approve)
         if self._first is not None:
             event, self._first = self._first, None
             return event
@@ -534,6 +533,7 @@ class SyncAgent:
             "allow": list(allow),
             "max_steps": max_steps,
             "share": share,
+            "on_approval": None if approve else "decline",
         }
         self._approve = approve
         self._turns: list[SyncTurn] = []

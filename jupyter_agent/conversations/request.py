@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.people import Person
@@ -14,6 +14,9 @@ from jupyter_agent.choices import Mode, Share
 from jupyter_agent.conversations.attachments import Attachment
 from jupyter_agent.models.base import Effort, ServerTool
 from jupyter_agent.workspace.workspace import Authorize
+
+OnApproval: TypeAlias = Literal["hold", "end", "decline"]
+"""What becomes of a stream while a question waits; `decline`: nobody can answer, so none does."""
 
 
 def new_id(kind: str) -> str:
@@ -48,7 +51,7 @@ class TurnRequest:
     share: Share = "all"
     """How much of notebooks the user lets the model see."""
     client: str | None = None
-    on_approval: Literal["hold", "end"] = "hold"
+    on_approval: OnApproval = "hold"
     while_away: Literal["wait", "write"] = "wait"
     """What becomes of edits while a tab with unsaved work is away."""
     idempotency_key: str | None = None
@@ -58,6 +61,11 @@ class TurnRequest:
     """Id of the turn that this one continues: the last of the conversation, or it is refused."""
     undo_replaced: bool = False
     """Whether what the replaced turns did to notebooks is taken back first."""
+
+    @property
+    def attended(self) -> bool:
+        """Whether somebody can answer what the turn asks, by the same client or another one."""
+        return self.on_approval != "decline"
 
     @property
     def owner(self) -> str:

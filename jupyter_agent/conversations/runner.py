@@ -412,6 +412,7 @@ class TurnRunner:
             policy=policy,
             system=work.told(system(begun.own)),
             answers=live,
+            attended=request.attended,
             authors=NewsAuthors(self.stores.journal, work, record.conversation_id),
             limits=request.limits,
             effort=request.effort,

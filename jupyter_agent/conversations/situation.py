@@ -81,6 +81,7 @@ async def situation(
         active_cell=place.cell_id if place else None,
         kept_back=KEPT_BACK[share],
         mark=work.fence.mark,
+        attended=request.attended,
         changes=[*verdicts, *(each.text for each in news)],
     )
     told = work.told(told)

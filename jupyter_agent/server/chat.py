@@ -22,7 +22,7 @@ from jupyter_agent.conversations.attachments import (
     is_pdf,
 )
 from jupyter_agent.conversations.live import TOGETHER, LiveTurn
-from jupyter_agent.conversations.request import TurnRequest, choices_of, new_id
+from jupyter_agent.conversations.request import OnApproval, TurnRequest, choices_of, new_id
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError
@@ -82,7 +82,7 @@ class ChatBody(BaseModel):
     max_tokens: int | None = Field(default=None, ge=1)
     token_budget: int | None = Field(default=None, ge=1)
     cost_budget: float | None = Field(default=None, ge=0)
-    on_approval: Literal["hold", "end"] = "hold"
+    on_approval: OnApproval = "hold"
     while_away: WhileAway = "wait"
     stream: bool = True
     undo: bool = False

@@ -56,7 +56,8 @@ def test_without_a_terminal_what_needs_approval_is_refused_with_the_way_to_go_on
     assert "* Edit cell 2 (b2) - denied" in done.out
     assert "-x = 1\n  +x = 2" in done.err
     assert "`update_cell` needs approval: run this in a terminal, or with `--yes" in done.err
-    assert "without a terminal" in json.dumps(model.requests[-1])
+    assert "Nobody can answer in this turn" in json.dumps(model.requests[0])
+    assert "nobody can answer" in json.dumps(model.requests[-1]["messages"][-1])
     assert somewhere.sources()["b2"] == "x = 1"
 
 
@@ -237,6 +238,7 @@ def test_the_terminal_is_asked_also_where_the_prompt_comes_through_a_pipe(
         terminal.type("y\n")
         assert terminal.ended() == 0
     assert "Set x to 2" in json.dumps(model.requests[0])
+    assert "Nobody can answer" not in json.dumps(model.requests)
     assert desk.sources()["b2"] == "x = 2"
 
 

@@ -98,7 +98,8 @@ def test_what_would_be_asked_is_denied_where_nobody_can_be_asked(
     with SyncAgent(NOTEBOOK) as agent:
         turn = agent.ask("Set x to 2").wait()
         assert (turn.state, turn.changes, len(turn.denied)) == ("done", [], 1)
-        assert "a script runs this" in json.dumps(model.requests[-1])
+        assert "Nobody can answer in this turn" in json.dumps(model.requests[0])
+        assert "nobody can answer" in json.dumps(model.requests[-1]["messages"][-1])
         assert agent.ask("Set x to 2", allow=["update_cell"]).wait().denied == []
     assert desk.sources()["b2"] == "x = 2"
 
@@ -133,6 +134,7 @@ def test_an_approval_is_given_for_the_exact_diff_or_denied_with_a_reason(
     ]
     assert "-x = 1\n+x = 2" in asked[0].approval["diff"]
     assert "make it three" in json.dumps(model.requests[1])
+    assert "Nobody can answer" not in json.dumps(model.requests)
     assert desk.sources() == {"b2": "x = 1", "c3": "print('x:', x)"}
 
 

@@ -39,6 +39,7 @@ def jp_server_config(
 
 EDIT = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")
 RUN = calls("run_cell", cell_id="b2")
+ALONE = "Nobody can answer in this turn"
 
 
 async def asked(call: Call, **more: Any) -> list[dict[str, Any]]:
@@ -336,6 +337,38 @@ async def test_a_question_waits_over_a_reload_and_unanswered_is_denied(
     assert state["state"] == "done"
     assert [made["state"] for made in state["calls"]] == ["refused"]
     assert (await call("GET", "notebooks", PATH)).body["kernel"] is None
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_where_nobody_can_answer_the_model_knows_and_what_would_be_asked_is_declined(
+    call: Call, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path, stream: bool
+) -> None:
+    replies += [[EDIT, RUN], [says("I could not.")]]
+    body = ask("Go.", mode="ask", on_approval="decline", stream=stream)
+    shown = await call("POST", "chat", body=body)
+    facts = fake.requests[0]["messages"][0]["content"][0]["text"]
+    assert ALONE in facts
+    results = fake.requests[1]["messages"][-1]["content"]
+    assert ["nobody can answer" in result["content"][0]["text"] for result in results] == [True] * 2
+    (turn,) = (await call("GET", "turns")).body["turns"]
+    made = (await call("GET", "turns", turn["id"])).body
+    assert (made["state"], made["approvals"]) == ("done", [])
+    assert [each["state"] for each in made["calls"]] == ["refused", "refused"]
+    assert "-x = 1\\n+x = 2" in shown.text or not stream  # followers see what it was about
+    assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 1"
+
+
+@pytest.mark.parametrize("more", [{}, {"on_approval": "end"}, {"stream": False}])
+async def test_nobody_is_said_to_be_away_who_may_answer_later_or_elsewhere(
+    call: Call,
+    fake: FakeAnthropic,
+    replies: list[FakeReply],
+    notebook: Path,
+    more: dict[str, Any],
+) -> None:
+    replies.append([says("Hello.")])
+    await call("POST", "chat", body=ask("Hello?", **more))
+    assert ALONE not in json.dumps(fake.requests)
 
 
 # -- answers that a stock client posts again

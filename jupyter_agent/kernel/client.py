@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import time
 from collections import OrderedDict
@@ -18,6 +19,7 @@ from jupyter_client.session import Session
 from jupyter_core.utils import ensure_async
 from websocket import WebSocketBadStatusException, WebSocketException
 
+from jupyter_agent.kernel import scratch
 from jupyter_agent.kernel.outputs import language_info_of, too_large
 from jupyter_agent.kernel.widgets import Widgets
 
@@ -44,6 +46,8 @@ _MAX_WAKE_S = 60.0
 """
 _WIDGET_S = 2.0
 """Seconds for a kernel to take in what a widget holds."""
+_KEEP_S = 5.0
+"""Seconds for a kernel to take in what keeps a person's results."""
 _MAX_LATE_REQUESTS = 100
 """Requests whose late messages still find their way."""
 
@@ -127,6 +131,7 @@ class Connection:
         self._patience = _GREETING_S
         self._before_greeting: set[str] = set()
         self._settled = False
+        self._keeps_results = False
         self._readers = [asyncio.create_task(self._read(name)) for name in _CHANNELS]
         for reader in self._readers:
             reader.add_done_callback(self._reader_ended)
@@ -209,9 +214,11 @@ class Connection:
             self._greet_again()
 
     @contextmanager
-    def request(self, kind: str, content: Mapping[str, Any]) -> Iterator[Inbox]:
+    def request(
+        self, kind: str, content: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
+    ) -> Iterator[Inbox]:
         """Send a request on shell; its answers go to the inbox while the block lasts."""
-        message = self._client.session.msg(kind, dict(content))
+        message = self._client.session.msg(kind, dict(content), metadata=dict(metadata or {}))
         with self.following(Inbox(message["header"]["msg_id"])) as inbox:
             self._send_on_shell(message)
             yield inbox
@@ -269,6 +276,26 @@ class Connection:
                 if message is not None and message.kind == f"{kind}_reply":
                     return message.content
         return None
+
+    async def keep_results(self) -> None:
+        """Have the kernel leave alone what it keeps for a person while code in no cell runs. Where
+        that cannot be, such code runs all the same.
+        """
+        python = self.language_info is not None and self.language_info.get("name") == "python"
+        if self._keeps_results or not python or self.ended.done():
+            return
+        source = inspect.getsource(scratch)
+        expression = f"(lambda s: (exec({source!r}, s), s['keep_results']())[1])({{}})"
+        request = {
+            "code": "",
+            "silent": True,
+            "store_history": False,
+            "user_expressions": {"kept": expression},
+            "allow_stdin": False,
+            "stop_on_error": False,
+        }
+        reply = await self.ask("execute", request, seconds=_KEEP_S)
+        self._keeps_results = reply is not None and reply.get("status") == "ok"
 
     def when_late(self, request_id: str, take: Callable[[Received], None]) -> None:
         """Have `take` called with what still comes about a request after its block: threads go on

@@ -116,13 +116,17 @@ class Execution:
         sink: OutputSink,
         request: Mapping[str, Any],
         *,
+        metadata: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         sent: str | None = None,
     ) -> None:
-        """`sent` is the id of a request that an earlier server sent: it is only followed."""
+        """Code in no cell has `metadata`. `sent` is the id of a request that an earlier server
+        sent: it is only followed.
+        """
         self._kernel = kernel
         self._sink = sink
         self._request = request
+        self._metadata = metadata
         self._timeout = timeout
         self._generation = kernel.generation
         self._stopping: Literal["timeout", "interrupted"] | None = None
@@ -180,11 +184,9 @@ class Execution:
         async with self._kernel.queue:
             if self._sent is not None:
                 return await self._run_on(self._sent)
-            connection = await self._kernel.connect()
-            await self._turn(connection)
+            connection = await self._ready()
             while _broke(connection):
-                connection = await self._kernel.connect()  # nothing was sent yet
-                await self._turn(connection)
+                connection = await self._ready()  # nothing was sent yet
             if connection.ended.done() or self._kernel.generation != self._generation:
                 return ExecutionReply(
                     status=self._kernel.how_it_ended(), note="The code never started."
@@ -192,7 +194,7 @@ class Execution:
             if self._withdrawn.is_set() or not await self._sink.wanted():
                 return ExecutionReply(status="interrupted", note="The code never started.")
             await connection.tell_widgets()
-            with connection.request("execute_request", self._request) as inbox:
+            with connection.request("execute_request", self._request, self._metadata) as inbox:
                 self._sent = inbox.request_id
                 return await self._followed(connection, inbox)
 
@@ -217,6 +219,14 @@ class Execution:
         if not self._request.get("silent"):
             connection.when_late(inbox.request_id, self._take_late)
         return self._with_losses(self._conclude(connection), connection)
+
+    async def _ready(self) -> Connection:
+        """A connection to the kernel, which may have the code now."""
+        connection = await self._kernel.connect()
+        await self._turn(connection)
+        if self._metadata and not self._withdrawn.is_set():
+            await connection.keep_results()
+        return connection
 
     async def _turn(self, connection: Connection) -> None:
         """Wait until the kernel is free, the code is withdrawn, or the kernel ends."""

@@ -18,6 +18,7 @@ from jupyter_agent.errors import Busy, KernelUnavailable
 from jupyter_agent.kernel.client import Connection, End, KernelGone
 from jupyter_agent.kernel.execution import Execution
 from jupyter_agent.kernel.outputs import OutputSink
+from jupyter_agent.kernel.scratch import MARK, SCRATCH
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +171,7 @@ class Kernel:
 
         It starts when what we were handed before and what the person runs is done. `timeout` counts
         the seconds from that start; after it the kernel is interrupted. `input()` fails at once.
+        What is in no history leaves a person's results (`_`, `Out`) as they are, too.
         """
         request = {
             "code": code,
@@ -180,7 +182,8 @@ class Kernel:
             # A failure of ours must not make the kernel drop what the person queued meanwhile.
             "stop_on_error": False,
         }
-        return self._added(Execution(self, sink, request, timeout=timeout))
+        metadata = {} if silent or store_history else {MARK: SCRATCH}
+        return self._added(Execution(self, sink, request, metadata=metadata, timeout=timeout))
 
     def follow(
         self, request_id: str, sink: OutputSink, *, timeout: float | None = None

@@ -109,6 +109,43 @@ async def test_code_in_no_cell_runs_and_the_notebook_stays(call: Call, notebook:
     assert (await call("POST", *KERNEL, "code", body={"code": ""})).status == 400
 
 
+async def test_code_in_no_cell_leaves_the_person_s_results_alone(
+    call: Call, notebook: Path
+) -> None:
+    async def cell(source: str) -> list[str]:
+        """What a cell of the person shows."""
+        await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": source})
+        run = await call("POST", "notebooks", PATH, "cells", "b2", "run")
+        return [output["data"]["text/plain"] for output in run.body["outputs"]]
+
+    async def scratch(code: str, timeout: float = 60) -> tuple[str, list[str]]:
+        """How code in no cell ends, and what values it shows."""
+        run = (await call("POST", *KERNEL, "code", body={"code": code, "timeout": timeout})).body
+        shown = [output["data"]["text/plain"] for output in run["outputs"] if "data" in output]
+        return run["status"], shown
+
+    names = "sorted(name for name in globals() if name.strip('_').isdecimal())"
+    assert await cell("41 + 1") == ["42"]
+    assert await scratch("7") == ("ok", ["7"])
+    assert await scratch("import sys; sys.displayhook(8); 1 / 0") == ("error", ["8"])
+    forever = f"import sys; sys.displayhook(9)\n{FOREVER}"
+    assert await scratch(forever, timeout=2) == ("timeout", ["9"])
+    assert await scratch("_ + 1") == ("ok", ["43"])
+    assert await cell(f"_, __, _1, dict(Out), {names}") == ["(42, '', 42, {1: 42}, ['_1'])"]
+
+    assert await cell("%reset -f") == []
+    assert await scratch("7") == ("ok", ["7"])
+    assert await cell("6 * 7;") == []
+    assert await scratch("1 + 1") == ("ok", ["2"])  # the semicolon is the cell's
+    assert await scratch("1 + 1;") == ("ok", [])
+    assert await cell("dict(Out), [name for name in dir() if 'scratch' in name]") == ["({}, [])"]
+    restarted = await call("POST", *KERNEL, body={"action": "restart"})
+    assert restarted.status == 200, restarted.text
+    assert await cell("5") == ["5"]
+    assert await scratch("7") == ("ok", ["7"])
+    assert await cell("_ * 2") == ["10"]
+
+
 async def test_variables_are_told_by_name_or_all(call: Call, notebook: Path) -> None:
     none = await call("GET", *KERNEL, "variables")
     assert (none.status, none.body["reason"]) == (503, "kernel_unavailable")

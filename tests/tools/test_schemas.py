@@ -114,7 +114,12 @@ def test_eighteen_tools_are_offered_in_11_kB() -> None:
             "edit_cells",
             {"edits": [{"cell_id": "b2", "old_string": "1", "new_string": "2"}]},
         ),
-        ("run_cell", {"cell_id": "b2", "wait": 3.0}, "run_cells", {"cell_ids": ["b2"], "wait": 3.0}),
+        (
+            "run_cell",
+            {"cell_id": "b2", "wait": 3.0},
+            "run_cells",
+            {"cell_ids": ["b2"], "wait": 3.0},
+        ),
         ("list_files", {"path": "data"}, "read_file", {"path": "data"}),
     ],
 )

@@ -109,6 +109,7 @@ async def test_code_in_no_cell_runs_and_the_notebook_stays(call: Call, notebook:
     assert (await call("POST", *KERNEL, "code", body={"code": ""})).status == 400
 
 
+@pytest.mark.full
 async def test_code_in_no_cell_leaves_the_person_s_results_alone(
     call: Call, notebook: Path
 ) -> None:

@@ -39,7 +39,7 @@ ASKING = [
 def test_the_readme_names_its_two_commands() -> None:
     assert 'pip install ".[lab]" && jupyter agent demo' in README
     assert TESTING in README
-    assert len(ASKING) == 3
+    assert len(ASKING) == 4
 
 
 def test_every_other_command_of_a_document_is_run_by_a_test_or_by_ci() -> None:

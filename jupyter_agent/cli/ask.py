@@ -199,8 +199,10 @@ def _unknown_tools(server: Server, names: Sequence[str]) -> str:
     """A sentence about the tools that there are not; empty where there are all."""
     if not names:
         return ""
-    known = [tool["name"] for tool in server.ask("GET", "tools")]
-    unknown = [name for name in names if name not in known and not name.startswith("mcp__")]
+    tools = server.ask("GET", "tools")
+    known = [tool["name"] for tool in tools]
+    taken = {*known, *(name for tool in tools for name in tool.get("former_names", ()))}
+    unknown = [name for name in names if name not in taken and not name.startswith("mcp__")]
     if not unknown:
         return ""
     return f"No tool {', '.join(f'`{name}`' for name in unknown)}. Tools: {', '.join(known)}."

@@ -74,9 +74,13 @@ def entry_of(call: Audit, entry: EntryPoint) -> AuditEntry:
 
 
 def _cell_of(call: Audit) -> str | None:
-    """The cell that it is about; tools of other servers have fields of their own."""
-    cell_id = call.input.get("cell_id")
-    return cell_id if isinstance(cell_id, str) and server_of(call.act.tool) is None else None
+    """The cell that it is about, if it is one; tools of other servers have fields of their own."""
+    if server_of(call.act.tool) is not None:
+        return None
+    edits = call.input.get("edits") or ()
+    named = [call.input, *edits]
+    ids = {*(each.get("cell_id") for each in named), *(call.input.get("cell_ids") or ())} - {None}
+    return next(iter(ids)) if len(ids) == 1 else None
 
 
 def answer_entry(turn_id: str, owner: str, approval: Approval, answer: Answer) -> AuditEntry:

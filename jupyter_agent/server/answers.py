@@ -422,7 +422,12 @@ class ListedTool(AnswerModel):
     name: str
     description: str
     input_schema: dict[str, Any]
+    input_examples: list[dict[str, Any]] = []
+    strict: bool = False
+    """Whether a service that can is to hold the model to the schema."""
     effect: Effect
+    former_names: list[str] = []
+    """Names under which it is accepted, too."""
 
 
 class ModelsAnswer(AnswerModel):

@@ -278,7 +278,11 @@ class Toolbox:
     def describe(self) -> list[dict[str, Any]]:
         """The answer of `GET tools`."""
         return [
-            {**spec, "effect": tool.effect}
+            {
+                **spec,
+                "effect": tool.effect,
+                **({"former_names": [*tool.former_names]} if tool.former_names else {}),
+            }
             for spec, tool in zip(self._specs, self._tools.values(), strict=True)
         ]
 

@@ -156,17 +156,17 @@ def _gap(peer: Peer, notebook: str, input: Input) -> int:
 
 
 def _update_cell(peer: Peer, input: Input) -> None:
-    notebook = _notebook(peer, input)
-    peer.use(notebook)
-    if input.get("source") is not None or input.get("old_string") is not None:
-        _edit(peer, notebook, input)
-    kind, cell_id = input.get("type"), input["cell_id"]
+    _edit_cells(peer, {**input, "edits": [input]})
+
+
+def _edit(peer: Peer, notebook: str, edit: Input) -> None:
+    if edit.get("source") is not None or edit.get("old_string") is not None:
+        _edit_text(peer, notebook, edit)
+    kind, cell_id = edit.get("type"), edit["cell_id"]
     if kind is None:
         return
     at = peer.position(notebook, cell_id)
-    if (
-        kind != peer.kinds(notebook)[at]
-    ):  # it has no tool for it: a new cell in place of the old one
+    if kind != peer.kinds(notebook)[at]:  # no tool does that: a new cell in place of the old one
         peer.call(
             "insert_cell",
             cell_index=at,
@@ -174,10 +174,10 @@ def _update_cell(peer: Peer, input: Input) -> None:
             cell_source=peer.source(notebook, cell_id),
             notebook_name=notebook,
         )
-        _delete_cell(peer, input)
+        _delete_cell(peer, {"notebook": notebook, **edit})
 
 
-def _edit(peer: Peer, notebook: str, edit: Input) -> None:
+def _edit_text(peer: Peer, notebook: str, edit: Input) -> None:
     if (notebook, edit) in peer.made:
         return  # a script makes it again where ours was refused
     where = {**peer.address(notebook, edit["cell_id"]), "notebook_name": notebook}
@@ -301,8 +301,11 @@ def _list_files(peer: Peer, input: Input) -> None:
 
 
 def _read_file(peer: Peer, input: Input) -> None:
-    """With code: it has no tool for it."""
-    path = input["path"]
+    """A file with code: it has no tool for it."""
+    path = input.get("path", "")
+    if not posixpath.splitext(path)[1]:  # as far as a name tells, a folder
+        _list_files(peer, input)
+        return
     if path.endswith(".ipynb"):
         peer.use(path)
         _read_notebook(peer, path, "detailed")
@@ -328,6 +331,7 @@ COUNTERPARTS: Mapping[str, Counterpart | None] = {
     "edit_cells": _edit_cells,
     "delete_cell": _delete_cell,
     "move_cell": _move_cell,
+    "clear_outputs": None,
     "create_notebook": _create_notebook,
     "run_cell": _run_cell,
     "run_cells": _run_cells,

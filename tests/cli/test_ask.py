@@ -55,7 +55,7 @@ def test_without_a_terminal_what_needs_approval_is_refused_with_the_way_to_go_on
     assert done.code == 3
     assert "* Edit cell 2 (b2) - denied" in done.out
     assert "-x = 1\n  +x = 2" in done.err
-    assert "`update_cell` needs approval: run this in a terminal, or with `--yes" in done.err
+    assert "`edit_cells` needs approval: run this in a terminal, or with `--yes" in done.err
     assert "Nobody can answer in this turn" in json.dumps(model.requests[0])
     assert "nobody can answer" in json.dumps(model.requests[-1]["messages"][-1])
     assert somewhere.sources()["b2"] == "x = 1"
@@ -69,7 +69,7 @@ def test_a_tool_that_was_approved_beforehand_is_not_asked_about(
     assert (done.code, desk.sources()["b2"]) == (0, "x = 2")
     done = desk.type("ask", NOTEBOOK, "Set x to 2", "--yes", "update_cel")
     assert done.code == 2
-    assert "No tool `update_cel`. Tools: create_cell" in done.err
+    assert "No tool `update_cel`. Tools: clear_outputs" in done.err
 
 
 def test_the_prompt_comes_from_standard_input_and_the_turn_as_json(

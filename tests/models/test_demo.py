@@ -71,13 +71,13 @@ async def test_the_tour_writes_runs_corrects_and_explains() -> None:
     talk = Talk()
     said = await take(talk)
     tools = [name for name, _ in talk.calls]
-    assert tools == ["get_notebook_state", "create_cells", "update_cell"], (
+    assert tools == ["get_notebook_state", "create_cells", "edit_cells"], (
         "in the mode of the demo only the first of these asks: it runs code"
     )
     title, written = talk.calls[1][1]["cells"]
     assert title["type"] == "markdown"
     assert talk.calls[1][1]["run"] is True
-    correction = talk.calls[2][1]
+    (correction,) = talk.calls[2][1]["edits"]
     assert correction["cell_id"] == "c4"
     code = written["source"]
     assert code.count(correction["old_string"]) == 1
@@ -97,7 +97,7 @@ async def test_the_tour_of_the_command_line_runs_the_correction_too() -> None:
         "Edited cell `c4` (+1 -1).",
         RIGHT,
     )
-    assert talk.calls[-1] == ("run_cell", {"cell_id": "c4"})
+    assert talk.calls[-1] == ("run_cells", {"cell_ids": ["c4"]})
     assert "The mean of 8 numbers is 3.88" in said
     assert said.endswith(COMMANDS)
 
@@ -108,7 +108,7 @@ async def test_the_planted_mistake_is_one_and_its_correction_runs() -> None:
     code = talk.calls[1][1]["cells"][1]["source"]
     with pytest.raises(NameError):
         exec(code, {})
-    correction = talk.calls[2][1]
+    (correction,) = talk.calls[2][1]["edits"]
     exec(code.replace(correction["old_string"], correction["new_string"]), {})
 
 
@@ -116,17 +116,17 @@ async def test_the_planted_mistake_is_one_and_its_correction_runs() -> None:
 async def test_a_fenced_block_is_inserted_and_run_as_it_stands(fence: str) -> None:
     code = "a = '`'\n\nprint(a)  # ä"
     talk = Talk()
-    said = await talk.ask(
-        f"Please:\n{fence.format(code)}\nThanks.", "Inserted cell `c9` at position 1.", RIGHT
-    )
-    assert talk.calls == [("create_cell", {"source": code}), ("run_cell", {"cell_id": "c9"})]
+    made = f"Inserted cell `c9` (position 1).\n\n{RIGHT}"
+    said = await talk.ask(f"Please:\n{fence.format(code)}\nThanks.", made)
+    assert talk.calls == [("create_cells", {"cells": [{"source": code}], "run": True})]
     assert RIGHT in said
 
 
 async def test_a_fenced_markdown_block_becomes_a_markdown_cell() -> None:
     talk = Talk()
-    await talk.ask("```markdown\n# Title\n```", "Inserted cell `c9` at position 1.")
-    assert talk.calls == [("create_cell", {"source": "# Title", "type": "markdown"})]
+    await talk.ask("```markdown\n# Title\n```", "Inserted cell `c9` (position 1).")
+    cells = [{"source": "# Title", "type": "markdown"}]
+    assert talk.calls == [("create_cells", {"cells": cells})]
 
 
 @pytest.mark.parametrize(

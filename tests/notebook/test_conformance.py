@@ -17,7 +17,7 @@ from jupyter_server.utils import ensure_async
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.notebook import CellDraft, Notebook, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import (
     CellNotFound,
@@ -212,7 +212,7 @@ async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
         for _ in range(3):
             await elsewhere.insert(source="begun later, and done")
         assert not other.done()
-        edit = await nb.insert(source="z = 3", index=0)
+        (edit,) = await nb.insert_all([CellDraft(source="z = 3")], index=0)
         after = await nb.read()
     assert edit.cell is not None
     assert [cell.id for cell in before] == ["a", "b", "c", "d"]
@@ -229,7 +229,7 @@ async def test_what_somebody_types_after_a_call_looked_is_kept(
         await nb.take()
         (await desk.synced()).type("a", "00", at=5)
         await desk.synced()
-        await nb.update("a", old_string="y = 2", new_string="y = 3")
+        await nb.edit_all([Update(cell_id="a", old_string="y = 2", new_string="y = 3")])
     assert (await desk.synced()).source("a") == "x = 100\ny = 3"
 
 
@@ -284,7 +284,7 @@ async def test_a_call_that_changes_a_line_that_somebody_changed_is_refused_with_
     await desk.synced()
     cells, file = await notebook.read(), desk.file.read_bytes()
     for source in ("x = 11\ny = 2", "y = 2"):
-        edit = tools.parse("update_cell", {"cell_id": "a", "source": source})
+        edit = tools.parse("edit_cells", {"edits": [{"cell_id": "a", "source": source}]})
         async with work.lease(None) as nb:
             with pytest.raises(ToolError, match="x = 100") as refusal:
                 await edit.run(nb)

@@ -84,7 +84,7 @@ async def test_the_freest_mode_is_that_of_who_asks(as_: As) -> None:
 async def test_a_rule_holds_for_the_people_that_it_names(as_: As) -> None:
     new = {"source": "y = 1"}
     refused = await outcome(as_, STUDENT, "create_cell", "auto", **new)
-    assert "A rule forbids `create_cell`" in refused["text"]
+    assert "A rule forbids `create_cells`" in refused["text"]
     asked = await outcome(as_, TEACHER, "update_cell", "auto", cell_id="b2", source="x = 2")
     assert asked["reason"] == "needs_approval"
     assert not (await outcome(as_, TEACHER, "create_cell", "auto", **new))["is_error"]
@@ -153,7 +153,7 @@ async def test_another_agent_may_do_what_the_person_behind_it_may(
         )
         return str(done.text)
 
-    assert "A rule forbids `create_cell`" in await create_cell(*STUDENT)
+    assert "A rule forbids `create_cells`" in await create_cell(*STUDENT)
     assert "A rule" not in await create_cell(*TEACHER)
     cells = json.loads(notebook.read_text())["cells"]
     assert ["".join(cell["source"]) for cell in cells].count("y = 1") == 1

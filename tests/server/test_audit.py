@@ -44,11 +44,11 @@ async def decided(call: Call, replies: list[FakeReply]) -> str:
 
 
 EXPECTED = [
-    ("person", "update_cell", "b2", "answered"),
-    ("chat", "update_cell", "b2", "done"),
+    ("person", "edit_cells", "b2", "answered"),
+    ("chat", "edit_cells", "b2", "done"),
     ("chat", "read_cells", None, "failed"),
-    ("person", "run_cell", "c3", "answered"),
-    ("chat", "run_cell", "c3", "refused"),
+    ("person", "run_cells", "c3", "answered"),
+    ("chat", "run_cells", "c3", "refused"),
     ("person", "accept", "b2", "done"),
     ("person", "undo", "b2", "done"),
 ]
@@ -93,10 +93,10 @@ async def test_the_audit_outlives_its_conversation_and_is_printed(
     assert json.loads(printed("--turn", turn_id, "--json")) == audit
     lines = printed(str(notebook)).splitlines()
     assert len(lines) == len(audit) + 1
-    assert f"local by {MODEL}  update_cell {PATH} b2  ask: Mode `ask`" in lines[1]
+    assert f"local by {MODEL}  edit_cells {PATH} b2  ask: Mode `ask`" in lines[1]
     assert lines[1].endswith("-> done")
     assert lines[3].endswith("The user declined it. -> answered (No!)")
-    assert f"local by tools  create_cell {PATH}  run: Mode `auto`" in lines[-1]
+    assert f"local by tools  create_cells {PATH}  run: Mode `auto`" in lines[-1]
     assert main(["log", "other.ipynb", "--store", str(tmp_path / "store")]) == 1
     assert "No matching audit entries" in capsys.readouterr().err
     assert main(["log", "--store", str(tmp_path / "nowhere")]) == 1

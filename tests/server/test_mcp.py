@@ -96,7 +96,7 @@ async def test_they_are_listed_and_told_of(call: Call, db: Fake, notebook: Path)
     await call("POST", "tools", READ, body={"notebook": PATH, "input": {}})
     asked = len(db.received)
     listed = {tool["name"]: tool["effect"] for tool in (await call("GET", "tools")).body}
-    assert (listed[RUN], listed[READ], listed["run_cell"]) == ("run", "read", "run")
+    assert (listed[RUN], listed[READ], listed["run_cells"]) == ("run", "read", "run")
     (server,) = (await call("GET", "status")).body["mcp_servers"]
     assert server == {
         "name": "db",

@@ -281,7 +281,7 @@ async def test_what_became_stale_is_told_with_its_reason(call: Call, notebook: P
         return (await call("POST", "tools", name, body=body)).body
 
     edited = await tool("update_cell", cell_id="b2", old_string="x = 1", new_string="x = eval('2')")
-    assert edited["text"] == "Edited cell `b2` (+1 -1). Now stale: `c3`."
+    assert edited["text"] == "Edited cell `b2` (+1 -1).\nNow stale: `c3`."
     assert edited["stale"] == ["b2", "c3"]
     whole = (await call("GET", "notebooks", PATH, params={"outputs": "none"})).body
     assert [cell["stale"] for cell in whole["cells"]] == [False, True, True]

@@ -31,11 +31,8 @@ INPUTS: dict[str, dict[str, Any]] = {
     "search_notebook": {"query": "x"},
     "inspect_variables": {},
     "wait_for_run": {"run_id": "none"},
-    "list_files": {"path": ""},
     "read_file": {"path": HOME},
     "write_plan": {"steps": [{"text": "Load the data"}]},
-    "create_cell": {"source": "y = 1"},
-    "update_cell": {"cell_id": "a1", "old_string": "x = 1", "new_string": "x = 2"},
     "move_cell": {"cell_id": "a1", "after": "b2"},
     "delete_cell": {"cell_id": "b2"},
     "create_cells": {"cells": [{"source": "y = 1"}, {"source": "z", "type": "markdown"}]},
@@ -45,8 +42,8 @@ INPUTS: dict[str, dict[str, Any]] = {
         "edits": [{"cell_id": "a1", "old_string": "x = 1", "new_string": "x = 2"}],
         "run": True,
     },
+    "clear_outputs": {},
     "create_notebook": {"path": "made.ipynb"},
-    "run_cell": {"cell_id": "a1"},
     "run_cells": {"cell_ids": ["a1"]},
     "run_code": {"code": "print(1, file=open('ran.txt', 'a'))"},
     "verify_notebook": {},
@@ -54,15 +51,13 @@ INPUTS: dict[str, dict[str, Any]] = {
     "restart_kernel": {},
 }
 CHANGES = (
-    "create_cell",
     "create_cells",
-    "update_cell",
     "edit_cells",
     "move_cell",
     "delete_cell",
+    "clear_outputs",
 )
 RUNS = (
-    "run_cell",
     "run_cells",
     "run_code",
     "create_cells, run",
@@ -71,7 +66,7 @@ RUNS = (
 )
 EXPECTED = {
     # in mode:                                read    ask    edit   auto
-    **{tool: ("run", "run", "run", "run") for tool in list(INPUTS)[:8]},
+    **{tool: ("run", "run", "run", "run") for tool in list(INPUTS)[:7]},
     **{tool: ("deny", "ask", "run", "run") for tool in CHANGES},
     **{tool: ("deny", "ask", "ask", "run") for tool in (*RUNS, "create_notebook")},
     **{tool: ("deny", "ask", "ask", "ask") for tool in ("interrupt_kernel", "restart_kernel")},
@@ -121,7 +116,7 @@ class World:
         """The notebook as each case finds it; its first cell leaves a mark where it ran."""
         cells = [
             new_code_cell("x = 1; print(x, file=open('ran.txt', 'a'))", id="a1"),
-            new_code_cell("x", id="b2"),
+            new_code_cell("x", id="b2", execution_count=7),
         ]
         (self._root / "made.ipynb").unlink(missing_ok=True)
         nbformat.write(new_notebook(cells=cells), self._root / HOME)
@@ -225,5 +220,5 @@ async def test_every_cell_of_the_table_by_its_effect(
                 wrong.append((tool, mode, "is", verdict, effect, "not", wanted, may))
             cases, effects = cases + 1, effects + effect
     assert wrong == []
-    assert cases == 4 * len(EXPECTED) == 92
-    assert effects == (19 if condition == "allowed" else 0)
+    assert cases == 4 * len(EXPECTED) == 80
+    assert effects == (16 if condition == "allowed" else 0)

@@ -209,7 +209,7 @@ async def test_always_here_is_for_that_notebook(
     (run,) = await asked(call)
     await answer(call, {"id": run["id"], "approved": True, "remember": "conversation"})
     rules = (await call("GET", "conversations", "talk", "rules")).body
-    assert rules == {"allow": ["run_cell"], "rules": [{"tool": "run_cell", "notebook": PATH}]}
+    assert rules == {"allow": ["run_cells"], "rules": [{"tool": "run_cells", "notebook": PATH}]}
     again = ask("Again.", mode="ask", stream=False)
     assert (await call("POST", "chat", body=again)).body["state"] == "done"
     (elsewhere,) = await asked(call, notebook="other [1].ipynb")
@@ -272,7 +272,7 @@ async def test_edits_that_are_allowed_for_the_turn_are_not_asked_about_again_but
     reply = {"id": edit["id"], "approved": True, "remember": "turn"}
     waiting = (await answer(call, reply)).body
     (run,) = waiting["approvals"]
-    assert (run["tool"], run["code"]) == ("run_cell", "print('it is', x)")
+    assert (run["tool"], run["code"]) == ("run_cells", "print('it is', x)")
     assert nbformat.read(notebook, as_version=4).cells[2].source == "print('it is', x)"
     done = await answer(call, {"id": run["id"], "approved": False})
     assert done.body["state"] == "done"
@@ -597,7 +597,7 @@ async def test_always_is_for_the_tool_that_was_asked_about(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:
     await always(call, replies)
-    assert not await runs(call, replies, calls("run_cells", cell_ids=["b2"]))
+    assert not await runs(call, replies, calls("run_code", code="x"))
 
 
 @pytest.mark.full
@@ -611,7 +611,7 @@ async def test_always_that_was_taken_back_before_its_kernel_started_stays_so(
     said = {"id": run["id"], "approved": True, "remember": "conversation"}
     body = {"approvals": [said]}
     assert (await call("POST", "chat", "talk", "approvals", body=body)).status == 200
-    assert (await call("GET", "conversations", "talk", "rules")).body["allow"] == ["run_cell"]
+    assert (await call("GET", "conversations", "talk", "rules")).body["allow"] == ["run_cells"]
     assert (await call("DELETE", "conversations", "talk", "rules")).status == 204
     gate.set()
     done = await answer(call, {"id": create["id"], "approved": False})

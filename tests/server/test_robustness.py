@@ -490,15 +490,9 @@ async def test_a_bug_in_any_tool_ends_the_turn_and_is_loud(
         "search_notebook": {"query": "x"},
         "wait_for_run": {"run_id": "r"},
         "read_file": {"path": "a"},
-        "list_files": {"path": ""},
-        "create_cell": {"source": "1"},
-        "update_cell": {"cell_id": "b2", "source": "1"},
         "move_cell": {"cell_id": "b2"},
         "delete_cell": {"cell_id": "b2"},
         "create_notebook": {"path": "n.ipynb"},
-        "run_cell": {"cell_id": "b2"},
-    }
-    inputs |= {
         "create_cells": {"cells": [{"source": "1"}]},
         "edit_cells": {"edits": [{"cell_id": "b2", "source": "1"}]},
         "run_code": {"code": "1"},

@@ -194,17 +194,11 @@ async def test_bad_input_gets_a_clear_error(
 
 async def test_the_tools_are_cheap_in_every_prompt(call: Call) -> None:
     answer = await call("GET", "tools")
-    assert len(answer.text.encode()) <= 15_500  # the schemas, at most 14,000, and effects
+    assert len(answer.text.encode()) <= 12_500  # the schemas, at most 11,000, and effects
     by_name = {tool["name"]: tool for tool in answer.body}
-    assert by_name["update_cell"]["effect"] == "edit"
-    assert set(by_name["update_cell"]["input_schema"]["properties"]) == {
-        "notebook",
-        "cell_id",
-        "source",
-        "old_string",
-        "new_string",
-        "type",
-    }
+    assert by_name["edit_cells"]["effect"] == "edit"
+    assert by_name["edit_cells"]["former_names"] == ["update_cell"]
+    assert set(by_name["edit_cells"]["input_schema"]["properties"]) == {"notebook", "edits", "run"}
 
 
 async def test_the_description_leads_from_each_answer_to_what_can_be_done_with_it(

@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.notebook import Notebook, Update
 from jupyter_agent.errors import Conflict, InvalidInput, KernelNotInstalled, NotPermitted
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.tools.base import Progress, Result
@@ -508,7 +508,7 @@ async def test_what_changed_after_it_was_allowed_is_not_run(desk: Desk) -> None:
     desk.write(ran("a = 1"))
     async with desk.work.lease(PATH) as nb:
         seen = (await plan(nb)).versions
-        await nb.update("c0", old_string="1", new_string="2")
+        await nb.edit_all([Update(cell_id="c0", old_string="1", new_string="2")])
     async with desk.work.lease(PATH) as nb:
         nb.approve(seen)
         with pytest.raises(Conflict, match="nothing was run"):

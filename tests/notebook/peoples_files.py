@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -123,3 +124,36 @@ def _third_format(chance: random.Random) -> bytes:
     ]
     book = v3.new_notebook(worksheets=[v3.new_worksheet(cells=cells)])
     return json.dumps(book, indent=1).encode()
+
+
+def differences(now: bytes, then: bytes) -> list[Any]:
+    """What is otherwise in a file than it was, but for ids that cells without any were given, and
+    for the language that a kernel notes.
+    """
+    mine, theirs = _as_nbformat_has_it(now), _as_nbformat_has_it(then)
+    cells = list(zip(mine.pop("cells"), theirs.pop("cells"), strict=True))
+    for cell, was in cells:
+        if "id" in cell:
+            was.setdefault("id", cell["id"])
+    for content in (mine, theirs):
+        content["metadata"].pop("language_info", None)
+    return [pair for pair in (*cells, (mine, theirs)) if pair[0] != pair[1]]
+
+
+def _as_nbformat_has_it(raw: bytes) -> dict[str, Any]:
+    """Without ids that are given to cells which have none, and what nbformat 4 asks for there."""
+    was = json.loads(raw)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        content = json.loads(json.dumps(nbformat.reads(raw.decode(), as_version=4)))
+    for note in ("orig_nbformat", "orig_nbformat_minor"):  # it writes none of its notes
+        content["metadata"].pop(note, None)
+    for number, cell in enumerate(content["cells"]):
+        if was["nbformat"] < 4 or "id" not in was["cells"][number]:
+            cell.pop("id", None)
+        if cell["cell_type"] == "code":
+            cell.setdefault("execution_count", None)
+            for output in cell.setdefault("outputs", []):
+                if output["output_type"] == "error":
+                    output.setdefault("traceback", [])
+    return content

@@ -48,6 +48,8 @@ _MAYBE_DONE = (500, 504)
 """Statuses after which something may have been done."""
 
 METHODS = ("get", "post", "put", "patch", "delete")
+_MOST_DIGITS = 9
+"""Of a number in a query: SQLite and Python have limits of their own, far beyond what is there."""
 MEBIBYTE = 1 << 20
 LOCAL_OWNER = "local"
 ADMIN = "agent:admin"
@@ -451,8 +453,8 @@ class AgentHandler(APIHandler):
     def number(self, name: str, default: int, *, least: int = 1) -> int:
         """A whole number of the query."""
         text = self.get_query_argument(name, str(default))
-        if not text.isdecimal() or int(text) < least:
-            self._bad_query(name, f"a whole number from {least}")
+        if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) < least:
+            self._bad_query(name, f"a whole number from {least} to {10**_MOST_DIGITS - 1:,}")
         return int(text)
 
     def choice(self, name: str, allowed: tuple[str, ...]) -> Any:

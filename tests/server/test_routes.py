@@ -276,6 +276,8 @@ async def test_answers_are_as_they_are_described(call: Call, notebook: Path) -> 
         (["notebooks", PATH], {"budget": "1.5"}),
         (["runs"], {"state": "odd"}),
         (["turns"], {"page": "0"}),
+        (["turns"], {"page": "73609324987010850816"}),
+        (["conversations"], {"page": "9" * 5_000}),
     ],
 )
 async def test_a_word_that_a_query_may_not_have_is_refused(

@@ -23,6 +23,8 @@ class Timeouts:
     """The same where the server was started again: pages try again within 10 s."""
     room: float = 30.0
     """For a room to do anything."""
+    store: float = 5.0
+    """For the store of a room to take what is about to be in the file."""
     page: float = 3.0
     """For the pages in a room to confirm, if all did the last time or anything was heard since."""
     quiet_page: float = 0.1

@@ -55,6 +55,7 @@ from jupyter_agent.carriers.room_history import (
     replayed,
 )
 from jupyter_agent.carriers.room_shadow import Shadow
+from jupyter_agent.carriers.room_store import WayToStore
 from jupyter_agent.carriers.room_updates import clocks_in
 from jupyter_agent.carriers.room_versions import FileVersions
 from jupyter_agent.carriers.timeouts import Timeouts
@@ -330,6 +331,7 @@ class Room:
         """The document without removals of cells."""
         self.held: asyncio.TimerHandle | None = None
         self.pin = Pin()
+        self._way_to_store = WayToStore(inside)
         self._late: Late | None = None
         self._listeners = 0
         self._answers = asyncio.Semaphore(0)
@@ -757,6 +759,7 @@ class Room:
                 await self.save()
         async with self._at_file:
             pass  # what a page asked for is written by now
+        await self._way_to_store.reach()
 
     async def _save_later(self, former: asyncio.Task[None] | None, save_now: bool = False) -> None:
         """Save it once nothing has been changed for a while, or now; in place of the `former` task
@@ -828,6 +831,7 @@ class Room:
             base = None
             if isinstance(copy, YNotebook):
                 base = await asyncio.to_thread(outline, with_ids(copy, content))
+            await self._way_to_store.reach()  # no file has what the store would not know
             saved = await self._put(content)
             if saved is None:
                 self._behind = True

@@ -1,0 +1,112 @@
+"""What was done in a room and is on its way into the room's store.
+
+A room has each update written in a task of its own, and nobody waits for these. When the room is
+removed they are cancelled. If its file has what the store lacks, the next room takes that in from
+the file, as new letters, and a page that comes back has its own beside them: `x = 2` becomes
+`x = 22`. A task that is cancelled as it writes leaves the database locked, too, for the next room.
+(`YRoom._broadcast_updates` of pycrdt-websocket 0.16, `SQLiteYStore.write` of pycrdt-store 0.1)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from pycrdt import Subscription, TransactionEvent, merge_updates
+
+from jupyter_agent.carriers.timeouts import Timeouts
+from jupyter_agent.tasks import surely
+
+
+class WayToStore:
+    """What a room has done and its store has not. A room that is stopped has it stored first."""
+
+    def __init__(self, inside: Any) -> None:
+        self._inside = inside
+        self._coming: dict[bytes, asyncio.Event] = {}
+        """Updates that the store does not have yet; each event is set when it does."""
+        self._waiting: list[tuple[bytes, bool]] = []
+        """Updates that nobody has begun to write, and whether others may be written with them."""
+        self._plain = set[bytes]()
+        """Those to come that leave the document's state as it is."""
+        self._is_of_state = False
+        """Whether this transaction changes that."""
+        self._writing = asyncio.Lock()
+        self._followed: list[tuple[Any, Subscription]] = []
+        if inside.ystore is not None:
+            self._write: Callable[[bytes], Awaitable[None]] = inside.ystore.write
+            inside.ystore.write = self._store
+            self._stop: Callable[[], Awaitable[None]] = inside.stop
+            inside.stop = self._end
+            state = inside._document.ystate
+            self._followed = [  # called in this order
+                (state, state.observe_deep(self._note_state)),
+                (inside.ydoc, inside.ydoc.observe(self._note)),
+            ]
+
+    async def reach(self) -> None:
+        """Wait until the store has all that was done up to now. One that takes too long must keep
+        out neither people nor a file.
+        """
+        try:
+            async with asyncio.timeout(Timeouts.store):
+                for stored in [*self._coming.values()]:
+                    await stored.wait()
+        except TimeoutError:
+            self._inside.log.warning("The store of the room %s is late", self._inside.room_id)
+            self._coming.clear()  # this is waited for once
+            self._plain.clear()
+
+    def _note_state(self, events: object) -> None:
+        self._is_of_state = True
+
+    def _note(self, event: TransactionEvent) -> None:
+        is_of_state, self._is_of_state = self._is_of_state, False
+        if self._inside.ydoc_observed.is_set():  # else the room does not write it
+            update = event.update
+            self._coming[update] = asyncio.Event()
+            if not is_of_state:
+                self._plain.add(update)
+
+    async def _store(self, update: bytes) -> None:
+        """Write it, with all that has come since the last write began: where people type fast, a
+        save would wait for seconds if the database had one transaction for each key.
+        """
+        self._waiting.append((update, update in self._plain))
+        async with self._writing:
+            updates, self._waiting = self._waiting, []  # none if the one before wrote it too
+            try:
+                for joined in _joined(updates):
+                    await self._write(joined)
+            finally:
+                for each, _ in updates:
+                    self._plain.discard(each)
+                    if (stored := self._coming.pop(each, None)) is not None:
+                        stored.set()
+
+    async def _end(self) -> None:
+        """A page that comes back at this moment cancels it: half stopped, the room would go on to
+        write its file, beside the next one.
+        """
+        await surely(self._store_and_stop())
+
+    async def _store_and_stop(self) -> None:
+        await self.reach()
+        for followed, subscription in self._followed:
+            followed.unobserve(subscription)
+        self._followed.clear()
+        await self._stop()
+
+
+def _joined(updates: Sequence[tuple[bytes, bool]]) -> Iterator[bytes]:
+    """The same as fewer updates. One that changes the state stays by itself: it tells what the
+    store has before it (`room_history.py`).
+    """
+    for is_plain, group in groupby(updates, lambda each: each[1]):
+        rows = [update for update, _ in group]
+        if is_plain and len(rows) > 1:
+            yield merge_updates(*rows)
+        else:
+            yield from rows

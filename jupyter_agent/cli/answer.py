@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.terminal import Console, Working
 from jupyter_agent.cli.words import Cells, counted, phrase, told_change
+from jupyter_agent.text.outputs import images
 
 _SHOWN_LINES = 24
 """Of what a call answered."""
@@ -27,10 +29,18 @@ _QUIET = ("approval", "answered")
 class AnswerPrinter:
     """Shows the chunks of one turn as they come, and knows how it ended."""
 
-    def __init__(self, console: Console, working: Working, cells: Cells) -> None:
+    def __init__(
+        self,
+        console: Console,
+        working: Working,
+        cells: Cells,
+        outputs_of: Callable[[Mapping[str, Any]], Sequence[Any]] = itemgetter("outputs"),
+    ) -> None:
+        """`outputs_of` gives those of a run; an event has no room for large ones."""
         self._console = console
         self._working = working
         self._cells = cells
+        self._outputs_of = outputs_of
         self._calls: dict[str, tuple[str, Any]] = {}
         """Tool and input by call."""
         self._told: set[str] = set()
@@ -157,9 +167,15 @@ class AnswerPrinter:
         call_id, output = chunk["toolCallId"], chunk["output"]
         self._over.add(call_id)
         self._head(call_id)
+        if not isinstance(output, Mapping):
+            return
         tool, _ = self._calls.get(call_id, ("", {}))
-        if tool in _TOLD_OUTPUTS or tool.startswith("mcp__"):
-            self._indented(str(output.get("text", "")) if isinstance(output, Mapping) else "")
+        runs = list(_runs_of(output))
+        if runs or tool in _TOLD_OUTPUTS or tool.startswith("mcp__"):
+            self._indented(str(output.get("text", "")))
+        if self._console.shows_pictures:
+            for run in runs:
+                self._console.pictures(images(self._outputs_of(run)))
 
     def _failed(self, chunk: Mapping[str, Any]) -> None:
         self.failures += 1
@@ -184,3 +200,11 @@ class AnswerPrinter:
             self._console.line(f"    {line}", "faint")
         if len(lines) > _SHOWN_LINES:
             self._console.line(f"    ... {len(lines) - _SHOWN_LINES:,} more lines", "faint")
+
+
+def _runs_of(output: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The runs of a call: itself, or one for each cell."""
+    cells = output.get("cells")
+    for each in (output, *(cells if isinstance(cells, list) else ())):
+        if isinstance(each, Mapping) and "run_id" in each and "outputs" in each:
+            yield each

@@ -120,7 +120,7 @@ class _Asking:
         self._cells = cells
         self._refused: dict[str, Mapping[str, Any]] = {}
         self._stopping = False
-        self.answer = AnswerPrinter(console, working, cells)
+        self.answer = AnswerPrinter(console, working, cells, chat.outputs_of)
 
     def follow(self) -> None:
         """Shows the answer to its end; Ctrl-C stops the turn, and what it did until then is shown.

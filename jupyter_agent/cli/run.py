@@ -15,7 +15,7 @@ from jupyter_agent.cli.terminal import Console, Style, Working, standard
 from jupyter_agent.cli.words import Cells
 from jupyter_agent.client.runs import CellRuns, is_live, may_continue
 from jupyter_agent.client.servers import ServerRefused, existing, serving
-from jupyter_agent.text.outputs import output_text
+from jupyter_agent.text.outputs import images, output_text
 
 EXAMPLES = """\
   jupyter agent run sales.ipynb                # all code cells, up to the first error
@@ -141,3 +141,4 @@ def _show(console: Console, cells: Cells, ended: Mapping[str, Any]) -> None:
     console.line(f"* {name}: {ended['status']}, {ended['seconds']:.1f} s", style)
     for line in output_text(ended["outputs"], limit=_ALL, rows=None).splitlines():
         console.line(f"    {line}")
+    console.pictures(images(ended["outputs"]))

@@ -12,6 +12,7 @@ from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, standard
 from jupyter_agent.client.servers import existing, serving
 from jupyter_agent.legible import quoted
+from jupyter_agent.text.outputs import images, output_text
 
 EXAMPLES = """\
   jupyter agent show sales.ipynb
@@ -41,7 +42,8 @@ def add_to(commands: Any) -> None:
 def run(given: argparse.Namespace) -> int:
     """Prints the cells; 2 where there is no notebook."""
     console, notebook = standard(), existing(given.notebook)
-    outputs = "none" if given.no_outputs else "full" if given.json else "text"
+    whole = given.json or console.shows_pictures
+    outputs = "none" if given.no_outputs else "full" if whole else "text"
     query = "format=text" if given.for_model else f"outputs={outputs}"
     with serving(notebook, given.store) as server:
         found = server.ask("GET", f"{server.route(notebook)}?{query}")
@@ -70,5 +72,8 @@ def _show_cell(console: Console, cell: Mapping[str, Any]) -> None:
     console.line(head, "strong")
     for line in cell["source"].splitlines():
         console.line(f"    {line}")
-    for line in str(cell.get("outputs") or "").splitlines():
+    outputs = cell.get("outputs") or ""
+    for line in (outputs if isinstance(outputs, str) else output_text(outputs)).splitlines():
         console.line(f"  > {line}", "faint")
+    if not isinstance(outputs, str):
+        console.pictures(images(outputs))

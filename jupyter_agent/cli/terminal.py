@@ -8,12 +8,14 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, TextIO, TypeAlias
 
+from jupyter_agent.cli.pictures import drawn, protocol_of
 from jupyter_agent.legible import legible
+from jupyter_agent.text.images import Picture, fitting
 
 Style: TypeAlias = Literal["plain", "strong", "faint", "added", "removed", "warning"]
 _CODES: Mapping[Style, str] = {
@@ -24,6 +26,8 @@ _CODES: Mapping[Style, str] = {
     "removed": "31",
     "warning": "33",
 }
+_INDENT = "    "
+"""Before a picture, as before the lines of an output."""
 _TICK_SECONDS = 1.0
 _TERMINAL = "CON" if sys.platform == "win32" else "/dev/tty"
 
@@ -42,6 +46,7 @@ class Console:
         self._coloured = {out: out.isatty() and not plain, err: err.isatty() and not plain}
         self.live = err.isatty() and environment.get("TERM") != "dumb"
         """Whether a line that changes in place can be shown."""
+        self._pictures = protocol_of(environment) if out.isatty() else None
         self._midway = False
         """Whether a line was begun and not ended."""
 
@@ -60,6 +65,22 @@ class Console:
         self._out.write("\n")
         self._out.flush()
         self._midway = False
+
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether the terminal is known to."""
+        return self._pictures is not None
+
+    def pictures(self, pictures: Sequence[Picture]) -> None:
+        """Those that the terminal can show, below each other; texts name all of them."""
+        if self._pictures is None:
+            return
+        most = shutil.get_terminal_size().columns - len(_INDENT) - 1
+        for picture in fitting(pictures):
+            if shown := drawn(picture, self._pictures, self._out, most):
+                self.end_line()
+                self._out.write(f"{_INDENT}{shown}\n")
+        self._out.flush()
 
     def end_line(self) -> None:
         """Ends the line that was begun, if one was."""

@@ -60,6 +60,14 @@ class Chat:
         """The turn as the route answers it in one piece. Raises ServerRefused."""
         return self._server.ask("POST", "chat", {**self._body, "stream": False}, headers=self._once)
 
+    def outputs_of(self, run: Mapping[str, Any]) -> Sequence[Any]:
+        """All of a run; as far as the event has them where the server no longer knows the run."""
+        try:
+            outputs: Sequence[Any] = self._server.ask("GET", f"runs/{run['run_id']}")["outputs"]
+        except ServerRefused:
+            outputs = run["outputs"]
+        return outputs
+
     def stop(self) -> None:
         """Ends the turn, and the run that it started. Raises ServerRefused."""
         try:

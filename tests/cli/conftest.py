@@ -94,13 +94,15 @@ class Desk:
         }
 
     @contextmanager
-    def terminal(self, *words: str, piped: str | None = None) -> Iterator[Terminal]:
+    def terminal(
+        self, *words: str, piped: str | None = None, **variables: str
+    ) -> Iterator[Terminal]:
         """A command in a terminal of its own; with `piped` as its standard input."""
         master, slave = os.openpty()
         process = subprocess.Popen(
             [sys.executable, "-c", _IN_TERMINAL if piped is None else _PIPED, *words],
             cwd=self.folder,
-            env={**environment(self.folder), "TERM": "xterm", "PIPED": piped or ""},
+            env={**environment(self.folder), "TERM": "xterm", "PIPED": piped or "", **variables},
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -117,8 +119,9 @@ class Desk:
 
 
 _IN_TERMINAL = """
-import fcntl, sys, termios
+import fcntl, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # so that Ctrl-C arrives
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
 from jupyter_agent.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -52,6 +52,8 @@ class WayToStore:
         """
         try:
             async with asyncio.timeout(Timeouts.store):
+                if self._is_cut_off:
+                    await self._store_rest()
                 for stored in [*self._coming.values()]:
                     await stored.wait()
         except TimeoutError:
@@ -80,11 +82,26 @@ class WayToStore:
             try:
                 for joined in _joined(updates):
                     await self._write(joined)
+            except asyncio.CancelledError:  # then they are part of the rest
+                updates = []
+                raise
             finally:
                 for each, _ in updates:
                     self._plain.discard(each)
                     if (stored := self._coming.pop(each, None)) is not None:
                         stored.set()
+
+    @property
+    def _is_cut_off(self) -> bool:
+        """Whether the room no longer writes: a server that ends cancels its tasks."""
+        stream = getattr(self._inside, "_update_send_stream", None)  # none before it runs
+        return stream is not None and not stream.statistics().open_receive_streams
+
+    async def _store_rest(self) -> None:
+        """Write what the room has left."""
+        self._waiting.clear()
+        for update in [*self._coming]:
+            await self._store(update)
 
     async def _end(self) -> None:
         """A page that comes back at this moment cancels it: half stopped, the room would go on to

@@ -283,6 +283,30 @@ async def test_no_file_has_what_the_store_of_its_room_has_not(
     assert cells_of(file)[0]["source"] == "x = 2\ny = 2"
 
 
+async def test_what_is_done_in_a_room_while_its_server_ends_is_stored_too_and_at_once(
+    room_server: RoomServer,
+    room_notebooks: Notebooks,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server has cancelled the tasks by which the room writes, and cells that it interrupts
+    have outputs after that.
+    """
+    notebook = await room_notebooks.get("a.ipynb")
+    await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    await room_server.stored("a.ipynb")
+    inside = room_server.room("a.ipynb")
+    monkeypatch.setattr(Timeouts, "store", 600.0)
+    await room_server.extension.ywebsocket_server.stop()
+    source = inside._document.ycells[0]["source"]
+    source += "\nz = 3"
+    async with asyncio.timeout(30):
+        await room_server.live("a.ipynb").close()
+    stored = YNotebook()
+    await inside.ystore.apply_updates(stored.ydoc)
+    assert str(stored.ycells[0]["source"]) == "x = 2\ny = 2\nz = 3"
+
+
 @pytest.mark.full
 async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges(
     room_server: RoomServer, tabs: Tabs, file: Path

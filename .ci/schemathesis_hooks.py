@@ -5,6 +5,7 @@ streams that end; and a list of the operations that never had what they need.
 import atexit
 import json
 import os
+import re
 import sys
 import urllib.request
 from collections import defaultdict
@@ -62,7 +63,7 @@ KNOWN = seed()
 def map_path_parameters(context, path_parameters):
     """Three of four requests name what is there, or a notebook that can be made."""
     operation = context.operation
-    if path_parameters and chance.random() < 0.75:
+    if path_parameters and fit(operation, path_parameters) and chance.random() < 0.75:
         if (operation.method, operation.path) == ("post", "/notebooks/{path}"):
             return {"path": f"made-{next(number)}.ipynb"}
         if "copy_id" in path_parameters:
@@ -71,6 +72,16 @@ def map_path_parameters(context, path_parameters):
             if values := KNOWN.get(name):
                 path_parameters[name] = chance.choice(values)
     return path_parameters
+
+
+def fit(operation, path_parameters):
+    """Whether these are not made to be refused."""
+    patterns = {
+        parameter["name"]: parameter["schema"].get("pattern", "")
+        for parameter in operation.definition.raw["parameters"]
+        if parameter["in"] == "path"
+    }
+    return all(re.search(patterns[name], str(value)) for name, value in path_parameters.items())
 
 
 @schemathesis.hook
@@ -102,6 +113,8 @@ def sensible(path, body):
         return {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
     if path.endswith("/cells/{cell_id}"):
         return {"source": f"x = {next(number)}"}
+    if path.endswith("/edits"):
+        return {"edits": [{"op": "insert", "source": f"x = {next(number)}"}]}
     if path.endswith("/key"):
         return {"key": "sk-test"}
     return {} if path.endswith(("/accept", "/undo")) else body

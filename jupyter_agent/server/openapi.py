@@ -71,13 +71,27 @@ _ERROR: dict[str, Any] = {
 }
 
 
+def goes_beyond_path(template: str) -> bool:
+    """Whether more follows on `{path}`. Then its last segment has a dot, as the names of notebooks
+    do, and nothing that follows has one: so no folder can be taken for a part of the route,
+    whatever it is called.
+    """
+    return "{path}" in template and not template.endswith("{path}")
+
+
+def _of_path(template: str, name: str) -> dict[str, Any]:
+    if not goes_beyond_path(template):
+        return {"type": "string"}
+    return {"type": "string", "pattern": r"^(.+/)?[^/]*\.[^/]*$" if name == "path" else "^[^/.]+$"}
+
+
 def _operation(template: str, name: str, method: Any, schemas: dict[str, Any]) -> dict[str, Any]:
     operation: RouteOperation = method.operation
     described: dict[str, Any] = {
         "operationId": _id(name, template),
         "summary": " ".join((method.__doc__ or "").split()),
         "parameters": [
-            {"name": each, "in": "path", "required": True, "schema": {"type": "string"}}
+            {"name": each, "in": "path", "required": True, "schema": _of_path(template, each)}
             for each in re.findall(r"\{(\w+)\}", template)
         ]
         + [

@@ -34,22 +34,20 @@ from jupyter_agent.server import (
     turns,
     usage,
 )
-from jupyter_agent.server.openapi import describe
+from jupyter_agent.server.openapi import describe, goes_beyond_path
 from jupyter_agent.workspace.workspace import Services
 
 ROOT = "api/agent"
 _NOTEBOOK = r"((?:.+/)?[^/]*(?:\.|%2[eE])[^/]*)"
+"""A path whose last segment has a dot, however that is written in an address."""
 Given: TypeAlias = Mapping[str, Any]
 """What a handler is handed (`initialize`)."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """A path with its handler; `{path}` may hold slashes, every other name is one segment.
-
-    Where more follows on `{path}`, its last segment has a dot, as the names of notebooks do, and
-    nothing that follows has one: so no folder can be taken for a part of the route, whatever it is
-    called.
+    """A path with its handler; `{path}` may hold slashes, every other name is one segment, see
+    `goes_beyond_path`.
     """
 
     template: str
@@ -59,7 +57,7 @@ class Route:
     def spec(self) -> tuple[str, type[JupyterHandler], dict[str, Any]]:
         """The route as Jupyter takes it, which puts its base URL before it."""
         path, segment = ("(.+)", "([^/]+)")
-        if "{path}" in self.template and not self.template.endswith("{path}"):
+        if goes_beyond_path(self.template):
             path, segment = (_NOTEBOOK, "([^/.]+)")
         pieces = re.split(r"\{(\w+)\}", self.template)
         pattern = "".join(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,17 +76,12 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.mark.full
-def test_the_headless_commands_work_as_they_stand(server: Server) -> None:
-    answers = [
-        subprocess.run(
-            ["bash", "-c", command.replace("8888", str(server.port))],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        ).stdout
-        for command in ASKING
+def test_the_headless_commands_work_as_they_stand(server: Server, tmp_path: Path) -> None:
+    asked = [
+        run(tmp_path, "bash", "-c", command.replace("8888", str(server.port))) for command in ASKING
     ]
+    assert {each.returncode for each in asked} == {0}, asked
+    answers = [each.stdout for each in asked]
     turn = json.loads(answers[0])
     assert turn["state"] == "done"
     assert {change["kind"] for change in turn["changes"]} == {"outputs"}

@@ -21,6 +21,9 @@ from tests.ui.conftest import (
     playwright,
     pytest_runtest_makereport,
     script,
+    settings_changed,
+    shared_window,
+    window,
 )
 from tests.ui.lab import Lab
 
@@ -35,6 +38,9 @@ __all__ = [
     "playwright",
     "pytest_runtest_makereport",
     "script",
+    "settings_changed",
+    "shared_window",
+    "window",
 ]
 
 SDKS = {"1": (1, "legacy"), "2": (2, "auto"), "2-legacy": (2, "legacy")}

@@ -127,7 +127,7 @@ def test_an_approval_is_given_for_the_exact_diff_or_denied_with_a_reason(
             assert [each.approval["id"] for each in shown] == [each.approval_id for each in asked]
 
     asyncio.run(script())
-    assert [each.approval["tool"] for each in asked] == [*2 * ["update_cell"], *2 * ["delete_cell"]]
+    assert [each.approval["tool"] for each in asked] == [*2 * ["edit_cells"], *2 * ["delete_cell"]]
     assert [sources["c3"] for sources in seen] == [
         *2 * ["print('x is', x)"],
         *2 * ["print('x:', x)"],

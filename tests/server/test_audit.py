@@ -121,6 +121,6 @@ async def test_what_was_cut_off_by_a_stop_is_in_the_audit(
     turn_id = frames((await asked).text)[0]["messageMetadata"]["turnId"]
     audit = (await call("GET", "turns", turn_id)).body["audit"]
     assert [(entry["tool"], entry["outcome"]) for entry in audit] == [
-        ("create_cell", "done"),
+        ("create_cells", "done"),
         ("run_cells", "stopped"),
     ]

@@ -421,7 +421,7 @@ async def test_who_allows_beforehand_allows_the_run_by_its_name(call: Call, note
     for allowed in ([], ["create_cells"], ["run_cell"]):
         answer = await tool(call, "create_cells", mode="ask", allow=allowed, input=given)
         assert answer["reason"] == "needs_approval"
-        assert '["create_cells", "run_cell"]' in answer["text"]
+        assert '["create_cells", "run_cells"]' in answer["text"]
     both = ["create_cells", "run_cell"]
     answer = await tool(call, "create_cells", mode="ask", allow=both, input=given)
     assert not answer["is_error"]

@@ -61,8 +61,9 @@ def test_the_place_that_is_written_at_is_named_quietly_and_the_focus_stays(
 ) -> None:
     notebook = open_page(["x = 1", "y = 2"])
     panel = Panel(notebook.page).open("auto")
-    edit = calls("update_cell", cell_id="c1", old_string="2", new_string="3  # as you said")
-    replies.append(Scripted(blocks=[edit], stop_after=8, then="wait", gate=gate))
+    edit = {"cell_id": "c1", "old_string": "2", "new_string": "3  # as you said"}
+    reply = [calls("edit_cells", edits=[edit])]
+    replies.append(Scripted(blocks=reply, stop_after=8, then="wait", gate=gate))
     replies.append([says("Written.")])
     panel.ask("Set y.")
     line = notebook.cell("c1").locator(".jp-Agent-writing")

@@ -450,7 +450,7 @@ def test_always_says_what_it_allows_and_for_how_long(open_page: OpenPage, replie
     question(panel, "Run cell 1?")
     scopes(
         panel,
-        f"Run any cell in {notebook.path}, whatever its code, in this conversation, until the "
+        f"Run any cells in {notebook.path}, whatever its code, in this conversation, until the "
         "kernel restarts. Code with ! or % is asked about each time.",
     ).click()
     question(panel, "Run cell 2?")  # the first ran again without a question
@@ -460,7 +460,7 @@ def test_always_says_what_it_allows_and_for_how_long(open_page: OpenPage, replie
     replies.append([calls("create_cell", source="y = 1")])
     replies.append([says("As you like.")])
     panel.ask("Add one.")
-    expect(scopes(panel, f"Add any cell in {notebook.path}, in this conversation")).to_be_visible()
+    expect(scopes(panel, f"Add any cells in {notebook.path}, in this conversation")).to_be_visible()
     panel.page.keyboard.press("Escape")
     expect(panel.region.get_by_role("menu")).to_have_count(0)
     question(panel, "Add a cell?")  # Escape closed the menu, and nothing else

@@ -11,6 +11,8 @@ import urllib.request
 from collections import defaultdict
 from itertools import count
 from random import Random
+from threading import Thread
+from time import sleep
 
 import schemathesis
 
@@ -34,6 +36,22 @@ def ask(method, path, body=None):
     return json.loads(text) if text else None
 
 
+def talk(text="```python\n1 + 1\n```", *, mode="auto"):
+    """A turn of the scripted model, which runs the code that it is given."""
+    body = {"mode": mode, "stream": False, "notebook": "one.ipynb"}
+    return ask("POST", "chat", {**body, "messages": [{"role": "user", "content": text}]})
+
+
+def running():
+    """The id of a run that a turn has started and that has not ended."""
+    code = f"```python\nimport time; time.sleep(2)  # {next(number)}\n```"
+    Thread(target=talk, args=[code], daemon=True).start()
+    while True:
+        for run in ask("GET", "runs?state=active")["runs"]:
+            if run.get("turn_id") and run["status"] == "running":
+                return run["run_id"]
+
+
 def seed():
     """What there is before the first request."""
     known = defaultdict(list, {"path": NOTEBOOKS, "cell_id": ("a1", "b2", "c3")})
@@ -43,11 +61,10 @@ def seed():
         ask("POST", f"notebooks/{name}/run", {})
         run = ask("POST", f"notebooks/{name}/kernel/code", {"code": "1"})
         known["run_id"].append(run["run_id"])
-    for n in range(4):
-        talk = {"id": f"talk{n}", "mode": "auto", "stream": False, "notebook": "one.ipynb"}
-        talk["messages"] = [{"role": "user", "content": "Hello"}]
-        known["turn_id"].append(ask("POST", "chat", talk)["turn_id"])
-        known["conversation_id"].append(talk["id"])
+    for _ in range(4):
+        turn = talk("Hello")
+        known["turn_id"].append(turn["turn_id"])
+        known["conversation_id"].append(turn["conversation_id"])
     for copy in ask("GET", "notebooks/one.ipynb/recovery")["copies"]:
         known["copy_id"].append(str(copy["id"]))
     known["instructions"] = ask("GET", "instructions")["instructions"]
@@ -66,6 +83,8 @@ def map_path_parameters(context, path_parameters):
     if path_parameters and fit(operation, path_parameters) and chance.random() < 0.75:
         if (operation.method, operation.path) == ("post", "/notebooks/{path}"):
             return {"path": f"made-{next(number)}.ipynb"}
+        if operation.path.endswith("/key"):
+            return {"provider": "anthropic"}  # the demo has none
         if "copy_id" in path_parameters:
             return {"path": "one.ipynb", "copy_id": KNOWN["copy_id"][0]}
         for name in path_parameters:
@@ -96,10 +115,19 @@ def map_query(context, query):
 def before_call(context, case, kwargs):
     """Every other request with a valid body has one that says something."""
     meta = case.meta
-    if not isinstance(case.body, dict) or meta is None or meta.generation.mode.is_negative:
+    if meta is None or meta.generation.mode.is_negative:
+        return
+    if case.operation.path.endswith("/wake") and chance.random() < 0.5:
+        case.path_parameters = {"run_id": running()}
+    if not isinstance(case.body, dict):
         return
     if chance.random() < 0.5:
         case.body = sensible(case.operation.path, case.body)
+        if case.operation.path == "/chat/{conversation_id}/approvals":
+            asked = talk(mode="ask")
+            case.path_parameters = {"conversation_id": asked["conversation_id"]}
+            answers = [{"id": each["id"], "approved": False} for each in asked["approvals"]]
+            case.body = {"approvals": answers}
 
 
 def sensible(path, body):
@@ -129,6 +157,8 @@ def after_call(context, case, response):
 
 @atexit.register
 def tell():
+    while ask("GET", "runs?state=active")["runs"]:  # a kernel that is killed leaves a traceback
+        sleep(0.1)
     never = sorted(name for name, times in done.items() if not times)
     sys.stdout.write(f"{len(done) - len(never)} of {len(done)} operations did what they are for.\n")
     if never:

@@ -24,6 +24,16 @@ class JournalEntry:
     change: Change
 
 
+@dataclass(frozen=True)
+class Author:
+    """Whose turn it is that wrote something."""
+
+    conversation_id: str | None
+    """None: another person's."""
+    model: str | None
+    """The model, or the name of the client; None if that is not known."""
+
+
 class Journal:
     """Reads and marks the changes of turns."""
 
@@ -46,6 +56,19 @@ class Journal:
     async def blame(self, notebook: str, cells: Sequence[CellText], owner: str) -> list[Blame]:
         """Who last changed each of these cells."""
         return await self._database.run(lambda db: blame(db, [notebook], cells, owner))
+
+    async def authors(self, turn_ids: Sequence[str]) -> dict[str, Author]:
+        """Whose these turns are, as far as they are known."""
+        if not turn_ids:
+            return {}
+        marks = ", ".join("?" * len(turn_ids))
+        rows = await self._database.rows(
+            f"SELECT id, conversation_id, request FROM turns WHERE id IN ({marks})", *turn_ids
+        )
+        return {
+            row["id"]: Author(row["conversation_id"], json.loads(row["request"]).get("model"))
+            for row in rows
+        }
 
     async def pending(self, notebook: str, owner: str) -> list[dict[str, Any]]:
         """What an owner's turns changed in a notebook and nobody has kept or taken back."""

@@ -704,7 +704,7 @@ class _Turn:
     async def _news(self, work: Workspace) -> list[str]:
         told = []
         conversation = self._live.record.conversation_id
-        authors = NewsAuthors(self._clients.runner.stores.journal, work, conversation)
+        authors = NewsAuthors(self._clients.runner.stores.journal, work.user, conversation)
         for news in await work.news():
             who = await authors(news)
             told.append(work.told(f"{news.text}\n{who}".rstrip()))

@@ -413,7 +413,7 @@ class TurnRunner:
             system=work.told(system(begun.own)),
             answers=live,
             attended=request.attended,
-            authors=NewsAuthors(self.stores.journal, work, record.conversation_id),
+            authors=NewsAuthors(self.stores.journal, work.user, record.conversation_id),
             limits=request.limits,
             effort=request.effort,
             server_tools=self._rules.server_tools,

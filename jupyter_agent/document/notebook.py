@@ -163,6 +163,16 @@ class Edit:
     """A person had changed the cell since the model read it; both changes are in it."""
 
 
+@dataclass(frozen=True)
+class LastEdit:
+    """A text that one of our edits gave a cell."""
+
+    turn_id: str | None
+    """None: whoever acts in no turn."""
+    version: str
+    """Of the cell as it was then."""
+
+
 class Notebook:
     """One notebook of this server, shared by everyone who works in it."""
 
@@ -179,6 +189,8 @@ class Notebook:
         """The task within `opened`."""
         self._writers: weakref.WeakSet[CellOutputs] = weakref.WeakSet()
         self._displays: Displays = {}
+        self.last_edits: dict[str, LastEdit] = {}
+        """By cell id: the last of our edits of its text."""
 
     @property
     def path(self) -> str:
@@ -213,8 +225,13 @@ class Notebook:
         async with self._operation() as carrier:
             return carrier.cells.all()
 
-    async def look(self) -> list[Cell]:
-        """As `read`, but nobody is asked what was typed in a page and is still on its way."""
+    async def look(self, *, settled: bool = False) -> list[Cell]:
+        """As `read`, but nobody is asked what was typed in a page and is still on its way;
+        `settled`: once the edit under way, if there is one, is confirmed.
+        """
+        if settled:
+            async with self.lock:
+                pass
         if self._carrier is not None and self._carrier.live:
             return self._carrier.cells.all()
         return await self.read()

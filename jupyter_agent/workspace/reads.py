@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.legible import quoted, quoted_id
@@ -88,6 +88,10 @@ class News:
     notebook: str
     cell_ids: Sequence[str]
     text: str
+    cells: Sequence[Cell] = ()
+    """Those of them that are there, as they are."""
+    turns: Mapping[str, str] = field(default_factory=dict)
+    """Which turns of this server wrote them so: cell id -> turn."""
 
 
 def news_of(reads: Reads, path: str, cells: Sequence[Cell], view: View) -> News | None:
@@ -114,7 +118,8 @@ def news_of(reads: Reads, path: str, cells: Sequence[Cell], view: View) -> News 
     reads.show(path, shown)
     title = fence.line(f"Changed in {quoted(path)} since you read it, not by you:")
     text = "\n".join([title, *lines])
-    return News(notebook=path, cell_ids=changed, text=text)
+    there = [now[cell_id] for cell_id in changed if cell_id in now]
+    return News(notebook=path, cell_ids=changed, text=text, cells=there)
 
 
 def _line(

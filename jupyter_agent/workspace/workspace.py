@@ -18,12 +18,13 @@ from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers.registry import Notebooks, WhileAway
 from jupyter_agent.choices import SHARES, Share
 from jupyter_agent.document.carrier import Place
-from jupyter_agent.document.cell import Cell, Change, metadata_text
+from jupyter_agent.document.cell import Cell, Change, metadata_text, version_of
 from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.notebook import (
     CellDraft,
     Edit,
     Insert,
+    LastEdit,
     MetadataPatch,
     Move,
     Notebook,
@@ -278,8 +279,9 @@ class Workspace:
     async def _news_of(self, path: str) -> News | None:
         try:
             async with self.lease(path, READ) as nb:
-                cells = await nb.look()
-                return news_of(self.reads, path, cells, nb.view)
+                cells = await nb.look(settled=True)
+                news = news_of(self.reads, path, cells, nb.view)
+                return news and replace(news, turns=nb.turns_behind(news.cells))
         except ToolError:  # the next call that needs the notebook tells why
             return None
 
@@ -372,11 +374,20 @@ class Lease:
             return self._see(await (await self._find()).read())
         return self._cells
 
-    async def look(self) -> Sequence[Cell]:
-        """As `read`, without asking a page for what is still on its way from it."""
+    async def look(self, *, settled: bool = False) -> Sequence[Cell]:
+        """As `read`, without asking a page for what is still on its way from it (Notebook.look)."""
         if self._cells is None:
-            return self._see(await (await self._find()).look())
+            return self._see(await (await self._find()).look(settled=settled))
         return self._cells
+
+    def turns_behind(self, cells: Iterable[Cell]) -> Mapping[str, str]:
+        """Which turns of this server wrote the texts that these cells have: cell id -> turn."""
+        edits = self.notebook.last_edits
+        return {
+            cell.id: edit.turn_id
+            for cell in cells
+            if (edit := edits.get(cell.id)) and edit.turn_id and edit.version == cell.version
+        }
 
     async def take(self) -> Sequence[Cell]:
         """As `read`; until `release` nobody else changes the notebook."""
@@ -799,7 +810,12 @@ class Lease:
 
     def _acted(self, *edits: Edit) -> None:
         """Nothing that was read before is used again."""
-        self.changes += [change for edit in edits for change in edit.changes]
+        made = [change for edit in edits for change in edit.changes]
+        self.changes += made
+        for change in made:
+            if change.after is not None and change.kind in ("insert", "update"):
+                version = version_of(change.after.type, change.after.source)
+                self.notebook.last_edits[change.cell_id] = LastEdit(self.work.turn_id, version)
         self._see(self.notebook.cells())
 
     def _forget(self) -> None:

@@ -109,6 +109,25 @@ async def test_each_learns_what_the_other_did_and_by_whom(tool: Tool, notebook: 
     assert "By Codex: `b2`." in told
 
 
+async def test_whose_edit_it_is_is_known_before_the_call_that_made_it_is_over(
+    tool: Tool, notebook: Path
+) -> None:
+    both = {"notebook": PATH, "cell_ids": ["b2", "c3"]}
+    await tool("read_cells", both, mode="edit")
+    await tool("read_cells", both, mode="edit", client="Codex")
+    go = notebook.parent / "go"
+    waits = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)"
+    change = edit("b2", "x = 1", waits) | {"run": True}
+    codex = asyncio.create_task(tool("edit_cells", change, mode="auto", client="Codex"))
+    await until(lambda: sources(notebook)["b2"] == waits)
+    one = {"notebook": PATH, "cell_ids": ["c3"]}
+    seen = text(await tool("read_cells", one, mode="edit"))
+    assert not codex.done()
+    go.touch()
+    assert (await codex)["isError"] is False, text(await codex)
+    assert "By Codex: `b2`." in seen
+
+
 async def test_a_rewrite_does_not_undo_what_the_other_wrote(tool: Tool, notebook: Path) -> None:
     both = {"notebook": PATH, "cell_ids": ["b2", "c3"]}
     await tool("read_cells", both, mode="edit")

@@ -348,7 +348,8 @@ async def test_a_run_begins_though_the_kernels_first_answers_on_shell_are_lost(
     monkeypatch.setattr("jupyter_agent.kernel.client.from_socket", receive)
     shown = Shown()
     reply = await asyncio.wait_for(kernel.execute("print('ran')", shown), 60)
-    assert (reply.status, shown.text, lost) == ("ok", "ran\n", 2)
+    assert (reply.status, shown.text) == ("ok", "ran\n")
+    assert lost >= 2  # a slow machine has several to read at once
 
 
 @pytest.fixture

@@ -86,6 +86,7 @@ function open(options: { collaborative?: boolean } = {}) {
       return Promise.resolve();
     }
   };
+  const look = jest.fn(() => Promise.resolve({ hash: 'h', last_modified: 'm' }));
   const link = new TabLink({
     context: Object.assign(context, {
       pathChanged: new Signal<object, string>(context)
@@ -95,16 +96,14 @@ function open(options: { collaborative?: boolean } = {}) {
       appendToken: false,
       WebSocket: Socket as unknown as typeof WebSocket
     }),
-    contents: {
-      get: () => Promise.resolve({ hash: 'h', last_modified: 'm' })
-    } as unknown as Contents.IManager,
+    contents: { get: look } as unknown as Contents.IManager,
     client: 'page-1',
     view: () => undefined,
     views: () => [],
     autosave: () => true,
     onConflicts: () => undefined
   });
-  return { context, notebook, link };
+  return { context, notebook, link, look };
 }
 
 async function connected(options = {}) {
@@ -200,6 +199,15 @@ describe('TabLink', () => {
     expect(Socket.last).not.toBe(socket);
     Socket.last.onopen();
     expect(Socket.last.messages[0]).toMatchObject({ op: 'hello', client: 'page-1' });
+    link.dispose();
+  });
+
+  it('looks at the file when it is back, since others may have written it meanwhile', async () => {
+    const { look, socket, link } = await connected();
+    expect(look).not.toHaveBeenCalled();
+    socket.close();
+    Socket.last.onopen();
+    expect(look).toHaveBeenCalledWith('sales.ipynb', { content: false, hash: true });
     link.dispose();
   });
 

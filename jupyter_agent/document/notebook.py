@@ -225,13 +225,14 @@ class Notebook:
         async with self._operation() as carrier:
             return carrier.cells.all()
 
-    async def look(self, *, settled: bool = False) -> list[Cell]:
-        """As `read`, but nobody is asked what was typed in a page and is still on its way;
-        `settled`: once the edit under way, if there is one, is confirmed.
+    async def look(self, *, patience: float = 0.0) -> list[Cell]:
+        """As `read`, but nobody is asked what was typed in a page and is still on its way; for so
+        many seconds it waits until the edit under way, if there is one, is confirmed.
         """
-        if settled:
-            async with self.lock:
-                pass
+        if patience and self.lock.locked():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience), self.lock:
+                    pass
         if self._carrier is not None and self._carrier.live:
             return self._carrier.cells.all()
         return await self.read()

@@ -63,6 +63,11 @@ from jupyter_agent.workspace.visibility import (
     strings_in,
 )
 
+_PATIENCE_S = 1.0
+"""How long news waits for an edit of others, whose author is known once it is confirmed. An edit
+that itself waits for a page that is away is told of without its author.
+"""
+
 Authorize: TypeAlias = Callable[[str, str], Awaitable[bool]]
 """Asks Jupyter's authorizer: (action, resource) -> may the owner?"""
 Need: TypeAlias = tuple[str, str]
@@ -279,7 +284,7 @@ class Workspace:
     async def _news_of(self, path: str) -> News | None:
         try:
             async with self.lease(path, READ) as nb:
-                cells = await nb.look(settled=True)
+                cells = await nb.look(patience=_PATIENCE_S)
                 news = news_of(self.reads, path, cells, nb.view)
                 return news and replace(news, turns=nb.turns_behind(news.cells))
         except ToolError:  # the next call that needs the notebook tells why
@@ -374,10 +379,10 @@ class Lease:
             return self._see(await (await self._find()).read())
         return self._cells
 
-    async def look(self, *, settled: bool = False) -> Sequence[Cell]:
+    async def look(self, *, patience: float = 0.0) -> Sequence[Cell]:
         """As `read`, without asking a page for what is still on its way from it (Notebook.look)."""
         if self._cells is None:
-            return self._see(await (await self._find()).look(settled=settled))
+            return self._see(await (await self._find()).look(patience=patience))
         return self._cells
 
     def turns_behind(self, cells: Iterable[Cell]) -> Mapping[str, str]:

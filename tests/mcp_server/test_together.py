@@ -12,6 +12,7 @@ import pytest
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
+from tests.gates import Gate
 from tests.notebook.browser import Tab
 from tests.server.conftest import ask as question
 from tests.waiting import until
@@ -110,20 +111,19 @@ async def test_each_learns_what_the_other_did_and_by_whom(tool: Tool, notebook: 
 
 
 async def test_whose_edit_it_is_is_known_before_the_call_that_made_it_is_over(
-    tool: Tool, notebook: Path
+    tool: Tool, notebook: Path, tmp_path: Path
 ) -> None:
     both = {"notebook": PATH, "cell_ids": ["b2", "c3"]}
     await tool("read_cells", both, mode="edit")
     await tool("read_cells", both, mode="edit", client="Codex")
-    go = notebook.parent / "go"
-    waits = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)"
-    change = edit("b2", "x = 1", waits) | {"run": True}
+    gate = Gate(tmp_path / "gate")
+    change = edit("b2", "x = 1", gate.waits) | {"run": True}
     codex = asyncio.create_task(tool("edit_cells", change, mode="auto", client="Codex"))
-    await until(lambda: sources(notebook)["b2"] == waits)
+    await until(lambda: sources(notebook)["b2"] == gate.waits)
     one = {"notebook": PATH, "cell_ids": ["c3"]}
     seen = text(await tool("read_cells", one, mode="edit"))
     assert not codex.done()
-    go.touch()
+    gate.open()
     assert (await codex)["isError"] is False, text(await codex)
     assert "By Codex: `b2`." in seen
 

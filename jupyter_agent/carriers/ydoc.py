@@ -40,6 +40,7 @@ from jupyter_agent.carriers.page_saves import SEEN, WRITTEN
 from jupyter_agent.carriers.room_file import (
     Following,
     follow,
+    is_file,
     lost,
     outline_of,
     with_ids,
@@ -352,7 +353,7 @@ class Room:
         self._tasks: set[asyncio.Task[None]] = set()
         """Those that take it in, or tell of late edits."""
         self._overwrite: Callable[[], Awaitable[None]] = inside._on_outofband_change
-        inside._maybe_save_document = self._save_later
+        inside._maybe_save_document = self._save_as_asked
         inside._on_outofband_change = self.follow
         inside._file.observe(inside.room_id, self.follow, inside._on_filepath_change)
         self._look: Callable[[], Awaitable[None]] = inside._file.maybe_notify
@@ -761,18 +762,35 @@ class Room:
             pass  # what a page asked for is written by now
         await self._way_to_store.reach()
 
-    async def _save_later(self, former: asyncio.Task[None] | None, save_now: bool = False) -> None:
+    def _save_as_asked(
+        self, former: asyncio.Task[None] | None, save_now: bool = False
+    ) -> Coroutine[Any, Any, None]:
+        """What the room calls to save its file.
+
+        One that has just filled itself step by step asks while it holds its lock, and nobody else
+        does: it takes all that documents hold in another way than files for a change.
+        """
+        is_just_filled = self.inside._update_lock.locked()
+        return self._save_later(former, now=save_now, only_changes=is_just_filled)
+
+    async def _save_later(
+        self, former: asyncio.Task[None] | None, *, now: bool, only_changes: bool
+    ) -> None:
         """Save it once nothing has been changed for a while, or now; in place of the `former` task
-        of that kind.
+        of that kind. `only_changes`: unless the document says what its file does.
         """
         pause = self.inside._save_delay
-        if pause is None and not save_now:
+        if pause is None and not now:
             return
         if former is not None and not former.done():
             former.cancel()
         try:
-            if not save_now:
+            if not now:
                 await asyncio.sleep(pause)
+            if only_changes and isinstance(self.inside._document, YNotebook):
+                model = await self._get(content=True)
+                if await is_file(self.document, model["content"]):
+                    return
             while not await self._is_saved():
                 if self._is_closed or not self._is_behind:  # it never will be
                     return

@@ -18,6 +18,7 @@ from nbformat import from_dict
 from nbformat.sign import MemorySignatureStore
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, writes
 
+from jupyter_agent.carriers.page_saves import PageSaves
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from tests.notebook import rooms
@@ -100,7 +101,10 @@ def room_server(
     jp_auth_header: Any,
     jp_asyncio_loop: asyncio.AbstractEventLoop,
 ) -> Iterator[rooms.RoomServer]:
-    """Who has a notebook open at the end closes it."""
+    """Saves of its rooms are looked at, as by our extension. Who has a notebook open at the end
+    closes it.
+    """
+    PageSaves(jp_serverapp.contents_manager)
     server = rooms.RoomServer(jp_http_port, jp_base_url, jp_auth_header, jp_serverapp)
     yield server
     for person in server.people:

@@ -22,7 +22,6 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers import room as room_module
 from jupyter_agent.carriers import room_versions, ydoc
-from jupyter_agent.carriers.page_saves import PageSaves
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.crdt import as_json
@@ -65,8 +64,10 @@ def printed(*lines: str) -> list[Any]:
 
 
 async def notice(server: RoomServer, person: Person) -> None:
-    """The room notices that its file was written, and the page hears of it."""
-    await server.room("a.ipynb")._file.maybe_notify()
+    """The room notices that its file was written and takes that in, also where it is just saving,
+    and the page hears of it.
+    """
+    await server.live("a.ipynb").settle()
     await person.sync()
 
 
@@ -184,7 +185,6 @@ async def test_what_another_program_writes_while_a_room_is_saved_is_in_the_file_
     room_server: RoomServer, restart: Restart, moment: str
 ) -> None:
     restart()
-    PageSaves(room_server.contents)
     file = room_server.root / "a.ipynb"
     cells = [code("a", "x = 1"), markdown("b", "# b"), markdown("c", "# c")]
     write(file, cells)
@@ -628,11 +628,40 @@ async def test_what_the_file_says_of_a_cell_that_is_moved_meanwhile_is_offered(
 @pytest.mark.parametrize(
     "jp_server_config", [{"YDocExtension": {"document_load_progressively": True}}], indirect=True
 )
+async def test_what_is_typed_while_a_room_is_filled_step_by_step_is_saved(
+    room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_typed = asyncio.Event()
+    store: Any = room_server.extension.ystore_class
+    encode = store.encode_state_as_update
+
+    async def wait(*args: Any) -> None:
+        await encode(*args)
+        await is_typed.wait()
+
+    monkeypatch.setattr(store, "encode_state_as_update", wait)
+    file, person = await opened([code("a", "a"), code("b", "b")])
+    await until(lambda: "b" in person.ids())
+    person.type("b", " WORD")
+    await person.sync()
+    assert not room_server.room("a.ipynb")._document_progressively_loaded.done()
+    is_typed.set()
+    await until(partial(has_texts, file, ["a", "b WORD"]))
+
+
+@pytest.mark.parametrize(
+    "jp_server_config", [{"YDocExtension": {"document_load_progressively": True}}], indirect=True
+)
 async def test_words_in_a_room_that_is_filled_step_by_step_stay_as_well(
     room_server: RoomServer, opened: Opened
 ) -> None:
     file, person = await opened([code("a", "a"), code("b", "b")])
+    before = file.read_bytes()
+    room = room_server.live("a.ipynb")
     await room_server.room("a.ipynb")._document_progressively_loaded
+    await room.settle()
+    await until(lambda: not room.postponed)
+    assert file.read_bytes() == before  # nobody has changed anything
     await person.sync()
     person.say(autosave=False)
     person.type("b", " WORD")
@@ -707,7 +736,6 @@ async def test_no_two_cells_of_a_file_that_keeps_no_ids_are_taken_for_one(
 async def test_of_an_editor_that_writes_the_file_at_any_moment_and_who_types_nothing_is_gone(
     room_server: RoomServer, opened: Opened, times: int, seed: int
 ) -> None:
-    PageSaves(room_server.contents)
     file, person = await opened([code(str(number), "") for number in range(5)])
     room, source = room_server.live("a.ipynb"), random.Random(seed)
     found: Counter[str] = Counter()

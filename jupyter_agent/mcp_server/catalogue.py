@@ -70,7 +70,8 @@ class Catalogue:
 
     def __init__(self, toolbox: Toolbox) -> None:
         self._toolbox = toolbox
-        ours = [_ours(tool) for tool in toolbox.tools if tool.name not in _LEFT_OUT]
+        specs = zip(toolbox.tools, toolbox.specs(), strict=True)
+        ours = [_ours(tool, spec) for tool, spec in specs if tool.name not in _LEFT_OUT]
         listed = [*ours, *map(_about_the_turn, _TURN_TOOLS)]
         self._tools = {tool["name"]: tool for tool in sorted(listed, key=_place)}
 
@@ -107,8 +108,7 @@ def _place(tool: Mapping[str, Any]) -> tuple[int, str]:
     return FIRST.index(name) if name in FIRST else len(FIRST), name
 
 
-def _ours(tool: type[Tool]) -> dict[str, Any]:
-    spec = tool.spec()
+def _ours(tool: type[Tool], spec: Mapping[str, Any]) -> dict[str, Any]:
     said = hints(tool.action)
     schema = copy.deepcopy(spec["input_schema"])
     if tool.names_notebook:

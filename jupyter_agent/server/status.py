@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -232,10 +233,10 @@ def _carriers(settings: Mapping[str, Any]) -> tuple[list[CarrierName], str]:
 class OpenApiHandler(AgentHandler):
     """`GET openapi.json`"""
 
-    def initialize(self, description: dict[str, Any]) -> None:
-        self.description = description
+    def initialize(self, describe: Callable[[], dict[str, Any]]) -> None:
+        self.describe = describe
 
     @operation("read", gives=DescriptionAnswer)
     async def get(self) -> None:
         """OpenAPI 3.1 of all routes, made from the code."""
-        self.answer(self.description)
+        self.answer(await asyncio.to_thread(self.describe))

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
@@ -229,19 +229,24 @@ class Tool(BaseModel, ABC):
         """Name, description and input schema as Anthropic's API takes them, with examples and
         `strict` where the tool has them.
         """
-        schema = cls.model_json_schema()
-        parts = schema.pop("$defs", {})
-        if not cls.names_notebook:
-            del schema["properties"]["notebook"]
-        schema = _compact(schema, parts, strict=cls.strict)
-        schema.pop("description", None)
-        return {
-            "name": cls.name,
-            "description": " ".join((cls.__doc__ or "").split()),
-            "input_schema": schema,
-            **({"input_examples": [*cls.examples]} if cls.examples else {}),
-            **({"strict": True} if cls.strict else {}),
-        }
+        return _spec(cls)
+
+
+@cache
+def _spec(tool: type[Tool]) -> dict[str, Any]:
+    schema = tool.model_json_schema()
+    parts = schema.pop("$defs", {})
+    if not tool.names_notebook:
+        del schema["properties"]["notebook"]
+    schema = _compact(schema, parts, strict=tool.strict)
+    schema.pop("description", None)
+    return {
+        "name": tool.name,
+        "description": " ".join((tool.__doc__ or "").split()),
+        "input_schema": schema,
+        **({"input_examples": [*tool.examples]} if tool.examples else {}),
+        **({"strict": True} if tool.strict else {}),
+    }
 
 
 class Toolbox:

@@ -88,6 +88,11 @@ _NOTEBOOKS = "json:notebook:"
 _ATTEMPTS = 3
 """How often a save begins again where another program wrote the file meanwhile."""
 
+_GOING_AWAY = 1001
+"""The code of a websocket whose server ends (RFC 6455)."""
+_LONGEST_LEAVE = 1.0
+"""Seconds for which connections of pages are waited for that have been ended."""
+
 _PAUSE = 10.0
 """Seconds until a room looks again at a file that it could not read."""
 
@@ -147,6 +152,7 @@ async def close_rooms(settings: Mapping[str, Any]) -> None:
         if rooms is not None:
             closing = (room.close() for room in rooms.open())
             await asyncio.gather(*closing, return_exceptions=True)
+            await rooms.send_pages_away()
 
 
 class Collaboration:
@@ -184,6 +190,19 @@ class Collaboration:
         kind = import_module("jupyter_server_ydoc.rooms").DocumentRoom
         rooms = self._extension.ywebsocket_server.rooms.values()
         return [Room.of(room, self) for room in rooms if isinstance(room, kind) and room.ready]
+
+    async def send_pages_away(self) -> None:
+        """End the connections of all pages, each of which is a task that has used such a thread."""
+        rooms = self._extension.ywebsocket_server.rooms.values()
+        pages = [page for room in rooms for page in room.clients if hasattr(page, "ws_connection")]
+        connections = {page: page.ws_connection for page in pages if page.ws_connection is not None}
+        for page, connection in connections.items():
+            page.close(_GOING_AWAY)
+            connection.stream.close()  # it may never answer
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_LEAVE):
+                while not all(each.client_terminated for each in connections.values()):
+                    await asyncio.sleep(0.01)
 
     def fill_rooms(self, keep: Keep, late: Late) -> None:
         """See `fill_rooms`."""

@@ -167,13 +167,22 @@ def context(browser: Browser, lab: Lab, settings_changed: object) -> Iterator[Br
     lab.stop_turns()
 
 
+@pytest.fixture(scope="package")
+def windows(browser: Browser) -> Iterator[dict[Lab, Window]]:
+    """Those that are open: that of the last server."""
+    windows: dict[Lab, Window] = {}
+    yield windows
+    for window in windows.values():
+        window.close()
+
+
 @pytest.fixture(scope="module")
-def shared_window(browser: Browser, lab: Lab) -> Iterator[Window]:
-    """JupyterLab, which the tests of a file have open all the time, as people do: to load it takes
+def shared_window(browser: Browser, lab: Lab, windows: dict[Lab, Window]) -> Window:
+    """JupyterLab, which the tests here have open all the time, as people do: to load it takes
     longer than most of them."""
-    window = Window(lambda: _new_context(browser), lab)
-    yield window
-    window.close()
+    for other in windows.keys() - {lab}:  # a file may have a server of its own
+        windows.pop(other).close()
+    return windows.setdefault(lab, Window(lambda: _new_context(browser), lab))
 
 
 @pytest.fixture

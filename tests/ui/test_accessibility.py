@@ -52,7 +52,9 @@ def theme(page: Page, name: str) -> None:
     page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
 
 
-@pytest.fixture(params=["JupyterLab Light", "JupyterLab Dark"])
+@pytest.fixture(
+    params=["JupyterLab Light", pytest.param("JupyterLab Dark", marks=pytest.mark.full)]
+)
 def themed(request: pytest.FixtureRequest, open_page: OpenPage, lab: Lab) -> Iterator[Panel]:
     assert AXE.exists(), f"{AXE} is missing: run `jlpm install` in labextension"
     notebook = open_page(cells=["x = 1", "1 / 0"])

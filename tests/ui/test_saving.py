@@ -87,6 +87,7 @@ def path_in_page(notebook: OpenNotebook) -> Any:
 
 
 @pytest.mark.story
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("door", RENAMES)
 def test_a_rename_while_the_tab_saves_loses_nothing_and_leaves_no_second_file(
     quiet: OpenNotebook, door: str

@@ -160,7 +160,14 @@ def the_cursor_is_after(notebook: OpenNotebook, cell_id: str, word: str) -> None
 
 
 @pytest.mark.story
-@pytest.mark.parametrize("rounds", [25, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        12,
+        pytest.param(25, marks=pytest.mark.full),
+        pytest.param(500, marks=pytest.mark.long),
+    ],
+)
 def test_nothing_is_lost_and_the_cursor_stays(open_page: OpenPage, seed: int, rounds: int) -> None:
     notebook = open_page([cell_text(number) for number in range(CELLS)])
     notebook.wait_until_linked()

@@ -39,7 +39,7 @@ def opened(context: BrowserContext, lab: Lab, place: str, path: str) -> Panel:
 
 
 @pytest.mark.story
-@pytest.mark.parametrize("place", ["lab", "notebook"])
+@pytest.mark.parametrize("place", [pytest.param("lab", marks=pytest.mark.full), "notebook"])
 def test_changes_are_allowed_shown_in_place_walked_with_keys_kept_and_undone(
     context: BrowserContext, lab: Lab, replies: Replies, place: str
 ) -> None:

@@ -23,7 +23,7 @@ CLEAR = """async () => {
 
 
 class Window:
-    """The page of a file of tests: to load JupyterLab takes longer than most of them do."""
+    """The page of the tests here: to load JupyterLab takes longer than most of them do."""
 
     def __init__(self, new_context: Callable[[], BrowserContext], lab: Lab) -> None:
         self._new_context = new_context

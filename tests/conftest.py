@@ -8,15 +8,20 @@ import asyncio
 import itertools
 import os
 import socket
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import certifi
 import pytest
 from jupyter_client.connect import LocalPortCache
+from jupyter_server.serverapp import ServerApp
 from xdist.scheduler import LoadFileScheduling
+
+from tests.waiting import until
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 
@@ -43,6 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leaves out what runs on request only. What is left is ordered for the workers: tests with a
     browser first, then the files with the most tests.
     """
+    _sample(items)
     named = config.option.markexpr
     left_out = [mark for mark in ON_REQUEST if mark not in named]
     dropped = [item for item in items if any(map(item.get_closest_marker, left_out))]
@@ -56,6 +62,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in gone]
     sizes = Counter(item.path for item in items)
     items.sort(key=lambda item: (not item.nodeid.startswith(BROWSER), -sizes[item.path], item.path))
+
+
+def _sample(items: Sequence[pytest.Item]) -> None:
+    """Marks as full the tests that are left out of a sample: chosen by their names, so that another
+    set of parameters changes little, and not each second one, which could all be of one kind.
+    """
+    tables: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sample") and not item.get_closest_marker("full"):
+            tables[item.nodeid.partition("[")[0]].append(item)
+    for table in tables.values():
+        count = next(table[0].iter_markers("sample")).args[0]
+        for item in sorted(table, key=lambda item: crc32(item.name.encode()))[count:]:
+            item.add_marker("full")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -129,6 +149,42 @@ def ports_of_their_own() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalPortCache, "find_available_port", find)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One certificate authority instead of 140: to read them takes a client longer than what most
+    tests do with it, and no test reaches a host whose certificate one of them has signed.
+    """
+    end = "-----END CERTIFICATE-----\n"
+    first = Path(certifi.where()).read_text(encoding="utf-8").partition(end)[0]
+    bundle = tmp_path_factory.mktemp("authorities") / "one.pem"
+    bundle.write_text(first + end, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(bundle))
+        yield
+
+
+@pytest.fixture
+def jp_nbconvert_templates() -> None:
+    """pytest-jupyter copies nbconvert's for each server. Ours exports nothing with them."""
+
+
+@pytest.fixture(autouse=True)
+def no_restarts_at_the_end(
+    jp_server_cleanup: None, jp_asyncio_loop: asyncio.AbstractEventLoop
+) -> Iterator[None]:
+    """Kernels that tests have killed are not started again while their server ends: jupyter_client
+    cannot shut down one that it is starting (`InvalidStateError`).
+    """
+    yield
+    server = ServerApp.instance() if ServerApp.initialized() else None
+    kernels = getattr(server, "kernel_manager", None)
+    for kernel_id in kernels.list_kernel_ids() if kernels is not None else ():
+        kernel = kernels.get_kernel(kernel_id)
+        if hasattr(kernel, "stop_restarter"):  # else it is on another machine
+            kernel.stop_restarter()
+            jp_asyncio_loop.run_until_complete(until(kernel.ready.done))
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,9 @@ TESTS = """
 import pytest
 
 def test_quick(): pass
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_cases(number): pass
 @pytest.mark.full
 def test_table(): pass
 @pytest.mark.full
@@ -28,16 +31,16 @@ def test_red(): assert False
 
 
 @pytest.mark.parametrize(
-    ("asked", "run"),
+    ("asked", "run", "cases"),
     [
-        pytest.param([], "quick", id="default"),
-        pytest.param(["-m", "full"], "table", id="full"),
-        pytest.param(["-m", "long"], "explores", id="long"),
-        pytest.param(["-m", ""], "both", id="all"),
+        pytest.param([], "quick", 1, id="default"),
+        pytest.param(["-m", "full"], "table", 2, id="full"),
+        pytest.param(["-m", "long"], "explores", 0, id="long"),
+        pytest.param(["-m", ""], "both", 3, id="all"),
     ],
 )
 def test_each_level_has_its_tests_and_lists_what_is_quarantined(
-    tmp_path: Path, asked: list[str], run: str
+    tmp_path: Path, asked: list[str], run: str, cases: int
 ) -> None:
     tests = tmp_path / "test_some.py"
     tests.write_text(TESTS)
@@ -49,5 +52,5 @@ def test_each_level_has_its_tests_and_lists_what_is_quarantined(
     assert {name for name in ("quick", "table", "explores") if f"test_{name}" in done.stdout} == (
         expected
     ), done.stdout
-    assert f"{len(expected)} passed" in done.stdout
+    assert f"{len(expected) + cases} passed" in done.stdout
     assert "test_red: it waits for a clock" in done.stdout

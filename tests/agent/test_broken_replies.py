@@ -33,6 +33,7 @@ async def test_an_error_within_the_stream_keeps_the_text_and_runs_nothing(
     assert len(bench.told(CallInvalid)) == 3
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize(
     ("then", "position"),
     [

@@ -87,6 +87,7 @@ async def stopped(bench: Bench, api: ChatCompletions, model: Model, gate: asynci
     return ending
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("begun", [[], CLAUDE], ids=["fresh", "begun-with-claude"])
 @pytest.mark.parametrize("known", [True, False], ids=["preset", "learned"])
 @pytest.mark.parametrize("service", SERVICES)

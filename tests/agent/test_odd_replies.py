@@ -195,6 +195,7 @@ async def lives_on(kind: Kind, model: Model, sequel: Sequel, mutant: Sequence[Js
     json.dumps(bench.history, ensure_ascii=False).encode()  # as it is stored
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", KINDS)
 async def test_no_turn_dies_of_a_reply_that_is_not_as_it_should_be(name: str, count: int) -> None:

@@ -138,6 +138,7 @@ async def test_a_wait_that_is_too_long_ends_the_turn_and_is_told_with_its_end(
     assert any(f"Ask again after {moment}." in ending.event.error for moment in told)
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("headers", [{}, {"retry_after": "1"}, {"retry_after_ms": "5"}])
 @pytest.mark.parametrize(

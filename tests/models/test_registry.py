@@ -278,6 +278,7 @@ LISTS = (
 FAULTS_OF_LISTS = ("broken_stream", "not_a_model_service", "not_found", "service")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["anthropic", "openai", "ollama"])
 async def test_an_odd_list_of_models_leaves_windows_unknown_and_ends_nothing(
     tmp_path: Path, kind: str

@@ -42,7 +42,6 @@ def sign_in_memory(contents: Any) -> None:
     """Has it keep the signatures of trusted notebooks where no save waits for a disk, and where
     threads may share them.
     """
-    contents.notary.store.close()
     contents.notary.store = MemorySignatureStore()
 
 

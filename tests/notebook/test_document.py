@@ -269,6 +269,7 @@ def _stream(text: str) -> dict[str, Any]:
     return {"output_type": "stream", "name": "stdout", "text": text}
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_read_again_in_parts_is_what_is_there(seed: int) -> None:
     """Whatever happens to a cell, by us or by others, in however many steps."""

@@ -91,6 +91,7 @@ async def test_a_real_notebook_keeps_every_other_line(
     assert path.read_text(encoding="utf-8") == old
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.ipynb")))
 async def test_a_turn_in_a_notebook_of_an_older_format_is_undone_to_the_byte(
     notebooks: Notebooks, contents: Any, root: Path, name: str

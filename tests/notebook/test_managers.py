@@ -19,6 +19,8 @@ from jupyter_agent.errors import Conflict, NotebookNotFound, ToolError
 from .conftest import code, markdown, sign_in_memory
 from .managers import STORAGES, Storage
 
+pytestmark = pytest.mark.sample(5)
+
 SHOWN = {"output_type": "display_data", "data": {"text/plain": "1"}, "metadata": {}}
 CELLS = ["x = 1", "# Title", "y = 2\n\nz = 3"]
 

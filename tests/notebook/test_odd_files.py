@@ -35,6 +35,7 @@ def test_the_corpus_has_forty_files() -> None:
     assert len({*REFUSED, *READ}) >= 40
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("name", list(REFUSED))
 async def test_what_is_refused_is_left_as_it_is(
     notebooks: Notebooks, root: Path, name: str
@@ -73,6 +74,7 @@ async def test_what_is_refused_is_so_whatever_manager_reads_it(
     assert alone(root, storage.path)
 
 
+@pytest.mark.sample(20)
 @pytest.mark.parametrize("name", list(READ))
 async def test_what_is_read_is_left_as_it_is_until_something_is_written(
     notebooks: Notebooks, contents: object, root: Path, name: str
@@ -200,6 +202,7 @@ async def test_files_made_odd_at_random(
     assert ends.keys() >= {"refused", "changed"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 300), marks=pytest.mark.full)])
 async def test_what_people_bring_is_read_edited_and_put_back(
     contents: object, root: Path, seeds: range

@@ -223,6 +223,7 @@ async def test_a_manager_that_writes_in_its_own_way_goes_on_doing_so(
     await notebooks.close()
 
 
+@pytest.mark.sample(1)
 async def test_who_opens_a_notebook_that_is_being_edited_reads_a_whole_one(
     notebooks: Notebooks, contents: Any, write: Write
 ) -> None:

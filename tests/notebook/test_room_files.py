@@ -71,6 +71,7 @@ async def notice(server: RoomServer, person: Person) -> None:
     await person.sync()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("saves", ["by itself", "when told to", "never"])
 @pytest.mark.parametrize("minor", [5, 4])
 async def test_what_was_not_saved_stays_when_another_program_writes_the_file(
@@ -269,6 +270,7 @@ ODD: dict[str, Callable[[list[Any], dict[str, Any], int], None]] = {
 """What programs other than Jupyter write, the first time and again."""
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("oddly", ODD.values(), ids=ODD)
 async def test_a_file_that_only_others_write_is_followed_and_never_written(
     room_server: RoomServer, restart: Restart, oddly: Callable[..., None]
@@ -392,6 +394,7 @@ async def test_a_save_that_the_next_key_puts_off_in_its_midst_counts(
     assert person.offers() == {}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("had_read", "minor"),
     [("before", 5), ("before", 4), ("after", 5), ("after", 4), ("long before", 5)],
@@ -475,6 +478,7 @@ async def test_a_room_that_is_gone_writes_no_more(
     assert cells_of(file)[0]["source"] == "pulled FRESH"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("minor", [5, 4])
 @pytest.mark.parametrize("made_again", [True, False])
 async def test_what_a_page_that_is_away_types_in_cells_that_the_file_takes_away_is_brought_over(

@@ -353,6 +353,7 @@ async def typed_and_killed(room_server: RoomServer, monkeypatch: pytest.MonkeyPa
     return person
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("minor", [5, 4])
 @pytest.mark.parametrize("pulled", [False, True])
 async def test_what_was_not_saved_stays_in_a_room_that_is_made_again(
@@ -456,6 +457,7 @@ async def test_what_was_saved_and_taken_back_by_another_program_does_not_return(
     assert person.offers() == {}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("minor", [5, 4])
 @pytest.mark.parametrize("since", ["nothing", "a word", "a deletion"])
 async def test_a_save_that_the_store_does_not_know_to_be_done_counts_if_the_file_has_it(

@@ -253,6 +253,7 @@ def shared(room_server: rooms.RoomServer, tabs: Tabs) -> Path:
     return path
 
 
+@pytest.mark.sample(6)
 @takings
 @pytest.mark.parametrize(
     ("away", "ended"),

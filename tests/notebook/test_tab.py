@@ -197,6 +197,7 @@ async def test_an_edit_cut_off_twice_is_in_the_page_if_it_was_done_and_only_then
     assert [cell.id for cell in await notebook.read()] == tab.ids()
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("third", [1, 2, 3, 5])
 @pytest.mark.parametrize("second", [1, 2, 3, 5])

@@ -272,6 +272,7 @@ async def change_something(notebook: Notebook, number: int, random_: random.Rand
     return edit
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pairs", [60, pytest.param(500, marks=pytest.mark.long)])
 @pytest.mark.parametrize("then", ["the server restarts", "a page opens it", "ids are forgotten"])
 async def test_without_ids_an_undo_leaves_the_same_bytes_or_says_that_it_does_not(

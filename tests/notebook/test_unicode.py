@@ -100,6 +100,7 @@ async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
     assert notebook.peek(cell_id).source == text
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("carrier", [pytest.param("file", marks=pytest.mark.full), "tab"])
 @pytest.mark.parametrize("name", list(TEXTS))
 async def test_a_text_survives_every_edit(

@@ -48,6 +48,7 @@ async def longest_absence(done: asyncio.Future[Any]) -> float:
     return longest
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("flood", CALLS)
 async def test_no_call_holds_up_what_others_ask_for(
     call: Call, jp_root_dir: Path, flood: str

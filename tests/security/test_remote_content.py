@@ -62,6 +62,7 @@ def test_the_corpus_is_large() -> None:
     assert len(QUIET) >= 70
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("group", LOADS)
 @pytest.mark.parametrize("type", ["markdown", "raw"])
 async def test_what_loads_something_is_not_done_without_a_person(
@@ -106,6 +107,7 @@ EDITS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("mode", ["read", "ask", "edit", "auto"])
 async def test_every_way_to_write_it_is_refused_with_the_address_and_the_trait(

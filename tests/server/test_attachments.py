@@ -199,6 +199,7 @@ async def test_files_of_the_server_are_attached_by_their_paths(
     assert "Attached file: not available. There is nothing at `gone.pdf`" in text
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("kind", "name", "text", "shape"),
     [

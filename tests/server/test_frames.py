@@ -92,6 +92,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Any:
     assert [record.getMessage() for record in loud] == []
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("hello", DATA["hellos"], ids=short)
 async def test_who_does_not_say_who_they_are_is_hung_up_on(
     opens: Any, quiet: None, hello: str
@@ -100,6 +101,7 @@ async def test_who_does_not_say_who_they_are_is_hung_up_on(
     assert await page.is_ended() == (1002, "hello expected")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("text", DATA["texts"], ids=short)
 async def test_an_odd_message_ends_the_socket_with_a_reason(
     opens: Any, quiet: None, call: Call, text: str
@@ -111,6 +113,7 @@ async def test_an_odd_message_ends_the_socket_with_a_reason(
     assert (await call("GET", "notebooks", "n.ipynb")).body["carrier"] == "file"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("text", DATA["ignored"], ids=short)
 async def test_a_message_that_says_nothing_to_us_is_ignored(
     opens: Any, quiet: None, call: Call, text: str
@@ -163,6 +166,7 @@ def update_of(shape: Any) -> bytes:
     return document.get_update()
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("shape", DATA["shapes"])
 async def test_a_document_that_is_no_notebook_ends_the_socket_with_a_reason(
     opens: Any, quiet: None, call: Call, jp_root_dir: Path, shape: str

@@ -125,6 +125,7 @@ async def test_a_hidden_cell_stays_hidden_when_its_notebook_is_renamed(
     assert "# %%" in answer.body["text"]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "spelled",
     [

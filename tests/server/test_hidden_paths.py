@@ -82,6 +82,7 @@ def said(answer: Answer, path: str) -> tuple[int, str]:
 pairs = pytest.mark.parametrize("pair", DATA["pairs"], indirect=True, ids=lambda p: p[0])
 
 
+@pytest.mark.sample(5)
 @pairs
 async def test_no_route_tells_that_something_hidden_is_there(
     call: Call, pair: tuple[str, str], jp_root_dir: Path
@@ -97,6 +98,7 @@ async def test_no_route_tells_that_something_hidden_is_there(
     assert not (jp_root_dir / pair[1]).exists()
 
 
+@pytest.mark.sample(5)
 @pairs
 async def test_no_tool_tells_that_something_hidden_is_there(
     call: Call, pair: tuple[str, str]

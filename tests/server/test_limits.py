@@ -65,6 +65,7 @@ async def test_nobody_sends_a_body_before_they_are_known(
 STRANGERS = json.loads((Path(__file__).parents[1] / "security" / "bodies.json").read_text())
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize(
     "sender", STRANGERS["strangers"], ids=lambda each: f"{each['method']} {each['route']}"

@@ -43,6 +43,7 @@ def locked(jp_root_dir: Path) -> Path:
     return path
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("mode", ["read", "ask", "edit", "auto"])
 @pytest.mark.parametrize("name", list(LOCKS))
 async def test_tools_refuse_in_every_mode(call: Call, locked: Path, mode: str, name: str) -> None:

@@ -264,6 +264,7 @@ def denied(answer: dict[str, Any], tool: str) -> bool:
     return answer["is_error"] and answer["text"] == refusal(tool)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("spelling", SPELLED["deny"])
 async def test_every_spelling_of_a_path_is_denied_alike(
     call: Call, replies: list[FakeReply], spelled: Path, spelling: str
@@ -296,6 +297,7 @@ async def test_every_spelling_of_a_path_is_denied_alike(
         assert [entry["why"] for entry in audit] == [refusal(tool) for tool, _ in asked]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("spelling", SPELLED["allow"])
 async def test_every_spelling_of_a_path_is_allowed_alike(
     call: Call, spelled: Path, spelling: str

@@ -109,6 +109,7 @@ async def test_what_a_query_may_say_a_body_may_say_as_well(agent: Assistant, cal
     assert taken == 8
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [

@@ -692,6 +692,7 @@ async def test_a_kernel_ends_with_the_run_that_outlives_its_answer(
     assert nbformat.read(notebook, as_version=4).cells[1].outputs[0].text == "over\n"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("who", ["ran before", "another run", "a look", "a page", "a tab"])
 async def test_a_kernel_stays_that_somebody_else_uses(
     call: Call,

@@ -88,6 +88,7 @@ def secret(jp_root_dir: Path) -> Path:
     return jp_root_dir.parent / "secret.ipynb"
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("path", OUTSIDE)
 async def test_nothing_outside_the_root_is_read_or_written(
     call: Call, secret: Path, path: str

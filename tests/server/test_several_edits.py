@@ -45,6 +45,7 @@ async def test_several_edits_are_made_together_with_a_diff_each(
     assert [cell.metadata for cell in on_disk] == [{"why": "asked"}, {"tags": ["t"]}, {}]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("bad", "status", "reason"),
     [

@@ -92,6 +92,7 @@ async def test_stopping_twice_or_after_the_end_is_stopping_once(
     assert (await call("POST", "chat", "nothing", "stop")).status == 404
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("ticks", [0, 1, 2, 3, 5, 8, 13, 21])
 async def test_a_stop_at_the_very_start_ends_the_turn(
     agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path, ticks: int

@@ -195,7 +195,13 @@ def forget_ids(path: Path) -> None:
     path.write_text(json.dumps({**content, "nbformat_minor": 4}), encoding="utf-8")
 
 
-@pytest.mark.parametrize("ids", [True, False], ids=["with ids", "without ids, cells alike"])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pytest.param(True, id="with ids"),
+        pytest.param(False, id="without ids, cells alike", marks=pytest.mark.full),
+    ],
+)
 def test_a_whole_turn_is_undone_after_the_server_was_killed(tmp_path: Path, ids: bool) -> None:
     shutil.copy(EXAMPLE, tmp_path)
     if not ids:

@@ -19,6 +19,7 @@ def jp_server_config(jp_server_config: dict[str, Any]) -> dict[str, Any]:
     return jp_server_config
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("entry", ["notebook", "input"])
 @pytest.mark.parametrize(
     "path", ["AGENTS.md", "AGENTS.md/", "./AGENTS.md", "sub/../AGENTS.md", "AGENTS.md/.", "a.md"]

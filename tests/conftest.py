@@ -70,7 +70,8 @@ def _sample(items: Sequence[pytest.Item]) -> None:
     """
     tables: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("sample") and not item.get_closest_marker("full"):
+        others = any(map(item.get_closest_marker, ("full", *ON_REQUEST)))
+        if item.get_closest_marker("sample") and not others:
             tables[item.nodeid.partition("[")[0]].append(item)
     for table in tables.values():
         count = next(table[0].iter_markers("sample")).args[0]

@@ -17,7 +17,7 @@ import pytest
 
 def test_quick(): pass
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, 2, 3, pytest.param(4, marks=pytest.mark.long)])
 def test_cases(number): pass
 @pytest.mark.full
 def test_table(): pass
@@ -35,7 +35,7 @@ def test_red(): assert False
     [
         pytest.param([], "quick", 1, id="default"),
         pytest.param(["-m", "full"], "table", 2, id="full"),
-        pytest.param(["-m", "long"], "explores", 0, id="long"),
+        pytest.param(["-m", "long"], "explores", 1, id="long"),
         pytest.param(["-m", ""], "both", 3, id="all"),
     ],
 )

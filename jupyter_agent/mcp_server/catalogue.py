@@ -70,8 +70,7 @@ class Catalogue:
 
     def __init__(self, toolbox: Toolbox) -> None:
         self._toolbox = toolbox
-        specs = zip(toolbox.tools, toolbox.specs(), strict=True)
-        ours = [_ours(tool, spec) for tool, spec in specs if tool.name not in _LEFT_OUT]
+        ours = [_ours(tool) for tool in toolbox.tools if tool.name not in _LEFT_OUT]
         listed = [*ours, *map(_about_the_turn, _TURN_TOOLS)]
         self._tools = {tool["name"]: tool for tool in sorted(listed, key=_place)}
 
@@ -108,7 +107,8 @@ def _place(tool: Mapping[str, Any]) -> tuple[int, str]:
     return FIRST.index(name) if name in FIRST else len(FIRST), name
 
 
-def _ours(tool: type[Tool], spec: Mapping[str, Any]) -> dict[str, Any]:
+def _ours(tool: type[Tool]) -> dict[str, Any]:
+    spec = tool.spec()
     said = hints(tool.action)
     schema = copy.deepcopy(spec["input_schema"])
     if tool.names_notebook:

@@ -192,16 +192,16 @@ class Collaboration:
         return [Room.of(room, self) for room in rooms if isinstance(room, kind) and room.ready]
 
     async def send_pages_away(self) -> None:
-        """End the connections of all pages, each of which is a task that has used such a thread."""
+        """End the connections of all pages: each is a task that has used a thread of anyio."""
         rooms = self._extension.ywebsocket_server.rooms.values()
-        pages = [page for room in rooms for page in room.clients if hasattr(page, "ws_connection")]
-        connections = {page: page.ws_connection for page in pages if page.ws_connection is not None}
-        for page, connection in connections.items():
+        connections = []
+        for page in [page for room in rooms for page in room.clients if _is_connected(page)]:
+            connections.append(connection := page.ws_connection)
             page.close(_GOING_AWAY)
             connection.stream.close()  # it may never answer
         with suppress(TimeoutError):
             async with asyncio.timeout(_LONGEST_LEAVE):
-                while not all(each.client_terminated for each in connections.values()):
+                while not all(connection.client_terminated for connection in connections):
                     await asyncio.sleep(0.01)
 
     def fill_rooms(self, keep: Keep, late: Late) -> None:
@@ -320,8 +320,13 @@ def _send_at_once(page: Any) -> None:
     """An edit is several small messages: without this each waits 40 ms until the page's side has
     acknowledged the one before (Nagle's algorithm).
     """
-    if isinstance(page, WebSocketHandler) and page.ws_connection is not None:
+    if _is_connected(page):
         page.set_nodelay(True)
+
+
+def _is_connected(client: Any) -> bool:
+    """Whether it is a page with an open websocket; a pin has none."""
+    return isinstance(client, WebSocketHandler) and client.ws_connection is not None
 
 
 class NotSaved(RuntimeError):

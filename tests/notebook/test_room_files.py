@@ -629,9 +629,12 @@ async def test_what_the_file_says_of_a_cell_that_is_moved_meanwhile_is_offered(
     assert (offer["cell"]["source"], offer["cause"]) == ("pulled", "file")
 
 
-@pytest.mark.parametrize(
+filled_step_by_step = pytest.mark.parametrize(
     "jp_server_config", [{"YDocExtension": {"document_load_progressively": True}}], indirect=True
 )
+
+
+@filled_step_by_step
 async def test_what_is_typed_while_a_room_is_filled_step_by_step_is_saved(
     room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -653,9 +656,7 @@ async def test_what_is_typed_while_a_room_is_filled_step_by_step_is_saved(
     await until(partial(has_texts, file, ["a", "b WORD"]))
 
 
-@pytest.mark.parametrize(
-    "jp_server_config", [{"YDocExtension": {"document_load_progressively": True}}], indirect=True
-)
+@filled_step_by_step
 async def test_words_in_a_room_that_is_filled_step_by_step_stay_as_well(
     room_server: RoomServer, opened: Opened
 ) -> None:

@@ -177,10 +177,10 @@ def _merged(
     latest: Content, former: Content | None, mine: Content, file: Content
 ) -> tuple[Content, list[dict[str, Any]]]:
     """What document and file make together, and what of the file found no place in it."""
-    base = latest if former is None else base_of(file, former, latest)
+    base, unclear = (latest, ()) if former is None else base_of(file, former, latest)
     if outline(mine) == base:
         return file, []
-    merged, conflicts = merge_cells(base, mine, file)
+    merged, conflicts = merge_cells(base, mine, file, unclear)
     read, saved, there = (texts_of(side["cells"]) for side in (base, latest, merged))
 
     def is_former(cell: Mapping[str, Any]) -> bool:

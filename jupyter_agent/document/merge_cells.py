@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from jupyter_agent.document.line_ends import unify
@@ -20,6 +21,16 @@ Content: TypeAlias = Mapping[str, Any]
 """What a notebook's file holds: `cells`, `metadata`, `nbformat` and `nbformat_minor`."""
 _OWN = ("id", "source", "metadata", "outputs", "execution_count")
 """Keys of a cell that are merged each in its own way."""
+_WORD = re.compile(r"\w+")
+
+
+class Base(NamedTuple):
+    """What a program had read before it wrote a file, as far as that shows."""
+
+    content: dict[str, Any]
+    """An outline."""
+    unclear: Collection[str]
+    """Ids of cells of which it may as well have read the text that came since."""
 
 
 class Merged(NamedTuple):
@@ -27,7 +38,9 @@ class Merged(NamedTuple):
 
     content: dict[str, Any]
     conflicts: list[str]
-    """Ids of cells that both changed, each in its own way; the document's stay."""
+    """Ids of cells that both changed, each in its own way, or that are unclear: the document's
+    stay.
+    """
 
 
 def by_id(content: Content) -> dict[str, Mapping[str, Any]]:
@@ -49,30 +62,35 @@ def _outlined(cell: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**cell, "outputs": _hash(cell["outputs"])} if "outputs" in cell else cell
 
 
-def base_of(file: Content, former: Content, latest: Content) -> dict[str, Any]:
-    """The outline of what a program had read before it wrote `file`, as far as that shows: the
-    `latest` that the file said, or in cells that changed since, and in which the file is not aware
-    of that, the `former`.
+def base_of(file: Content, former: Content, latest: Content) -> Base:
+    """Of the outlines that the file had: the `latest`, or in cells that changed since, and in which
+    what was written then is not aware of that, the `former`.
     """
     was, now, there = map(by_id, (former, latest, file))
-    cells = [
-        own if _is_unaware(there.get(cell["id"]), own, cell) else cell
-        for cell in latest["cells"]
-        if cell["id"] in was or cell["id"] in there
-        for own in [was.get(cell["id"], cell)]
-    ]
-    deleted = [
+    cells: list[Mapping[str, Any]] = []
+    unclear: list[str] = []
+    for cell in latest["cells"]:
+        own, other = was.get(cell["id"]), there.get(cell["id"])
+        if own is not None and other is not None:
+            cells.append(_as_read(own, cell, other))
+            if _is_unclear(*map(text_of, (own, cell, other))):
+                unclear.append(cell["id"])
+        elif own is not None or other is not None:
+            cells.append(own or cell)
+    cells += [
         cell
         for cell in former["cells"]
         if cell["id"] not in now and cell["id"] in there and _says_the_same(there[cell["id"]], cell)
     ]
-    return {**latest, "cells": [*cells, *deleted]}
+    return Base({**latest, "cells": cells}, unclear)
 
 
-def merge_cells(base: Content, mine: Content, theirs: Content) -> Merged:
+def merge_cells(
+    base: Content, mine: Content, theirs: Content, unclear: Collection[str] = ()
+) -> Merged:
     """What comes of `base`, the outline of a content, with the changes of both: cell by cell, and
     texts by lines. A cell that one deleted and the other changed stays, or is a conflict where it
-    is `theirs`.
+    is `theirs`. So is an `unclear` one: merged, what `theirs` has of `mine` would be there twice.
     """
     was, here, there = map(by_id, (base, mine, theirs))
     cells: dict[str, Mapping[str, Any]] = {}
@@ -81,6 +99,8 @@ def merge_cells(base: Content, mine: Content, theirs: Content) -> Merged:
         before, own, other = was.get(cell_id), here.get(cell_id), there.get(cell_id)
         if own is not None and other is not None:
             try:
+                if cell_id in unclear and text_of(own) != text_of(other):
+                    raise MergeConflict("theirs may be made of mine")
                 cells[cell_id] = _merged_cell(before or {}, own, other)
             except MergeConflict:
                 cells[cell_id] = own
@@ -100,20 +120,35 @@ def merge_cells(base: Content, mine: Content, theirs: Content) -> Merged:
     return Merged(merged, conflicts)
 
 
-def _is_unaware(
-    other: Mapping[str, Any] | None, former: Mapping[str, Any], latest: Mapping[str, Any]
-) -> bool:
-    """Whether the cell of a file has not all that made `latest` of `former`."""
-    if other is None or former == latest:
-        return True
-    old, new, text = map(text_of, (former, latest, other))
-    if old != new and (text == old or not keeps_edit(old, new, text)):
-        return True
+def _as_read(
+    former: Mapping[str, Any], latest: Mapping[str, Any], other: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The cell that a program had read which has made `other` of it: the former one, where that
+    has not all that came since.
+    """
+    if _is_unaware(*map(text_of, (former, latest, other))):
+        return former
     before, after, now = map(_untrusted, (former, latest, _outlined(other)))
-    return any(
+    if any(
         before.get(key) != after.get(key) and now.get(key) == before.get(key)
         for key in before.keys() | after.keys()
-    )
+    ):
+        return {**former, "source": text_of(latest)}
+    return latest
+
+
+def _is_unaware(former: str, latest: str, text: str) -> bool:
+    return former != latest and (text == former or not keeps_edit(former, latest, text))
+
+
+def _is_unclear(former: str, latest: str, text: str) -> bool:
+    """Whether a text that has not all of `latest` was made of it all the same: it has words that
+    came with that, or nothing beside `former` that is not in it.
+    """
+    if text == former or not _is_unaware(former, latest, text):
+        return False
+    words, came, there = (set(_WORD.findall(each)) for each in (former, latest, text))
+    return not there.isdisjoint(came - words) or keeps_edit(former, text, latest)
 
 
 def _merged_cell(

@@ -439,6 +439,24 @@ async def test_a_program_that_had_not_read_what_was_saved_last_takes_nothing_of_
         assert outputs[0]["text"] == ["here"]
 
 
+async def test_what_a_formatter_writes_right_after_a_save_is_offered_and_doubles_nothing(
+    room_server: RoomServer, opened: Opened
+) -> None:
+    """It may have read the file before that save, as far as anybody can tell."""
+    file, person = await opened([code("a", "import os\n"), code("b", "b")])
+    typed = "x = 'a'\nprint( x )\n"
+    person.type("a", typed)
+    await person.sync()
+    await room_server.live("a.ipynb").save()
+    formatted = 'import os\n\nx = "a"\nprint(x)\n'
+    write(file, [code("a", formatted), code("b", "b")])
+    await notice(room_server, person)
+    offers = [(one["cause"], one["cell"]["source"]) for one in person.offers().values()]
+    assert person.source("a") == f"import os\n{typed}"
+    assert offers == [("file", formatted)]
+    await until(lambda: cells_of(file)[0]["source"] == f"import os\n{typed}")
+
+
 async def test_a_script_that_puts_a_file_back_right_after_an_edit_has_its_way(
     room_server: RoomServer, room_notebooks: Notebooks, restart: Restart
 ) -> None:

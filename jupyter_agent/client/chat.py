@@ -15,6 +15,8 @@ from jupyter_agent.client.servers import Server, ServerRefused, Unreachable
 
 _RECONNECTIONS = 5
 _PAUSE_SECONDS = 1.0
+_SILENT_SECONDS = 60.0
+"""After which a connection counts as lost: the server writes something every 15 s."""
 
 
 class Chat:
@@ -54,7 +56,9 @@ class Chat:
                 left, pause = left - 1, _PAUSE_SECONDS
 
     def _stream(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        return self._server.stream("POST", "chat", self._body, headers=self._once)
+        return self._server.stream(
+            "POST", "chat", self._body, headers=self._once, seconds=_SILENT_SECONDS
+        )
 
     def outcome(self) -> Any:
         """The turn as the route answers it in one piece. Raises ServerRefused."""

@@ -104,13 +104,20 @@ class Server:
         return json.loads(answer) if kind == "application/json" else answer.decode()
 
     def stream(
-        self, method: str, route: str, body: Any = None, *, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        route: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        seconds: float | None = None,
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The chunks of an event stream as they come, with their numbers.
 
-        Raises ServerRefused, also where the stream ends before its end is said.
+        Raises ServerRefused: also where the stream ends before its end is said, or nothing of it
+        comes for so many `seconds`.
         """
-        with self._opened(method, route, body, headers or {}, None) as response:
+        with self._opened(method, route, body, headers or {}, seconds) as response:
             seq = 0
             while line := _line(response, self.url):
                 name, _, value = line.decode().rstrip("\r\n").partition(": ")
@@ -144,6 +151,8 @@ class Server:
 def _line(response: HTTPResponse, url: str) -> bytes:
     try:
         line = response.readline()
+    except TimeoutError:  # the connection is dead, and nobody says so
+        raise _unreachable(url) from None
     except (OSError, HTTPException) as error:
         raise _unreachable(url, error) from None
     if line and not line.endswith(b"\n"):  # cut off within it

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from jupyter_agent.client import chat, servers
 from jupyter_agent.testing import FakeAnthropic, calls, says
 from jupyter_agent.testing.script import FakeReply, Scripted
 
@@ -274,10 +275,34 @@ def test_an_answer_is_shown_to_its_end_although_the_connection_is_cut(
     assert desk.sources()["b2"] == "x = 2"
 
 
+def test_an_answer_comes_to_its_end_although_its_connection_falls_silent(
+    desk: Desk, served: Server, replies: list[FakeReply], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a proxy that has lost its server, or in a network that has changed."""
+    replies += [[says("Hello.")], [says("I begin."), EDIT], [says("I end.")]]
+    (info,) = (desk.folder / ".runtime").glob("jpserver-*.json")
+    token = json.loads(info.read_text())["token"]
+    question = {"role": "user", "parts": [{"type": "text", "text": "Set x to 2"}]}
+    body = {"messages": [question], "mode": "edit", "notebook": NOTEBOOK}
+
+    def answer(port: int, conversation: str) -> str:
+        there = servers.Server(f"http://localhost:{port}/", token, desk.folder)
+        chunks = chat.Chat(there, {**body, "id": conversation}).chunks()
+        return "".join(chunk["delta"] for chunk in chunks if chunk["type"] == "text-delta")
+
+    assert answer(served.port, "c1") == "Hello."  # the first one loads what the others have
+    monkeypatch.setattr(chat, "_SILENT_SECONDS", 1.0)
+    with cutting(served.port, silently=True) as port:
+        assert answer(port, "c2") == "I begin.I end."
+    assert desk.sources()["b2"] == "x = 2"
+
+
 @contextmanager
-def cutting(port: int) -> Iterator[int]:
-    """A way to a server that breaks in the middle of the first answer to `POST chat`."""
-    cut = threading.Event()
+def cutting(port: int, *, silently: bool = False) -> Iterator[int]:
+    """A way to a server that breaks in the middle of the first answer to `POST chat`; `silently`,
+    nobody is told so.
+    """
+    cut, over = threading.Event(), threading.Event()
     listening = socket.create_server(("127.0.0.1", 0))
 
     def pass_on(client: socket.socket) -> None:
@@ -293,7 +318,10 @@ def cutting(port: int) -> Iterator[int]:
                 client.sendall(piece)
                 if breaks and answered.count(b"id: ") > 3:
                     cut.set()
-                    client.shutdown(socket.SHUT_RDWR)
+                    if silently:
+                        over.wait()
+                    else:
+                        client.shutdown(socket.SHUT_RDWR)
                     return
 
     def copy(source: socket.socket, target: socket.socket) -> None:
@@ -309,5 +337,6 @@ def cutting(port: int) -> Iterator[int]:
 
     threading.Thread(target=serve, daemon=True).start()
     yield listening.getsockname()[1]
+    over.set()
     listening.close()
     assert cut.is_set()

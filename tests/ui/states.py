@@ -234,10 +234,12 @@ def finished_while_hidden(scene: Scene) -> None:
 
 
 def connection_lost(scene: Scene) -> None:
+    """Of the panel only: without any network JupyterLab could not change its theme either."""
     streaming(scene)
-    scene.page.context.set_offline(True)
-    scene.notebook.cut_socket()
+    scene.page.route("**/api/agent/**", lambda route: route.abort())
+    scene.page.evaluate("() => window.dispatchEvent(new Event('offline'))")
     scene.panel.message.fill("Still there?")
+    expect(scene.panel.log).to_contain_text("Connection lost")
 
 
 def long_answer(scene: Scene) -> None:
@@ -254,20 +256,28 @@ def forty_plots(scene: Scene) -> None:
 
 def no_notebook(scene: Scene) -> None:
     scene.page.evaluate(
-        "() => agentTest.panel(jupyterapp.shell.currentWidget.context.path).close()"
+        """async path => {
+          await agentTest.panel(path).context.save();  // else it asks whether to
+          agentTest.panel(path).close();
+        }""",
+        scene.notebook.path,
     )
     expect(scene.page.locator(".jp-NotebookPanel")).to_have_count(0)
 
 
 def kernel_busy(scene: Scene) -> None:
     scene.notebook.wait_for_kernel()
+    path, cell_id = scene.notebook.path, "fails"
     scene.page.evaluate(
-        """source => { void agentTest.panel(jupyterapp.shell.currentWidget.context.path)
-            .sessionContext.session.kernel.requestExecute({code: source}) }""",
-        LIVE,
+        "([path, id, source]) => agentTest.widget(path, id).model.sharedModel.setSource(source)",
+        [path, cell_id, LIVE],
     )
-    scene.ask("Run it.", [calls("run_cell", cell_id="sales")])
-    expect(scene.panel.log.get_by_role("timer")).to_be_visible()
+    scene.notebook.edit(cell_id)
+    scene.page.keyboard.press("Control+Enter")
+    expect(scene.notebook.cell(cell_id)).to_contain_text("epoch 1: loss")
+    run = [calls("run_cell", cell_id="sales")]
+    scene.ask("Run it.", run, [says("Cell 4 is running your code; cell 2 comes after it.")])
+    expect(scene.panel.log).to_contain_text("comes after it")
 
 
 def conflict(scene: Scene) -> None:
@@ -281,7 +291,7 @@ def conflict(scene: Scene) -> None:
 
 
 def settings_page(scene: Scene) -> None:
-    scene.panel.button("Settings").click()
+    scene.panel.region.get_by_title("Settings", exact=True).click()
 
 
 def conversations(scene: Scene) -> None:

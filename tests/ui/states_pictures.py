@@ -41,7 +41,6 @@ def picture(
         reach(shown)
         pictures(page, folder, name)
     finally:
-        context.set_offline(False)
         shown.end()
         theme(page, THEMES["light"])
         context.close()

@@ -141,7 +141,6 @@ def test_nothing_is_found_in_any_state(
                 if page.locator(mark).count():
                     assert findings(page, mark) == [], name
     finally:
-        context.set_offline(False)
         shown.end()
         theme(page, THEMES[0])
 

@@ -3,6 +3,8 @@ import { RequestError } from './failure';
 import type { AgentChunk } from './protocol';
 
 const LONGEST_PAUSE = 10_000;
+/** After which a connection counts as lost, though nobody says so: the server writes something every 15 s. */
+const LONGEST_SILENCE = 45_000;
 
 /** How to connect to a stream. */
 export interface IConnections {
@@ -54,7 +56,8 @@ export interface IFrame {
 /**
  * The frames of an event stream, as they come; comments (heartbeats) are left out.
  *
- * Ends when the body ends or breaks, also in the middle of a frame: whether all has come is for the caller to know.
+ * Ends when the body ends, breaks or falls silent, also in the middle of a frame: whether all has come is for the
+ * caller to know.
  */
 export async function* frames(
   body: ReadableStream<Uint8Array> | null | undefined
@@ -67,8 +70,8 @@ export async function* frames(
   let rest = '';
   try {
     for (;;) {
-      const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }));
-      if (done) {
+      const value = await nextPiece(reader);
+      if (!value) {
         return;
       }
       const blocks = (rest + decoder.decode(value, { stream: true })).split(/\r?\n\r?\n/);
@@ -81,8 +84,23 @@ export async function* frames(
       }
     }
   } finally {
-    await reader.cancel().catch(() => undefined); // broken already
+    reader.cancel().catch(() => undefined); // broken already, or never answers
   }
+}
+
+/** What comes next; undefined where nothing does. */
+async function nextPiece(
+  reader: ReadableStreamDefaultReader<Uint8Array>
+): Promise<Uint8Array | undefined> {
+  const piece = reader.read().then(
+    ({ value }) => value,
+    () => undefined
+  );
+  let forget = (): void => undefined;
+  const silence = new Promise<undefined>(resolve => {
+    forget = alarm(() => resolve(undefined), LONGEST_SILENCE, 'offline');
+  });
+  return Promise.race([piece, silence]).finally(forget);
 }
 
 function parseFrame(block: string): IFrame | null {
@@ -115,12 +133,28 @@ async function unlessOutage(response: Promise<Response>): Promise<Response | nul
   }
 }
 
+/** Until the time is over, the browser is back in a network, or `signal` ends it. */
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
-    const timer = setTimeout(resolve, milliseconds);
+    const forget = alarm(resolve, milliseconds, 'online');
     signal.addEventListener('abort', () => {
-      clearTimeout(timer);
+      forget();
       resolve();
     });
   });
+}
+
+/** Calls back once, when the time is over or the browser's network has come or gone; returns what calls it off. */
+function alarm(call: () => void, milliseconds: number, network: 'online' | 'offline'): () => void {
+  const ring = (): void => {
+    forget();
+    call();
+  };
+  const forget = (): void => {
+    clearTimeout(timer);
+    window.removeEventListener(network, ring);
+  };
+  const timer = setTimeout(ring, milliseconds);
+  window.addEventListener(network, ring);
+  return forget;
 }

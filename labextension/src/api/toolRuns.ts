@@ -9,6 +9,11 @@ export function runsOf(output: unknown): IRunOutput[] {
   return Array.isArray(cells) ? cells.filter(isRun) : [];
 }
 
+/** Whether the run had not ended when this was said of it. */
+export function isGoing({ status }: Pick<IRunOutput, 'status'>): boolean {
+  return status === 'running' || status === 'queued';
+}
+
 function isRun(value: unknown): value is IRunOutput {
   return Array.isArray((value as Partial<IRunOutput> | null | undefined)?.outputs);
 }

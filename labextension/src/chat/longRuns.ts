@@ -1,5 +1,6 @@
 import type { AgentClient } from '../api/client';
 import { RequestError } from '../api/failure';
+import { isGoing } from '../api/toolRuns';
 import { Store } from '../store';
 import type { Assistant } from './assistant';
 import type { ConversationEvent } from './conversationEvents';
@@ -47,7 +48,7 @@ export class RunWatch extends Store<LongRuns> {
       if (wake) {
         await this.tell(runId, true); // the server may have been started again, and acts only for who is there
       } else {
-        this._set(runId, status === 'running' || status === 'queued' ? 'going' : 'ended');
+        this._set(runId, isGoing({ status }) ? 'going' : 'ended');
       }
     } catch (error) {
       if (!(error instanceof RequestError)) {

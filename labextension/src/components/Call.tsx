@@ -1,7 +1,7 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { CallPart, IChange, IPlanStep, IRunOutput } from '../api/protocol';
-import { runsOf } from '../api/toolRuns';
+import { isGoing, runsOf } from '../api/toolRuns';
 import type { IDiffLine } from '../review/diff';
 import { diffLines } from '../review/diff';
 import { describeCall, isAtWork, notebookOf } from '../wording/callDescriptions';
@@ -152,11 +152,7 @@ function CallBody(props: ICallBodyProps): React.JSX.Element {
 
 /** The runs that had not ended when the call returned. */
 export function goingRuns(call: CallPart, runs: readonly IRunOutput[]): string[] {
-  return call.state === 'output-available'
-    ? runs
-        .filter(({ status }) => status === 'running' || status === 'queued')
-        .map(run => run.run_id)
-    : [];
+  return call.state === 'output-available' ? runs.filter(isGoing).map(run => run.run_id) : [];
 }
 
 /** What a call has of its own to show: code that is in no cell, the steps of a plan. */

@@ -8,7 +8,7 @@ import type {
   IPlanStep,
   IRunOutput
 } from '../api/protocol';
-import { runsOf } from '../api/toolRuns';
+import { isGoing, runsOf } from '../api/toolRuns';
 import { legible } from './oddCharacters';
 import { ownInput } from './mcpTools';
 import type { Locate } from './cellNames';
@@ -82,6 +82,7 @@ export function describeCall(
     trans
   });
   const words = (text: string, note = '', fault = ''): IWords => ({ text, note, fault, cellId });
+  const going = runs.every(isGoing) ? runs[0]?.status : undefined;
   switch (call.state) {
     case 'approval-requested':
       return words(todo, trans.__('needs approval'));
@@ -90,13 +91,22 @@ export function describeCall(
     case 'output-error':
       return words(todo, '', trans.__('failed'));
     default:
-      return isLive(call)
-        ? words(isAtWork(call, held) ? trans.__('%1…', doing) : todo)
-        : words(
-            done,
-            seen(call, trans) ?? ticked(call, trans) ?? duration(secondsOf(runs), trans),
-            faultOf(runs, locate, trans)
-          );
+      if (isLive(call)) {
+        return words(isAtWork(call, held) ? trans.__('%1…', doing) : todo);
+      }
+      if (going && tool.startsWith('run_')) {
+        return words(going === 'queued' ? todo : doing, statusName(going, trans));
+      }
+      return words(
+        done,
+        seen(call, trans) ?? ticked(call, trans) ?? courseOf(runs, locate, trans),
+        outcomeOf(
+          runs.filter(run => !isGoing(run)),
+          runs.length,
+          locate,
+          trans
+        )
+      );
   }
 }
 
@@ -211,14 +221,25 @@ export function secondsOf(runs: readonly IRunOutput[]): number {
   return runs.reduce((sum, run) => sum + (run.seconds ?? 0), 0);
 }
 
-/** "error in cell 5", of the first run that did not end well; of a single run without its cell. */
-function faultOf(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
+/** "still running in cell 5, 12 s" */
+function courseOf(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
+  const going = outcomeOf(runs.filter(isGoing), runs.length, locate, trans);
+  return [going, duration(secondsOf(runs), trans)].filter(Boolean).join(', ');
+}
+
+/** "error in cell 5", of the first of these runs that has not ended well; where it is one of one, without its cell. */
+function outcomeOf(
+  runs: readonly IRunOutput[],
+  among: number,
+  locate: Locate,
+  trans: TranslationBundle
+): string {
   const run = runs.find(({ status }) => status !== 'ok');
   if (!run) {
     return '';
   }
   const name = statusName(run.status, trans);
-  const place = runs.length > 1 && run.cell_id ? locate(run.cell_id) : null;
+  const place = among > 1 && run.cell_id ? locate(run.cell_id) : null;
   return place ? trans.__('%1 in cell %2', name, place) : name;
 }
 

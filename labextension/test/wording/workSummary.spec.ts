@@ -32,6 +32,14 @@ describe('summarizeWork', () => {
     expect(summarizeWork([ran(), denied], [], locate, trans).text).toBe('2 steps, 1 denied');
   });
 
+  it('says of a cell that it ran only when that has ended', () => {
+    const going = ran(['b2', 'ok'], ['c3', 'running']);
+    const text = (...calls: CallPart[]): string => summarizeWork(calls, [], locate, trans).text;
+    expect(text(going)).toBe('1 step, ran 2, cell 3 still running');
+    expect(text(ran(['b2', 'queued']))).toBe('1 step, cell 2 queued');
+    expect(text(going, ran(['c3', 'ok']))).toBe('2 steps, ran 2–3');
+  });
+
   it('says which cell failed, unless it ran again without an error', () => {
     const failed = ran(['b2', 'error']);
     expect(summarizeWork([failed], [], locate, trans).fault).toBe('error in cell 2');

@@ -398,6 +398,7 @@ def test_keys_lead_from_change_to_change_and_keep_or_undo_each(
     expect(head(notebook, 3)).to_be_in_viewport()
     keyboard.press("Shift+Alt+F5")
     expect(changes(panel)).to_contain_text("Change 4 of 4")
+    expect(notebook.page.locator(".jp-Notebook .jp-Cell:focus")).to_have_count(1)
     keyboard.press("Control+Alt+Enter")
     expect(pill(notebook)).to_contain_text("Change 3 of 3")
     keyboard.press("Control+Alt+Backspace")

@@ -193,9 +193,14 @@ export class OpenNotebooks {
     const panel = this._panel(ref.notebook);
     const index = (this.position(ref) ?? 0) - 1;
     if (panel && index >= 0) {
+      const { content } = panel;
       this._activate(panel);
-      panel.content.activeCellIndex = index;
-      await panel.content.scrollToItem(index, 'smart').catch(() => undefined); // it is hidden
+      content.activeCellIndex = index;
+      await content.scrollToItem(index, 'smart').catch(() => undefined); // it is hidden
+      await new Promise(requestAnimationFrame);
+      if (document.activeElement === document.body) {
+        content.activate(); // the cell with the focus has left the page, being out of sight (windowingMode "full")
+      }
     }
   }
 

@@ -127,8 +127,11 @@ export function ReviewBar(): React.JSX.Element | null {
   }
   const waiting = [...pending.values()].flatMap(own => own.cells);
   const go = async (button: HTMLButtonElement, step: 1 | -1): Promise<void> => {
+    const stay = (): void => queueMicrotask(() => button.focus());
+    button.addEventListener('blur', stay); // the notebook that comes to the front takes the focus
     await walk.go(step);
-    button.focus(); // which went to the notebook that came to the front
+    button.removeEventListener('blur', stay);
+    button.focus();
   };
   const step = (sign: string, label: string, command: string, by: 1 | -1): React.JSX.Element => {
     const keys = keysOf(command);

@@ -93,6 +93,16 @@ HOLD = """inRoom => {
 }"""
 
 
+IS_LAYOUT_SAVED = """async () => {
+  const [, id] = /workspaces[/]([^/]+)/.exec(location.pathname) ?? [, 'default'];
+  const {data} = await jupyterapp.serviceManager.workspaces.fetch(id).catch(() => ({}));
+  const saved = JSON.stringify(data ?? {}).matchAll(/"notebook:([^"]+)"/g);
+  const open = [...jupyterapp.shell.widgets('main')].map(widget => widget.context?.path);
+  return [...saved].every(([, path]) => open.includes(path));
+}"""
+"""Whether JupyterLab would restore no notebook that was closed since, as by the test before."""
+
+
 class OpenNotebook:
     """One notebook in one page. Cells are named by their ids."""
 
@@ -134,6 +144,8 @@ class OpenNotebook:
             }""",
             self.path,
         )
+        if "/lab/" in self.page.url:
+            eventually(lambda: self.page.evaluate(IS_LAYOUT_SAVED), bool)
         self.page.reload()
         self._wait_until_ready()
 

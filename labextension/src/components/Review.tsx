@@ -10,6 +10,7 @@ import type { IPendingCell } from '../review/pending';
 import { listOf } from '../wording/cellNames';
 import { legible } from '../wording/oddCharacters';
 import { intoView } from './intoView';
+import { keepFocus } from './keepFocus';
 import {
   useAssistant,
   useChangeWalk,
@@ -127,11 +128,7 @@ export function ReviewBar(): React.JSX.Element | null {
   }
   const waiting = [...pending.values()].flatMap(own => own.cells);
   const go = async (button: HTMLButtonElement, step: 1 | -1): Promise<void> => {
-    const stay = (): void => queueMicrotask(() => button.focus());
-    button.addEventListener('blur', stay); // the notebook that comes to the front takes the focus
-    await walk.go(step);
-    button.removeEventListener('blur', stay);
-    button.focus();
+    await keepFocus(button, walk.go(step)); // the notebook that comes to the front takes it
   };
   const step = (sign: string, label: string, command: string, by: 1 | -1): React.JSX.Element => {
     const keys = keysOf(command);

@@ -71,12 +71,17 @@ def base_of(file: Content, former: Content, latest: Content) -> Base:
     unclear: list[str] = []
     for cell in latest["cells"]:
         own, other = was.get(cell["id"]), there.get(cell["id"])
-        if own is not None and other is not None:
+        if own is None or other is None:
+            if own or other:
+                cells.append(own or cell)
+            continue
+        texts = text_of(own), text_of(cell), text_of(other)
+        if _keeps_text(*texts):
             cells.append(_as_read(own, cell, other))
-            if _is_unclear(*map(text_of, (own, cell, other))):
+        else:
+            cells.append(own)
+            if _is_unclear(*texts):
                 unclear.append(cell["id"])
-        elif own is not None or other is not None:
-            cells.append(own or cell)
     cells += [
         cell
         for cell in former["cells"]
@@ -123,11 +128,9 @@ def merge_cells(
 def _as_read(
     former: Mapping[str, Any], latest: Mapping[str, Any], other: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The cell that a program had read which has made `other` of it: the former one, where that
-    has not all that came since.
+    """The cell that a program had read which has made `other` of it, in which the text is aware of
+    the latest: the former one but for that, where the rest is not.
     """
-    if _is_unaware(*map(text_of, (former, latest, other))):
-        return former
     before, after, now = map(_untrusted, (former, latest, _outlined(other)))
     if any(
         before.get(key) != after.get(key) and now.get(key) == before.get(key)
@@ -137,15 +140,16 @@ def _as_read(
     return latest
 
 
-def _is_unaware(former: str, latest: str, text: str) -> bool:
-    return former != latest and (text == former or not keeps_edit(former, latest, text))
+def _keeps_text(former: str, latest: str, text: str) -> bool:
+    """Whether a text has all that came when `latest` was made of `former`."""
+    return former == latest or (text != former and keeps_edit(former, latest, text))
 
 
 def _is_unclear(former: str, latest: str, text: str) -> bool:
-    """Whether a text that has not all of `latest` was made of it all the same: it has words that
+    """Whether a text that has not all of `latest` may be made of it all the same: it has words that
     came with that, or nothing beside `former` that is not in it.
     """
-    if text == former or not _is_unaware(former, latest, text):
+    if text == former:
         return False
     words, came, there = (set(_WORD.findall(each)) for each in (former, latest, text))
     return not there.isdisjoint(came - words) or keeps_edit(former, text, latest)

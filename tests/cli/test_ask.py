@@ -300,7 +300,7 @@ def test_an_answer_comes_to_its_end_although_its_connection_falls_silent(
 @contextmanager
 def cutting(port: int, *, silently: bool = False) -> Iterator[int]:
     """A way to a server that breaks in the middle of the first answer to `POST chat`; `silently`,
-    nobody is told so.
+    without closing.
     """
     cut, over = threading.Event(), threading.Event()
     listening = socket.create_server(("127.0.0.1", 0))

@@ -89,18 +89,20 @@ export async function* frames(
 }
 
 /** What comes next; undefined where nothing does. */
-async function nextPiece(
+function nextPiece(
   reader: ReadableStreamDefaultReader<Uint8Array>
 ): Promise<Uint8Array | undefined> {
-  const piece = reader.read().then(
-    ({ value }) => value,
-    () => undefined
-  );
-  let forget = (): void => undefined;
-  const silence = new Promise<undefined>(resolve => {
-    forget = alarm(() => resolve(undefined), LONGEST_SILENCE, 'offline');
+  return new Promise(resolve => {
+    const forget = alarm(() => resolve(undefined), LONGEST_SILENCE, 'offline');
+    const end = (piece?: Uint8Array): void => {
+      forget();
+      resolve(piece);
+    };
+    reader.read().then(
+      ({ value }) => end(value),
+      () => end()
+    );
   });
-  return Promise.race([piece, silence]).finally(forget);
 }
 
 function parseFrame(block: string): IFrame | null {

@@ -10,7 +10,7 @@ import type { IPendingCell } from '../review/pending';
 import { listOf } from '../wording/cellNames';
 import { legible } from '../wording/oddCharacters';
 import { intoView } from './intoView';
-import { keepFocus } from './keepFocus';
+import { keepFocus } from './lateFocus';
 import {
   useAssistant,
   useChangeWalk,

@@ -10,7 +10,7 @@ import { MODES } from '../chat/modes';
 import { assistantIcon } from '../components/icons';
 import { cellCommands, openCellMenu } from './cellMenu';
 import type { CellPrompts } from '../prompt/cellPrompts';
-import { mayFocusAfter } from './lateFocus';
+import { mayFocusAfter } from '../components/lateFocus';
 import type { AssistantPanel } from './panel';
 import { exportInFront } from './slashActions';
 

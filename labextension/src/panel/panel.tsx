@@ -8,7 +8,7 @@ import * as React from 'react';
 import { assistantIcon } from '../components/icons';
 import type { IServices } from '../components/services';
 import { DropTarget } from '../composer/dropTarget';
-import { mayFocusAfter } from './lateFocus';
+import { mayFocusAfter } from '../components/lateFocus';
 
 /** The side panel. Its content, and what that renders with, is loaded when it is first shown. */
 export class AssistantPanel extends ReactWidget {

@@ -227,7 +227,7 @@ function courseOf(runs: readonly IRunOutput[], locate: Locate, trans: Translatio
   return [going, duration(secondsOf(runs), trans)].filter(Boolean).join(', ');
 }
 
-/** "error in cell 5", of the first of these runs that has not ended well; where it is one of one, without its cell. */
+/** "error in cell 5", of the first of these runs that has not ended well; of a single run without its cell. */
 function outcomeOf(
   runs: readonly IRunOutput[],
   among: number,
@@ -243,7 +243,8 @@ function outcomeOf(
   return place ? trans.__('%1 in cell %2', name, place) : name;
 }
 
-function statusName(status: string, trans: TranslationBundle): string {
+/** "error", "still running" */
+export function statusName(status: string, trans: TranslationBundle): string {
   const names: Record<string, string> = {
     queued: trans.__('queued'),
     running: trans.__('still running'),

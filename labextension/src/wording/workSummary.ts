@@ -1,6 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CallPart, ICellRef, IChange, IRunOutput } from '../api/protocol';
 import { isGoing, runsOf } from '../api/toolRuns';
+import { statusName } from './callDescriptions';
 import type { Locate } from './cellNames';
 import { placesOf, ranges } from './cellNames';
 
@@ -52,14 +53,12 @@ function ranWords(runs: readonly IRunOutput[], locate: Locate, trans: Translatio
 /** Of what was not waited for. */
 function goingWords(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
   const run = runs.find(isGoing);
-  const place = run?.cell_id ? locate(run.cell_id) : null;
   if (!run) {
     return '';
   }
-  if (run.status === 'queued') {
-    return place ? trans.__('cell %1 queued', place) : trans.__('queued');
-  }
-  return place ? trans.__('cell %1 still running', place) : trans.__('still running');
+  const name = statusName(run.status, trans);
+  const place = run.cell_id ? locate(run.cell_id) : null;
+  return place ? trans.__('cell %1 %2', place, name) : name;
 }
 
 function lastFault(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {

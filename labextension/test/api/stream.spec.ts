@@ -62,7 +62,7 @@ describe('chunks', () => {
   it.each([
     ['falls silent', 45_000, undefined],
     ['is known to be gone', 0, 'offline']
-  ])('goes on over another connection where one %s', async (_, silence, event) => {
+  ])('takes another connection when one %s', async (_, silence, event) => {
     jest.useFakeTimers();
     const resumed: string[] = [];
     const quiet = new ReadableStream({

@@ -1,4 +1,4 @@
-import { keepFocus } from '../../src/components/keepFocus';
+import { keepFocus } from '../../src/components/lateFocus';
 
 describe('keepFocus', () => {
   it.each([

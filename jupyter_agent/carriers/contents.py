@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import nbformat
 from jupyter_server.services.contents.filemanager import FileContentsManager
@@ -114,6 +114,14 @@ class Loaded:
     """
 
 
+class FileFacts(NamedTuple):
+    """What a contents manager says of a file without reading it."""
+
+    writable: bool
+    modified: object
+    """When it was written last, in whatever form the manager says it."""
+
+
 class Disk:
     """Reads and writes whole notebooks through a contents manager, asynchronous or not."""
 
@@ -188,9 +196,10 @@ class Disk:
         """
         return _hash(await self._get(path, content=False))
 
-    async def writable(self, path: str) -> bool:
-        """Whether the file that is there may be written. Raises as `stamp` does."""
-        return (await self._get(path, content=False, hashed=False))["writable"] is not False
+    async def facts(self, path: str) -> FileFacts:
+        """What is known of the file without reading it. Raises as `stamp` does."""
+        model = await self._get(path, content=False, hashed=False)
+        return FileFacts(model["writable"] is not False, model["last_modified"])
 
     async def exists(self, path: str) -> bool:
         """Whether there is something at that path."""

@@ -59,7 +59,6 @@ class FileCarrier:
     """
 
     name: CarrierName = "file"
-    live = False
     place: Place | None = None
 
     def __init__(
@@ -109,6 +108,9 @@ class FileCarrier:
 
     def write_metadata(self, items: Mapping[str, Any]) -> None:
         self._metadata |= items
+
+    async def is_live(self) -> bool:
+        return False  # to find out is to refresh
 
     async def is_current(self) -> bool:
         return not self._opened() and await self._is_as_loaded()

@@ -176,7 +176,7 @@ class Notebooks:
         rooms, path = self._rooms(), await self.locate(path)
         if rooms is None:
             raise Busy(f"`{path}` is in no shared document of this server: save it in its tab.")
-        if not await self._disk.writable(path):
+        if not (await self._disk.facts(path)).writable:
             raise Locked(f"`{path}` is read-only.")
         try:
             async with asyncio.timeout(self._tabs.timeouts.room):

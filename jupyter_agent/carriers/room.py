@@ -13,7 +13,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Doc, Subscription, TransactionEvent
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers.contents import Disk
+from jupyter_agent.carriers.contents import Disk, FileFacts
 from jupyter_agent.carriers.room_cursors import People
 from jupyter_agent.carriers.room_shadow import Shadow, mark_removal
 from jupyter_agent.carriers.timeouts import Timeouts
@@ -90,8 +90,7 @@ class RoomCarrier:
     def write_metadata(self, items: Mapping[str, Any]) -> None:
         write_metadata(self.cells, items)
 
-    @property
-    def live(self) -> bool:
+    async def is_live(self) -> bool:
         return self._room is not None
 
     async def is_current(self) -> bool:
@@ -100,15 +99,15 @@ class RoomCarrier:
     async def refresh(self) -> None:
         """Be in the room as it is now, with what others wrote into the file."""
         async with self._within_timeout():
-            self.writable = await self._disk.writable(self.path)
+            facts = await self._disk.facts(self.path)
             if self._file_id is None or self._rooms.path_of(self._file_id) is None:
                 await self._disk.load(self.path)  # a file that is no notebook gets no room
                 self._file_id = self._rooms.id_of(self.path)
-            room = await self._enter(self._file_id)
+            room = await self._enter(facts)
             brought = await surely(self._bring_over())  # before pages are waited for: servers end
             await self._meet(room)
         if await surely(self._bring_over()) or brought:
-            await surely(self.save())
+            await surely(self._save())
         self._removed.clear()
 
     async def confirm(self) -> Saved:
@@ -116,7 +115,7 @@ class RoomCarrier:
         did meanwhile to a cell that we moved or retyped is brought over; raises Busy where they
         typed into one that we deleted.
         """
-        saved = await self.save()
+        saved = await self._save()
         shadow = self._shadow
         if shadow is not None and (pending := shadow.pending()):
             for removed, text in pending.items():
@@ -127,14 +126,19 @@ class RoomCarrier:
                         "nothing was changed. Read it again."
                     )
             await shadow.bring_over(self.cells)
-            saved = await self.save()
+            saved = await self._save()
         return saved
 
     async def save(self) -> Saved:
-        assert self._file_id is not None
+        async with self._within_timeout():
+            await self._enter(await self._disk.facts(self.path))
+        return await self._save()
+
+    async def _save(self) -> Saved:
+        """What became of the document, once each page has our transactions."""
         async with self._within_timeout():
             changed = self._mirror is not None and self._mirror.changed
-            room = await self._enter(self._file_id)
+            room = await self._enter()
             await self._meet(room)
             note, self._note = self._note, ""
             assert self._mirror is not None
@@ -145,7 +149,7 @@ class RoomCarrier:
             if not room.saves:
                 why = "which has unsaved changes: automatic saving is off."
             else:
-                why = await self._save(room)
+                why = await self._write(room)
             if why:
                 return Saved(False, f"{note} The edit is in the shared document, {why}".strip())
             return Saved(True, note)
@@ -164,7 +168,7 @@ class RoomCarrier:
 
     async def withdraw(self) -> None:
         if await self._bring_over():
-            await self.save()
+            await self._save()
 
     def moved(self, path: str) -> None:
         pass  # the room's file id has the newest path
@@ -177,9 +181,15 @@ class RoomCarrier:
             self._rooms.leave(self._room, self._pin)
             self._room = None
 
-    async def _enter(self, file_id: str) -> Room:
-        room = await self._rooms.enter(file_id, self._pin)
-        await room.settle()
+    async def _enter(self, file: FileFacts | None = None) -> Room:
+        """The room; with what was just found out of its file it has taken that in."""
+        assert self._file_id is not None
+        room = await self._rooms.enter(self._file_id, self._pin)
+        if file is not None:
+            self.writable = file.writable
+            await room.settle(file.modified)
+        elif room is not self._room:
+            await room.settle()
         if room is not self._room:
             if self._room is not None:
                 self._rooms.release(self._room)
@@ -244,7 +254,7 @@ class RoomCarrier:
             self._mirror.close()
             self._mirror = None
 
-    async def _save(self, room: Room) -> str:
+    async def _write(self, room: Room) -> str:
         """Why it was not saved; empty if it was."""
         assert self._mirror is not None
         self._mirror.changed = False  # what happens from now on is not in the file

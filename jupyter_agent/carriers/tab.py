@@ -4,6 +4,7 @@ is the truth.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -27,6 +28,10 @@ from jupyter_agent.errors import (
     UnreadableNotebook,
 )
 
+_OUTDATED = (
+    "Not saved: the file was changed on disk while the tab has unsaved work. Ask the user to "
+    "decide which to keep."
+)
 _MOST_LINKS = 10
 """Connections that may be lost, one after the other, while an edit is confirmed."""
 
@@ -51,6 +56,8 @@ class TabCarrier:
         self._outdated = False
         self._trace: Trace | None = None
         """Of the file when the tab was last known to have what is in it."""
+        self._hash: str | None = None
+        """The contents manager's, of that file; None where it is not known."""
         self._unanswered = False
         """Whether the tab did not tell that it has what we sent last."""
         self._ours = frozenset[int]()
@@ -72,11 +79,16 @@ class TabCarrier:
     def write_metadata(self, items: Mapping[str, Any]) -> None:
         write_metadata(self.cells, items)
 
-    @property
-    def live(self) -> bool:
+    async def is_live(self) -> bool:
         if self.link.closed or self.link.document is None:
             return False
-        return self._trace is not None and self._trace == self._disk.trace(self.path)
+        trace = self._disk.trace(self.path)
+        if trace is not None and trace == self._trace:
+            return True
+        if self._hash is None or self._hash != await self._disk.hash(self.path):
+            return False
+        self._trace = trace
+        return True
 
     async def is_current(self) -> bool:
         return False  # only the page knows what was typed up to now
@@ -91,14 +103,14 @@ class TabCarrier:
             situation = await self.link.sync()
         self._unanswered = False
         self._withdrawn = []
-        self._trace, trace = None, self._disk.trace(self.path)
+        self._trace, self._hash, trace = None, None, self._disk.trace(self.path)
         self._outdated = await self._missed_a_change(situation)
         if self._outdated:
             await self.link.request("revert", self.link.timeouts.save)
             situation = await self._attach()
             self._outdated = await self._missed_a_change(situation)
         elif not situation.saving:
-            self._trace = trace
+            self._trace, self._hash = trace, situation.hash
         self._note(situation)
         try:
             await self.cells.catch_up()
@@ -107,12 +119,14 @@ class TabCarrier:
             raise
 
     async def confirm(self) -> Saved:
-        """Wait until our transactions are in the tab's document, then have the tab save it."""
+        """Wait until our transactions are in the tab's document, and until the tab has saved it."""
         mark = Mark(self.cells.document.ydoc)
         self._unanswered = True
         for _ in range(_MOST_LINKS):
+            obstacle = self._obstacle
+            saving = None if obstacle else asyncio.create_task(self._save())
             try:
-                situation = await self.link.sync()
+                situation = await self._sync_beside(saving)
                 break
             except TabGone:
                 await self._reconnect(mark)
@@ -120,7 +134,9 @@ class TabCarrier:
             raise self._went_away()
         self._unanswered = False
         self._note(situation)
-        return await self._save() if situation.dirty else Saved(True)
+        if not situation.dirty:
+            return Saved(True)
+        return Saved(False, obstacle) if saving is None else await saving
 
     async def save(self) -> Saved:
         return await self.confirm()
@@ -261,20 +277,34 @@ class TabCarrier:
         if self._ours:  # else it has never been attached, and what was kept is still to be sent
             self._tabs.keep(self.link, Kept(self.cells.document, self._ours, self._withdrawn))
 
-    async def _save(self) -> Saved:
+    @property
+    def _obstacle(self) -> str:
+        """Why the tab is not asked to save, as a sentence; empty for nothing."""
         if not self.writable:
-            return Saved(False, "The file is read-only.")
-        if self._outdated:
-            return Saved(
-                False,
-                "Not saved: the file was changed on disk while the tab has unsaved work. Ask the "
-                "user to decide which to keep.",
-            )
+            return "The file is read-only."
+        return _OUTDATED if self._outdated else ""
+
+    async def _sync_beside(self, saving: asyncio.Task[Saved] | None) -> TabState:
+        """As `TabLink.sync`. The save is asked for right behind it, which spares a round trip; it
+        is given up where this raises, or there is nothing to save.
+        """
+        dirty = False
+        try:
+            situation = await self.link.sync()
+            dirty = situation.dirty
+            return situation
+        finally:
+            if saving is not None and not dirty:
+                saving.cancel()
+
+    async def _save(self) -> Saved:
+        """What became of it in the tab."""
         try:
             situation = await self.link.request("save", self.link.timeouts.save)
         except ToolError as error:
             return Saved(False, f"The edit is in the open tab, which has not saved it: {error}")
         self._note(situation)
+        self._trace, self._hash = None, None if situation.saving else situation.hash
         await self._reload_siblings()
         if situation.dirty:
             return Saved(False, "The edit is in the open tab, which has unsaved changes.")

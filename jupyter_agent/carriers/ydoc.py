@@ -701,11 +701,11 @@ class Room:
             file.last_modified = model["last_modified"]
             return model
 
-    async def _get(self, *, content: bool) -> dict[str, Any]:
+    async def _get(self, *, content: bool, hashed: bool = True) -> dict[str, Any]:
         inside = self.inside
         manager = inside._file._contents_manager
         kind = {"format": inside._file_format, "type": inside._file_type} if content else {}
-        got = manager.get(self.path, content=content, require_hash=True, **kind)
+        got = manager.get(self.path, content=content, require_hash=hashed, **kind)
         model: dict[str, Any] = await ensure_async(got)
         return model
 
@@ -761,9 +761,12 @@ class Room:
         levels = import_module("jupyter_server_ydoc.utils").LogLevel
         self.inside._emit(levels[level], action, message)
 
-    async def settle(self) -> None:
-        """Have the room take in what others wrote into the file, and wait until it has."""
-        await self.inside._file.maybe_notify()
+    async def settle(self, modified: object = None) -> None:
+        """Have the room take in what others wrote into the file, and wait until it has. It looks at
+        the file, unless that is known to have been `modified` when the room knows it was.
+        """
+        if modified is None or modified != self.written:
+            await self.inside._file.maybe_notify()
         if self._is_behind:
             await self.follow()
         for lock in (self._at_file, self.inside._update_lock):
@@ -840,7 +843,8 @@ class Room:
         """
         saver = asyncio.current_task()
         for _ in range(_ATTEMPTS):
-            await self.settle()
+            if self._is_behind:
+                await self.follow()
             async with self._at_file:
                 is_written = await surely(self._write(saver))
             if self._behind:
@@ -903,7 +907,7 @@ class Room:
         if self._seen and is_plain(file._contents_manager):
             model[SEEN] = self._seen
         async with file._lock:
-            now = await self._get(content=False)
+            now = await self._get(content=False, hashed=False)
             if not now["writable"]:
                 raise NotSaved("it is read-only")
             if now["last_modified"] != (self._modified or file.last_modified):

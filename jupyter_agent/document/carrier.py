@@ -70,8 +70,7 @@ class Carrier(Protocol):
         it.
         """
 
-    @property
-    def live(self) -> bool:
+    async def is_live(self) -> bool:
         """Whether `cells` is as others have it, but for what is still on its way here."""
 
     async def is_current(self) -> bool:

@@ -233,8 +233,9 @@ class Notebook:
             with suppress(TimeoutError):
                 async with asyncio.timeout(patience), self.lock:
                     pass
-        if self._carrier is not None and self._carrier.live:
-            return self._carrier.cells.all()
+        carrier = self._carrier
+        if carrier is not None and await carrier.is_live() and carrier is self._carrier:
+            return carrier.cells.all()
         return await self.read()
 
     @asynccontextmanager
@@ -447,7 +448,7 @@ class Notebook:
 
     async def save(self) -> Saved:
         """Have what runs have put out so far saved."""
-        async with self._operation() as carrier:
+        async with self._operation(asks=False) as carrier:
             finished = [writer for writer in self._writers if writer.finished]
             saved = await carrier.save()
             await self._note_ids(carrier.cells, ())
@@ -458,7 +459,7 @@ class Notebook:
         """A person approved this cell's run: its outputs count as those of a cell that they ran
         themselves.
         """
-        async with self._operation() as carrier:
+        async with self._operation(asks=False) as carrier:
             await carrier.trust(cell_id)
 
     def moved(self, path: str) -> None:
@@ -574,21 +575,26 @@ class Notebook:
         return carrier is self._carrier and not self.lock.locked()
 
     @asynccontextmanager
-    async def _operation(self) -> AsyncIterator[Carrier]:
+    async def _operation(self, *, asks: bool = True) -> AsyncIterator[Carrier]:
+        """The carrier, for one operation. It `asks` what was typed up to now; what only confirms or
+        saves what is in a live document already need not.
+        """
         if self._holder is asyncio.current_task() and self._carrier is not None:
             yield self._carrier
             return
         async with self.lock:
-            carrier = await self._refreshed()
+            carrier = await self._refreshed(asks=asks)
             self._follow()
             await carrier.cells.catch_up()
             yield carrier
 
-    async def _refreshed(self) -> Carrier:
+    async def _refreshed(self, *, asks: bool) -> Carrier:
         """The carrier that has the document now, also where the one before goes meanwhile."""
         gone = 0
         while True:
             carrier = self._carrier = await self._choose(self.path, self._carrier)
+            if not asks and await carrier.is_live():
+                return carrier
             try:
                 await carrier.refresh()
                 return carrier

@@ -61,11 +61,10 @@ class IntoCell:
 
     async def wanted(self) -> bool:
         try:
-            cell = await self._notebook.cell(self._cell_id)
+            await self._notebook.look()
+            self.gone = self._notebook.peek(self._cell_id).type != "code"
         except (CellNotFound, NotebookNotFound):
             self.gone = True
-        else:
-            self.gone = cell.type != "code"
         if not self.gone:  # from here on the notebook is kept open, however long the kernel takes
             self._outputs = self._notebook.outputs(self._cell_id, limit=self._limit)
         return not self.gone

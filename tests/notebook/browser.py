@@ -188,7 +188,7 @@ class Tab(Page):
         elif request["op"] == "ended":
             self.running = [one for one in self.running if one not in request["cells"]]
         slow: dict[str, Callable[[], Any]] = {"save": self.save, "revert": self.revert}
-        if request["op"] in slow:
+        if request["op"] in slow and (request["op"] != "save" or self.dirty):
             task = asyncio.create_task(self._answer_after(slow[request["op"]], request))
             self._answers.add(task)
             task.add_done_callback(self._answers.discard)

@@ -181,7 +181,7 @@ export class TabLink implements IDisposable {
         this._structure.takeBack(keys ?? []);
         break;
       case 'save':
-        if (autosave()) {
+        if (context.model.dirty && autosave()) {
           await context.save();
           return { dirty: false }; // all that was asked to be saved is, whatever was typed since
         }

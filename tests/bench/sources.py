@@ -1,0 +1,109 @@
+"""What the Python files of the product look like."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class Sources:
+    """The files below a package, and the figures of the house."""
+
+    def __init__(self, package: Path) -> None:
+        self._package = package
+        self._trees = {
+            path: ast.parse(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")
+        }
+        self._lengths = {
+            path: len(path.read_text(encoding="utf-8").splitlines()) for path in self._trees
+        }
+
+    @property
+    def files(self) -> int:
+        """How many, those without code not counted."""
+        return sum(bool(tree.body) for tree in self._trees.values())
+
+    @property
+    def lines(self) -> int:
+        """How many, blank ones counted."""
+        return sum(self._lengths.values())
+
+    @property
+    def imported_once(self) -> list[str]:
+        """The files that exactly one other file of the product imports."""
+        importers: defaultdict[str, set[Path]] = defaultdict(set)
+        for path, tree in self._trees.items():
+            for name in _imported(tree):
+                importers[name].add(path)
+        return sorted(name for path in self._trees if len(importers[name := self._module(path)]) == 1)
+
+    @property
+    def splinters(self) -> list[str]:
+        """Of them those with less than 100 lines."""
+        short = {self._module(path) for path, lines in self._lengths.items() if lines < 100}
+        return [name for name in self.imported_once if name in short]
+
+    @property
+    def longest(self) -> int:
+        """How many lines the longest file has."""
+        return max(self._lengths.values())
+
+    @property
+    def homonyms(self) -> list[str]:
+        """Names of public classes and aliases of types that stand for more than one thing."""
+        names = Counter(
+            name for tree in self._trees.values() for name in _classes(tree) if name[0] != "_"
+        )
+        return sorted(name for name, count in names.items() if count > 1)
+
+    @property
+    def long_functions(self) -> list[str]:
+        """Functions of more than 60 lines."""
+        return [
+            node.name
+            for tree in self._trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and (node.end_lineno or 0) - node.lineno >= 60
+        ]
+
+    @property
+    def excepts(self) -> tuple[int, int]:
+        """How many handlers catch everything, and how many there are."""
+        handlers = [
+            node
+            for tree in self._trees.values()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ExceptHandler)
+        ]
+        broad = [
+            handler
+            for handler in handlers
+            if handler.type is None
+            or (isinstance(handler.type, ast.Name) and handler.type.id.endswith("Exception"))
+        ]
+        return len(broad), len(handlers)
+
+    def _module(self, path: Path) -> str:
+        name = ".".join(path.relative_to(self._package.parent).with_suffix("").parts)
+        return name.removesuffix(".__init__")
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return names
+
+
+def _classes(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.unparse(node.annotation):
+            yield ast.unparse(node.target)

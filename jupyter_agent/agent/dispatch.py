@@ -36,6 +36,7 @@ from jupyter_agent.errors import (
 from jupyter_agent.legible import legible
 from jupyter_agent.tasks import surely
 from jupyter_agent.tools.base import TEXTS, Action, Progress, Question, Result, Tool, Toolbox
+from jupyter_agent.workspace.identity import Lookup
 from jupyter_agent.workspace.workspace import Lease, Workspace
 
 CallOutcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
@@ -222,17 +223,18 @@ class Dispatcher:
         call_id: str | None = None,
     ) -> Prepared:
         """The call, checked and decided. Raises InvalidInput or NotPermitted."""
+        paths = work.lookup()
         with _telling(work, input):
             tool = self._toolbox.parse(name, input)
             if name != tool.name:  # a former name, whose input may have been another
                 input = tool.model_dump(by_alias=True, exclude_unset=True)
-            tool = await _located(tool, work)
-            act = await _act(tool, tool.action, work, policy)
+            tool = await _located(tool, paths)
+            act = await _act(tool, tool.action, paths, policy)
         try:
             with _telling(work, input):
                 async with work.lease(tool.target, *tool.needed) as nb:
                     act = replace(act, action=await tool.acts(nb))
-                    await work.refuse_outside(tool.paths.values())
+                    await paths.refuse_outside(tool.paths.values())
                     decision = decide(act, policy)
                     if decision.verdict != "deny":
                         if tool.takes:
@@ -247,6 +249,20 @@ class Dispatcher:
             await self._record(prepared.audit(work, "refused", decision.reason))
             raise NotPermitted(decision.reason)
         return prepared
+
+    async def read(
+        self, name: str, input: Mapping[str, Any], nb: Lease, policy: Policy
+    ) -> Result:
+        """What a tool that only reads says of a notebook that is at hand. Raises ToolError, which
+        is NotPermitted where a model would have to ask first.
+        """
+        with _telling(nb.work, input):
+            tool = self._toolbox.parse(name, input)
+            act = await _act(tool, tool.action, nb.work.lookup(), policy)
+            decision = decide(await _seen(act, tool, nb, policy), policy)
+            if decision.verdict != "run":
+                raise NotPermitted(decision.reason)
+            return _masked(await tool.run(nb), nb.work)
 
     async def reconsidered(self, prepared: Prepared, work: Workspace, policy: Policy) -> Prepared:
         """The call, decided again: an answer may have allowed more than what it was given for."""
@@ -286,10 +302,7 @@ class Dispatcher:
                 if attempt:
                     await self._sleep(_FIRST_PAUSE_S * 2 ** (attempt - 1))
                 result = await self._run(prepared, work, policy, progress, approved, made)
-                redactor = work.services.redactor
-                result = replace(
-                    result, text=redactor.text(result.text), facts=redactor.masked(result.facts)
-                )
+                result = _masked(result, work)
                 break
             except ToolError as error:
                 if not self._may_pass(prepared, error, attempt):
@@ -353,9 +366,9 @@ class Dispatcher:
 
     async def _refuse_if_other(self, prepared: Prepared, nb: Lease, policy: Policy) -> None:
         """A link, a rename or another run may have made it another call since it was decided."""
-        tool = prepared.tool
-        await nb.work.refuse_outside(tool.paths.values())
-        act = await _act(tool, await tool.acts(nb), nb.work, policy)
+        tool, paths = prepared.tool, nb.work.lookup()
+        await paths.refuse_outside(tool.paths.values())
+        act = await _act(tool, await tool.acts(nb), paths, policy)
         if tool.takes:
             await nb.take()
         act = await _seen(act, tool, nb, policy)
@@ -423,6 +436,11 @@ def _telling(work: Workspace, input: Mapping[str, Any]) -> Iterator[None]:
         raise work.told_error(error, named) from error
 
 
+def _masked(result: Result, work: Workspace) -> Result:
+    redactor = work.services.redactor
+    return replace(result, text=redactor.text(result.text), facts=redactor.masked(result.facts))
+
+
 def _masking(progress: Progress, work: Workspace) -> Progress:
     async def masked(output: Mapping[str, Any]) -> None:
         await progress(work.services.redactor.masked(output))
@@ -430,18 +448,18 @@ def _masking(progress: Progress, work: Workspace) -> Progress:
     return masked
 
 
-async def _located(tool: Tool, work: Workspace) -> Tool:
+async def _located(tool: Tool, paths: Lookup) -> Tool:
     """The same call with each of its paths as Jupyter spells it."""
-    named = {field: await work.identity(path) for field, path in tool.paths.items()}
+    named = {field: await paths.of(path) for field, path in tool.paths.items()}
     return tool.model_copy(update={field: each.path for field, each in named.items() if each})
 
 
-async def _act(tool: Tool, action: Action, work: Workspace, policy: Policy) -> Act:
+async def _act(tool: Tool, action: Action, paths: Lookup, policy: Policy) -> Act:
     """What the call does now, as far as permission depends on it."""
-    there = await work.identity(tool.target)
+    there = await paths.of(tool.target)
     if there is None:
         return Act(tool=tool.name, action=action, notebook=None, like=tool.like, powers=tool.powers)
-    home = await work.identity(None)
+    home = await paths.of(None)
     near = policy.touched if home is None else {home.name, *policy.touched}
     return Act(
         tool=tool.name,

@@ -388,7 +388,7 @@ class TurnRunner:
             request,
             record.request["share"],
             opening.verdicts,
-            look=Look(self._dispatcher, work, policy),
+            look=Look(self._dispatcher, policy),
             transcript=transcript,
         )
         leading = [

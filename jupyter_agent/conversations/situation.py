@@ -19,7 +19,7 @@ from jupyter_agent.errors import ToolError
 from jupyter_agent.tools.base import Result
 from jupyter_agent.workspace.reads import News
 from jupyter_agent.workspace.visibility import KEPT_BACK
-from jupyter_agent.workspace.workspace import READ, Workspace
+from jupyter_agent.workspace.workspace import READ, Lease, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +60,8 @@ async def situation(
     outline and the active cell. Only the latter where the `transcript` shows it already, and what
     changed since is among the news; an outline that is in the transcript is not sent again.
     """
-    kernel = place = None
-    path = None
+    kernel = place = path = None
+    shown = Shown(text="")
     news: Sequence[News] = ()
     if request.notebook:
         try:
@@ -70,6 +70,10 @@ async def situation(
                 place = nb.place
                 news = await work.news()
                 kernel = await nb.kernel()
+                known = transcript.outline(nb.path) if transcript.shows(nb.path) else None
+                shown = await look.notebook(
+                    nb, share, known=known if nb.path in work.reads.paths else None
+                )
                 path = nb.path
         except ToolError as error:  # the model finds out by its tools, as it does later
             log.info("The notebook of the turn is not at hand: %s", error)
@@ -85,14 +89,6 @@ async def situation(
         changes=[*verdicts, *(each.text for each in news)],
     )
     told = work.told(told)
-    if path is None:
-        return Situation(text=told)
-    known = transcript.outline(path) if transcript.shows(path) else None
-    shown = await look.notebook(
-        place.cell_id if place else None,
-        share,
-        known=known if path in work.reads.paths else None,
-    )
     if not shown.text:
         return Situation(text=told)
     text = f"{told}\n{work.fence.enclosed(shown.text)}"
@@ -112,46 +108,39 @@ class Look:
     """What the model would see if it looked itself, by the same door and the same rules."""
 
     dispatcher: Dispatcher
-    work: Workspace
     policy: Policy
 
-    async def notebook(self, active: str | None, share: Share, *, known: str | None) -> Shown:
+    async def notebook(self, nb: Lease, share: Share, *, known: str | None) -> Shown:
         """The turn's notebook, or its outline and the active cell; empty where it must not look.
 
         `known`: digest of the outline that the model has, empty where it has read the notebook and
         has none, None where it has not.
         """
-        # Before the whole: of a change in between, the next outline differs.
-        outline = await self._call("get_notebook_state", {"outline": True})
+        active = nb.place.cell_id if nb.place else None
+        outline = await self._read(nb, "get_notebook_state", {"outline": True})
         if outline is None:
             return Shown(text="")
-        digest = self._digest(outline, share)
+        fence = nb.work.fence
+        # The same for the same outline, which has another mark in each turn.
+        digest = sha256(f"{share}\n{fence.removed(outline.text)}".encode()).hexdigest()
         if known is None:
-            whole = await self._call(
+            whole = await self._read(
+                nb,
                 "get_notebook_state",
                 {"budget": _WHOLE_CHARACTERS, **({"focus": active} if active else {})},
             )
             if whole is not None and not whole.facts["lines_only"]:
                 return Shown(text=whole.text, outline=digest)
-        parts = [self.work.fence.line(_SAME) if digest == known else outline.text]
+        parts = [fence.line(_SAME) if digest == known else outline.text]
         if active:
             given = {"cell_ids": [active], "output_chars": _ACTIVE_CHARACTERS}
-            if cell := await self._call("read_cells", given):
+            if cell := await self._read(nb, "read_cells", given):
                 parts.append(cell.text)
         return Shown(text="\n\n".join(parts), outline="" if digest == known else digest)
 
-    def _digest(self, outline: Result, share: Share) -> str:
-        """The same for the same outline, which has another mark in each turn."""
-        text = self.work.fence.removed(outline.text)
-        return sha256(f"{share}\n{text}".encode()).hexdigest()
-
-    async def _call(self, tool: str, input: Mapping[str, Any]) -> Result | None:
-        door = self.dispatcher.unrecorded()
+    async def _read(self, nb: Lease, tool: str, input: Mapping[str, Any]) -> Result | None:
         try:
-            prepared = await door.prepare(tool, input, self.work, self.policy)
-            if prepared.decision.verdict != "run":
-                return None
-            return await door.run(prepared, self.work, self.policy)
+            return await self.dispatcher.read(tool, input, nb, self.policy)
         except ToolError as error:  # the model finds out by its tools
             log.info("The notebook is not told beforehand: %s", error)
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import unicodedata
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyter_server.services.contents.manager import ContentsManager
 
 from jupyter_agent.carriers.managers import hides
-from jupyter_agent.errors import InvalidInput
+from jupyter_agent.errors import InvalidInput, NotPermitted
 
 _SYSTEM = (Path("/proc"), Path("/sys"))
 """What Linux shows there looks like regular files, and tells of processes and their keys."""
@@ -66,6 +66,36 @@ class Identities:
     async def path(self, path: str) -> str:
         """Where to open what this path means (`Identity.path`): what a store knows it by."""
         return (await self.of(path)).path
+
+
+class Lookup:
+    """What the paths of one call mean, each looked up once."""
+
+    def __init__(self, identities: Identities, home: str | None) -> None:
+        """`home` is the path of the turn's own notebook."""
+        self._identities = identities
+        self._home = home
+        self._found: dict[str, Identity] = {}
+
+    async def of(self, path: str | None) -> Identity | None:
+        """As `Identities.of`, of the turn's own notebook without a path; None if there is none."""
+        chosen = path if path is not None else self._home
+        if chosen is None:
+            return None
+        if chosen not in self._found:
+            found = await self._identities.of(chosen)
+            self._found |= {chosen: found, found.path: found}
+        return self._found[chosen]
+
+    async def refuse_outside(self, paths: Iterable[str]) -> None:
+        """Raises NotPermitted where one of the paths that a model names leads out of the root, or
+        to what is no file. The turn's own notebook was named by a person.
+        """
+        home = await self.of(None)
+        for path in paths:
+            named = await self.of(path)
+            if named and named.refusal and (home is None or named.name != home.name):
+                raise NotPermitted(named.refusal)
 
 
 def root_of(contents: ContentsManager) -> str | None:

@@ -50,7 +50,7 @@ from jupyter_agent.text.encodings import Decoded
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
 from jupyter_agent.workspace.files import Files
-from jupyter_agent.workspace.identity import Identities, Identity
+from jupyter_agent.workspace.identity import Identities, Lookup
 from jupyter_agent.workspace.reads import News, Reads, news_of
 from jupyter_agent.workspace.runs import Run, Runs
 from jupyter_agent.workspace.verified import Verified
@@ -145,23 +145,9 @@ class Workspace:
             raise InvalidInput("Which notebook? Name its path in `notebook`.")
         return posixpath.normpath(chosen.strip("/"))
 
-    async def identity(self, path: str | None) -> Identity | None:
-        """What a path means, that of the turn's own notebook without one; None if there is none.
-
-        Raises InvalidInput for what cannot be a path.
-        """
-        chosen = path if path is not None else self.home
-        return None if chosen is None else await self.services.identities.of(chosen)
-
-    async def refuse_outside(self, paths: Iterable[str]) -> None:
-        """Raises NotPermitted where one of the paths that a model names leads out of the root, or
-        to what is no file. The turn's own notebook was named by a person.
-        """
-        home = await self.identity(None)
-        for path in paths:
-            named = await self.services.identities.of(path)
-            if named.refusal and (home is None or named.name != home.name):
-                raise NotPermitted(named.refusal)
+    def lookup(self) -> Lookup:
+        """What the paths of one call mean."""
+        return Lookup(self.services.identities, self.home)
 
     async def need(self, *needs: Need) -> None:
         """Raises NotPermitted unless the authorizer lets the user do each (action, resource)."""

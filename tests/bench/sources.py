@@ -37,7 +37,8 @@ class Sources:
         for path, tree in self._trees.items():
             for name in _imported(tree):
                 importers[name].add(path)
-        return sorted(name for path in self._trees if len(importers[name := self._module(path)]) == 1)
+        names = map(self._module, self._trees)
+        return sorted(name for name in names if len(importers[name]) == 1)
 
     @property
     def splinters(self) -> list[str]:

@@ -250,9 +250,7 @@ class Dispatcher:
             raise NotPermitted(decision.reason)
         return prepared
 
-    async def read(
-        self, name: str, input: Mapping[str, Any], nb: Lease, policy: Policy
-    ) -> Result:
+    async def read(self, name: str, input: Mapping[str, Any], nb: Lease, policy: Policy) -> Result:
         """What a tool that only reads says of a notebook that is at hand. Raises ToolError, which
         is NotPermitted where a model would have to ask first.
         """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -788,6 +788,27 @@ async def test_a_run_that_a_person_approved_is_trusted_in_the_tab(
 ) -> None:
     await notebook.trust("a")
     assert tab.cell("a")["metadata"].to_py() == {"trusted": True}
+
+
+async def test_a_page_is_asked_no_more_often_than_it_takes(notebook: Notebook, tab: Tab) -> None:
+    """It may be far away. A save is asked for right behind what it waits for."""
+
+    async def asked(work: Awaitable[object]) -> list[str]:
+        tab.requests.clear()
+        await work
+        return tab.requests
+
+    await notebook.read()
+    edit = notebook.update("a", old_string="1", new_string="2")
+    assert await asked(edit) == ["sync", "sync", "save"]
+    assert await asked(notebook.look()) == []
+    writer = notebook.outputs("a")
+    writer.start()
+    writer.stream("stdout", "6")
+    writer.finish(1)
+    assert await asked(notebook.save()) == ["sync", "save"]
+    assert await asked(notebook.trust("a")) == ["trust"]
+    assert await asked(notebook.update("a", old_string="2", new_string="2")) == ["sync"]
 
 
 async def test_a_page_that_read_the_file_before_we_wrote_it_has_what_we_wrote_as_it_connects(

@@ -808,7 +808,8 @@ async def test_a_page_is_asked_no_more_often_than_it_takes(notebook: Notebook, t
     writer.finish(1)
     assert await asked(notebook.save()) == ["sync", "save"]
     assert await asked(notebook.trust("a")) == ["trust"]
-    assert await asked(notebook.update("a", old_string="2", new_string="2")) == ["sync"]
+    unchanged = notebook.update("a", old_string="x = 2", new_string="x = 2")
+    assert await asked(unchanged) == ["sync", "sync", "save"]
 
 
 async def test_a_page_that_read_the_file_before_we_wrote_it_has_what_we_wrote_as_it_connects(

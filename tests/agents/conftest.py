@@ -10,38 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.agents.sdk import SdkClient
-from tests.ui.conftest import (
-    browser,
-    chromium,
-    context,
-    jp_asyncio_loop,
-    jp_server_cleanup,
-    lab,
-    open_page,
-    playwright,
-    pytest_runtest_makereport,
-    script,
-    settings_changed,
-    shared_window,
-    window,
-)
+from tests.ui.conftest import *  # noqa: F403 - whatever it takes to open a page there
 from tests.ui.lab import Lab
-
-__all__ = [
-    "browser",
-    "chromium",
-    "context",
-    "jp_asyncio_loop",
-    "jp_server_cleanup",
-    "lab",
-    "open_page",
-    "playwright",
-    "pytest_runtest_makereport",
-    "script",
-    "settings_changed",
-    "shared_window",
-    "window",
-]
 
 SDKS = {"1": (1, "legacy"), "2": (2, "auto"), "2-legacy": (2, "legacy")}
 """Majors of the client, and which era of the protocol they speak."""

@@ -109,9 +109,9 @@ def report(what: str, script: Scripted, events: Sequence[Any]) -> None:
         f"{what:38} {len(made)} calls, {len(script.requests)} requests, {cost:5} tokens of calls "
         f"and results, {tools:6} of tools at first: {names}\n"
     )
-    for text in failed:
-        sys.stdout.write(f"    FAILED: {text[:300]}\n")
     sys.stdout.flush()
+    if failed:
+        raise SystemExit("\n".join(f"FAILED: {text[:300]}" for text in failed))
 
 
 def search(*names: str) -> Block:
@@ -152,8 +152,8 @@ def ours(lab: Lab, claude: ClaudeCode, script: Scripted) -> None:
         "ours: state": [calls(f"{OURS}get_notebook_state", notebook=path)],
         "ours: edit a cell": [calls(f"{OURS}edit_cells", notebook=path, edits=[change])],
         "ours: run a long cell": [
-            calls(f"{OURS}run_cell", notebook=path, cell_id="c0"),
-            calls(f"{OURS}run_cell", notebook=path, cell_id="c1", wait=1),
+            calls(f"{OURS}run_cells", notebook=path, cell_ids=["c0"]),
+            calls(f"{OURS}run_cells", notebook=path, cell_ids=["c1"], wait=1),
             calls(f"{OURS}wait_for_run", run_id=HANDLE),
         ],
     }

@@ -57,7 +57,7 @@ export class FileAccess {
     (_context.model.sharedModel as YNotebook).ydoc.on('afterTransaction', this._onChanged);
     const save = _context.save.bind(_context);
     const once = async (): Promise<void> => {
-      for (let attempt = 1; !(await this._save(save, attempt >= MOST_ATTEMPTS)); attempt++);
+      for (let attempt = 1; !(await this._save(save, attempt)); attempt++);
     };
     const checkpoint = _context.createCheckpoint.bind(_context);
     _context.createCheckpoint = () => this.inTurn(checkpoint); // JupyterLab makes one after each save of the user's
@@ -145,19 +145,20 @@ export class FileAccess {
    * file cannot be read.
    */
   async meet(autosave: () => boolean): Promise<void> {
-    const isAhead = await this.inTurn(() => this._takeIn());
-    if (isAhead && autosave()) {
+    if ((await this.inTurn(() => this._takeIn())) && autosave()) {
       await this._context.save();
     }
   }
 
-  /** Bring both together, then save; false where the file was changed in the midst. */
-  private async _save(save: () => Promise<void>, isLast: boolean): Promise<boolean> {
-    await this._takeIn().catch(() => undefined); // JupyterLab will tell what is wrong with the file
+  /** Bring both together, then save; false where it was changed since, as JupyterLab's own look at the file tells. */
+  private async _save(save: () => Promise<void>, attempt: number): Promise<boolean> {
+    if (attempt > 1 || !this.hash || this.hash !== this._context.contentsModel?.hash) {
+      await this._takeIn().catch(() => undefined); // JupyterLab will tell what is wrong with the file
+    }
     this._sent = null;
     const wasAhead = this._isAhead;
     this._isAhead = false; // what is changed from here on may not be in what is sent
-    this._attempt = isLast ? 0 : ++this._attempts;
+    this._attempt = attempt >= MOST_ATTEMPTS ? 0 : ++this._attempts;
     let isDone = false;
     try {
       isDone = await trySave(this._context, save);
@@ -207,14 +208,14 @@ export class FileAccess {
     if (isOver || this._context.path !== path || !file.hash) {
       return false;
     }
-    const modified = Date.parse(file.last_modified);
     const isOwn = this._saved.has(file.hash);
+    const modified = Date.parse(file.last_modified);
     const isLater = modified > (this._known?.modified ?? 0);
     let isAhead = true;
     if (!isOwn || isLater) {
       const content = file.content as INotebookContent;
-      const hasArrived = this._unanswered && isSameNotebook(this._unanswered.content, content);
-      const base = hasArrived ? this._unanswered : this._known;
+      const sent = this._unanswered;
+      const base = sent && isSameNotebook(sent.content, content) ? sent : this._known;
       const takes = isLater && (this._isChecked || !isOwn);
       const taken = takeIn(this._cells, model, base, content, takes);
       isAhead = taken.isAhead;

@@ -20,6 +20,8 @@ import {
   trySave,
   unlessSilent
 } from './sureSave';
+import type { ISave } from './saveQueue';
+import { SaveQueue } from './saveQueue';
 import { Turns } from './turns';
 
 /** States of the file that are remembered as saved by this page. */
@@ -56,9 +58,11 @@ export class FileAccess {
     this._hasLoaded();
     (_context.model.sharedModel as YNotebook).ydoc.on('afterTransaction', this._onChanged);
     const save = _context.save.bind(_context);
-    const once = async (): Promise<void> => {
+    this._queue = new SaveQueue(this._turns, async () => {
       for (let attempt = 1; !(await this._save(save, attempt)); attempt++);
-    };
+      return this.hash;
+    });
+    _context.save = () => this.save().done;
     const checkpoint = _context.createCheckpoint.bind(_context);
     _context.createCheckpoint = () => this.inTurn(checkpoint); // JupyterLab makes one after each save of the user's
     const revert = _context.revert.bind(_context);
@@ -66,17 +70,11 @@ export class FileAccess {
     _context.revert = () => this.inTurn(load);
     const restore = _context.restoreCheckpoint.bind(_context);
     _context.restoreCheckpoint = id => this.inTurn(() => restore(id).then(load)); // before a save overwrites it
-    let next: Promise<void> | null = null;
-    _context.save = () => {
-      if (!this.isBusy) {
-        return this.inTurn(once);
-      }
-      next ??= this.inTurn(() => {
-        next = null; // what has not begun yet has everybody's changes in it
-        return once();
-      });
-      return next;
-    };
+  }
+
+  /** Save; JupyterLab's own way to save is this one. */
+  save(): ISave {
+    return this._queue.save();
   }
 
   /** Whether something is under way. */
@@ -134,6 +132,7 @@ export class FileAccess {
       const file = await put({ ...options, ...seen });
       this._written = file.hash ?? null;
       this._isChecked ||= !!file.hash;
+      this._queue.hasWritten(file.hash);
       return file;
     } catch (error) {
       throw isOvertaken(error) ? new Overtaken() : error;
@@ -281,6 +280,7 @@ export class FileAccess {
   }
 
   private readonly _turns = new Turns();
+  private readonly _queue: SaveQueue;
   private _known: IKnown | null = null;
   private _sent: IFileState | null = null;
   /** The hash of the file as it was written, where the server says it. */

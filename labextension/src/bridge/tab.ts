@@ -182,8 +182,8 @@ export class TabLink implements IDisposable {
         break;
       case 'save':
         if (context.model.dirty && autosave()) {
-          await context.save();
-          return { dirty: false }; // all that was asked to be saved is, whatever was typed since
+          const hash = await this._file?.save().written;
+          return { dirty: false, saving: false, hash }; // all that was there is saved, whatever was typed since
         }
         break;
       case 'revert':

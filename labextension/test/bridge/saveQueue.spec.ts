@@ -9,7 +9,7 @@ function open() {
     () =>
       new Promise(resolve => {
         ends.push(resolve);
-        fails.push(reason => resolve(Promise.reject(reason as Error)));
+        fails.push(reason => resolve(Promise.reject(reason)));
       })
   );
   const told: string[] = [];

@@ -3,7 +3,7 @@ import { Turns } from '../../src/bridge/turns';
 
 function open() {
   const ends: ((hash?: string) => void)[] = [];
-  const fails: ((reason: unknown) => void)[] = [];
+  const fails: ((reason: Error) => void)[] = [];
   const queue = new SaveQueue(
     new Turns(),
     () =>

@@ -39,7 +39,7 @@ from tests.waiting import eventually
 
 ROUNDS = 40
 PAUSE_S = 0.2
-"""Between two calls, as an agent thinks: after a save JupyterLab lists the folder and checkpoints."""
+"""Between two calls, as agents think: after a save JupyterLab lists folder and checkpoints."""
 SOURCES = ["x = 1", "1 + 1", *(f"y{n} = {n}" for n in range(20))]
 VERSION = "2025-11-25"
 WATCH = """path => {

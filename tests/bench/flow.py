@@ -37,6 +37,7 @@ from jupyter_agent.carriers.tab_link import TabLink
 from jupyter_agent.cli import demo
 from jupyter_agent.client.alone import own_server
 from jupyter_agent.conversations.database import Database
+from jupyter_agent.mcp.messages import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from jupyter_agent.models.base import Block
 from jupyter_agent.testing import FakeAnthropic, calls, in_thread, says
 from jupyter_agent.workspace.identity import Identities
@@ -170,18 +171,39 @@ class Script:
 
     app: ServerApp
 
-    async def request(self, method: str, route: str, body: Any = None) -> Any:
+    async def request(
+        self, method: str, route: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Any:
         """The answer's JSON."""
         response = await AsyncHTTPClient().fetch(
             HTTPRequest(
                 f"{self.app.connection_url}api/agent/{route}",
                 method=method,
-                headers={"Authorization": f"token {self.app.identity_provider.token}"},
+                headers={
+                    "Authorization": f"token {self.app.identity_provider.token}",
+                    **(headers or {}),
+                },
                 body=None if body is None else json.dumps(body),
                 request_timeout=0,
             )
         )
         return json.loads(response.body.decode() or "null")
+
+    async def call_tool(self, tool: str, **input: Any) -> Any:
+        """A call over MCP; its result."""
+        meta = {VERSION_KEY: STATELESS, CAPABILITIES_KEY: {}}
+        params = {"name": tool, "arguments": input, "_meta": meta}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        headers = {
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            "MCP-Protocol-Version": STATELESS,
+            "Mcp-Method": "tools/call",
+            "Mcp-Name": tool,
+        }
+        answer = await self.request("POST", "mcp?mode=auto", body, headers)
+        assert not answer["result"].get("isError"), answer
+        return answer["result"]
 
     async def ask(self, notebook: str, mode: str) -> str:
         """A whole turn, whose questions are all answered with yes; its id."""
@@ -224,6 +246,10 @@ class Bench:
         edit = self._script.request("POST", f"{notebook}/cells", CELL)
         await self._counted(f"{carrier}, REST edit", edit)
         await self._counted(f"{carrier}, REST run", self._script.request(*run))
+        await self._script.call_tool("get_notebook_state", notebook=path)  # the turn is open then
+        edit = {"cell_id": EDITED, "old_string": " a day", "new_string": " each day"}
+        call = self._script.call_tool("edit_cells", notebook=path, edits=[edit])
+        await self._counted(f"{carrier}, MCP edit", call)
 
     async def _measure_turn(self, name: str, path: str, mode: str) -> None:
         turn_id = await self._counted(name, self._script.ask(path, mode))

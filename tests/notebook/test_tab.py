@@ -790,7 +790,9 @@ async def test_a_run_that_a_person_approved_is_trusted_in_the_tab(
     assert tab.cell("a")["metadata"].to_py() == {"trusted": True}
 
 
-async def test_a_page_is_asked_no_more_often_than_it_takes(notebook: Notebook, tab: Tab) -> None:
+async def test_a_page_is_asked_no_more_often_than_it_takes(
+    notebook: Notebook, tab: Tab, file: Path
+) -> None:
     """It may be far away. A save is asked for right behind what it waits for."""
 
     async def asked(work: Awaitable[object]) -> list[str]:
@@ -810,6 +812,9 @@ async def test_a_page_is_asked_no_more_often_than_it_takes(notebook: Notebook, t
     assert await asked(notebook.trust("a")) == ["trust"]
     unchanged = notebook.update("a", old_string="x = 2", new_string="x = 2")
     assert await asked(unchanged) == ["sync", "sync", "save"]
+    file.write_text(file.read_text().replace("print(x)", "print(y)"))
+    assert await asked(notebook.look()) != []
+    assert (await notebook.look())[2].source == "print(y)" == tab.source("c")
 
 
 async def test_a_page_that_read_the_file_before_we_wrote_it_has_what_we_wrote_as_it_connects(

@@ -174,6 +174,8 @@ def test_a_cell_that_the_agent_replaces_keeps_the_focus_and_the_keys_of_who_has_
 ) -> None:
     notebook = open_page(["x = 0", "y = 1", "z = 2"])
     is_in_a_room(notebook)
+    notebook.wait_for_kernel()
+    eventually(notebook.dirty, False.__eq__)  # the kernel's name, which JupyterLab writes into it
     notebook.edit("c0")
     notebook.hold_changes(in_room=True)
     cell = f"notebooks/{notebook.path}/cells/c1"

@@ -191,9 +191,11 @@ def test_notifications_stand_beside_the_panel(panel: Panel) -> None:
     eventually(room, lambda pixels: 0 < pixels < 40, 10)
 
 
-def test_the_layout_is_restored_with_the_panel(panel: Panel, lab: Lab) -> None:
+def test_the_layout_is_restored_with_the_panel(
+    notebook: OpenNotebook, panel: Panel, lab: Lab
+) -> None:
     eventually(lambda: right_area(lab, panel.page.url), lambda area: area["collapsed"] is False, 20)
-    panel.page.reload()
+    notebook.reload()
     expect(panel.message).to_be_visible()
 
 

@@ -251,8 +251,8 @@ class Dispatcher:
         return prepared
 
     async def read(self, name: str, input: Mapping[str, Any], nb: Lease, policy: Policy) -> Result:
-        """What a tool that only reads says of a notebook that is at hand. Raises ToolError, which
-        is NotPermitted where a model would have to ask first.
+        """What a tool that only reads says of the turn's own notebook, which is at hand: `input`
+        names no other. Raises ToolError, which is NotPermitted where a model would have to ask.
         """
         with _telling(nb.work, input):
             tool = self._toolbox.parse(name, input)

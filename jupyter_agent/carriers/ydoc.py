@@ -762,8 +762,8 @@ class Room:
         self.inside._emit(levels[level], action, message)
 
     async def settle(self, modified: object = None) -> None:
-        """Have the room take in what others wrote into the file, and wait until it has. It looks at
-        the file, unless that is known to have been `modified` when the room knows it was.
+        """Have the room take in what others wrote into the file, and wait until it has. `modified`
+        says when it was written last, where the caller has just looked; else it is looked at.
         """
         if modified is None or modified != self.written:
             await self.inside._file.maybe_notify()

@@ -2,9 +2,9 @@
 
 Starts a Jupyter server on copies of the example notebook, closed ones and ones that are open in a
 tab (a Python one, which speaks the page's protocol, `tests.notebook.browser`), and makes a handful
-of requests: REST's, an edit over MCP, a chat turn with one edit and one of six calls, each in mode auto and with
-every question answered, through the strict fake of Anthropic's API. Beside the figures stand the
-goals; below them, what the repository looks like. Asserts nothing.
+of requests: REST's, an edit over MCP, a chat turn with one edit and one of six calls, each in mode
+auto and with every question answered, through the strict fake of Anthropic's API. Beside the
+figures stand the goals; below them, what the repository looks like. Asserts nothing.
 """
 
 from __future__ import annotations

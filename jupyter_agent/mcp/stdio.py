@@ -120,6 +120,8 @@ class StdioTransport:
                     await asyncio.wait_for(process.wait(), _GRACE_S)
                     break
             self._signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # what it left behind
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_GRACE_S)  # they read to the end
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -155,6 +157,8 @@ class StdioTransport:
         self._end(fault or McpError(f"it ended{await self._how()}"))
         if fault is not None:
             self._signal(self._process, getattr(signal, "SIGKILL", signal.SIGTERM))
+            while await self._process.stdout.read(_PIECE):
+                pass  # a pipe that is not read to its end stays open
 
     async def _take(self, line: bytes) -> None:
         if not line.strip():

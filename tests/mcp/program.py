@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -74,7 +75,9 @@ def call(asked: dict[str, Any]) -> None:
             sys.stderr.flush()
             say(asked, "flooded")
         case "huge":
-            sys.stdout.write("x" * (9 * 2**20))
+            if sys.platform == "linux":  # more comes at once than is read at once
+                fcntl.fcntl(sys.stdout, fcntl.F_SETPIPE_SZ, 2**20)
+            sys.stdout.write("x" * (32 * 2**20))
             sys.stdout.flush()
         case "wrong":
             for line in ("{", "[1, 2]", '"text"', "\x00\x1b[31m", '{"id": NaN}', "[" * 5000):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -146,6 +147,8 @@ async def test_a_message_without_an_end_is_given_up(child: Child) -> None:
         await made.offered()
         with pytest.raises(McpError, match="a message of more than 8 MiB"):
             await call(made, "huge")
+    del made
+    gc.collect()  # warns of a pipe that is still open
 
 
 @pytest.mark.parametrize(

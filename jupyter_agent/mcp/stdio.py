@@ -122,9 +122,8 @@ class StdioTransport:
             self._signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # what it left behind
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_GRACE_S)  # they read to the end
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
+            for task in self._tasks:
+                task.cancel()
             await asyncio.wait(self._tasks)
 
     def _signal(self, process: Process, number: signal.Signals) -> None:

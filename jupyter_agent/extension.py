@@ -19,6 +19,7 @@ from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
 from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default
 
+from jupyter_agent.carriers.late_rooms import before_first_room
 from jupyter_agent.carriers.page_saves import PageSaves
 from jupyter_agent.choices import MODES, SHARES
 from jupyter_agent.models.base import CacheTtl, ServerTool
@@ -308,10 +309,7 @@ class JupyterAgent(ExtensionApp):
         return assistant
 
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
-        settings = serverapp.web_app.settings
-        if "file_id_manager" in settings:  # else there are no rooms, which need it
-            self._rooms = import_module("jupyter_agent.carriers.ydoc")
-            self._rooms.fill_rooms(settings, self._keep, self._bring_over)
+        before_first_room(serverapp.web_app.settings, self._fill_rooms)
         self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:
@@ -322,6 +320,11 @@ class JupyterAgent(ExtensionApp):
             await assistant.start()
         except Exception:  # the outermost edge: Jupyter works without us, and its log says why
             self.log.exception("jupyter_agent | extension failed loading")
+
+    def _fill_rooms(self) -> None:
+        assert self.serverapp is not None
+        self._rooms = import_module("jupyter_agent.carriers.ydoc")
+        self._rooms.fill_rooms(self.serverapp.web_app.settings, self._keep, self._bring_over)
 
     async def _keep(self, path: str, text: str) -> None:
         await (await self.load()).services.notebooks.keep_unsaved(path, text)

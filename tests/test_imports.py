@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from .programs import run
 
 PACKAGE = Path(__file__).parent.parent / "jupyter_agent"
 
@@ -64,20 +67,33 @@ def test_a_room_imports_only_from_the_rooms_below_it(room: str) -> None:
         assert not forbidden, f"{module.relative_to(PACKAGE)} imports {forbidden}"
 
 
+STARTED = """\
+import asyncio, json, sys
+from jupyter_server.serverapp import ServerApp
+app = ServerApp(jpserver_extensions=json.loads(sys.argv[1]), log_level="ERROR")
+app.initialize(["--allow-root", "--port=0", "--no-browser"])
+asyncio.run(app.extension_manager.start_all_extensions())
+print(*sorted(sys.modules))"""
+"""What a server has imported when it has started, before anybody asks for anything."""
+
+
 @pytest.mark.full
-def test_starting_jupyter_imports_little_of_ours() -> None:
-    code = """\
-import sys, jupyter_server.serverapp, jupyter_server.extension.application
-before = set(sys.modules)
-import jupyter_agent.extension
-print(*sorted(set(sys.modules) - before))"""
-    printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    added = [name for name in printed.split() if name not in sys.stdlib_module_names]
+@pytest.mark.parametrize("rooms", [False, True], ids=["alone", "with rooms"])
+def test_starting_jupyter_imports_little_of_ours(rooms: bool, tmp_path: Path) -> None:
+    def imported(ours: bool) -> set[str]:
+        extensions = {
+            "jupyter_server_fileid": rooms,
+            "jupyter_server_ydoc": rooms,
+            "jupyter_agent": ours,
+        }
+        started = run(tmp_path, sys.executable, "-c", STARTED, json.dumps(extensions))
+        assert ("jupyter_server_ydoc.rooms" in started.stdout.split()) == rooms, started.stderr
+        return set(started.stdout.split())
+
+    added = imported(True) - imported(False) - sys.stdlib_module_names
     assert "jupyter_agent.extension" in added
     assert {name.split(".")[0] for name in added} == {"jupyter_agent"}  # no SDK, pydantic, pycrdt
-    assert len(added) <= 13
+    assert len(added) <= 14
 
 
 @pytest.mark.full

@@ -16,7 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial, partialmethod
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -35,6 +35,7 @@ from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
 from jupyter_agent.carriers.exchange import OVERTAKEN
+from jupyter_agent.carriers.late_rooms import EXTENSION, configure_stores
 from jupyter_agent.carriers.managers import is_plain
 from jupyter_agent.carriers.page_saves import SEEN, WRITTEN
 from jupyter_agent.carriers.room_file import (
@@ -65,8 +66,6 @@ from jupyter_agent.errors import Busy, UnreadableNotebook
 from jupyter_agent.packages import brought_by
 from jupyter_agent.tasks import begin, surely
 
-EXTENSION = "jupyter_server_ydoc"
-"""Its name among the server's extensions."""
 SUPPORTED = "3"
 """The major version of jupyter-server-ydoc whose names these are."""
 
@@ -162,8 +161,7 @@ class Collaboration:
         """`extension` is the server's YDocExtension, `files` the file id manager beside it."""
         self._extension = extension
         self._files = files
-        if not getattr(extension.ystore_class, "configured", False):
-            extension.ystore_class = _configured(extension.ystore_class, extension.config)
+        configure_stores(extension)
 
     def id_of(self, path: str) -> str:
         """The id under which the file is known, however it is renamed; made if it has none.
@@ -299,15 +297,6 @@ class Collaboration:
             await server.delete_room(room=room)
             if file_id in loaders and loaders[file_id].number_of_subscriptions == 0:
                 await loaders.remove(file_id)
-
-
-def _configured(store: type, config: Any) -> type:
-    """A kind of store that knows the server's configuration. `get_document` makes its stores
-    without: in another database than those made for a websocket, where one is configured, and
-    a page that comes back after a restart would meet another history of its document.
-    """
-    construct = partialmethod(store.__init__, config=config)  # type: ignore[misc]
-    return type(store.__name__, (store,), {"__init__": construct, "configured": True})
 
 
 def _document(update: bytes) -> Doc[Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from jupyter_server.serverapp import ServerApp
 
-from jupyter_agent.carriers.ydoc import EXTENSION
+from jupyter_agent.carriers.late_rooms import EXTENSION
 from jupyter_agent.client.servers import ALONE, is_root
 
 _FOR_PAGES = (

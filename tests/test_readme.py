@@ -75,7 +75,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.full
 def test_the_headless_commands_work_as_they_stand(server: Server, tmp_path: Path) -> None:
     asked = [
         run(tmp_path, "bash", "-c", command.replace("8888", str(server.port))) for command in ASKING
@@ -91,7 +90,6 @@ def test_the_headless_commands_work_as_they_stand(server: Server, tmp_path: Path
     assert "a day" in ran["outputs"][0]["data"]["text/plain"]
 
 
-@pytest.mark.full
 def test_the_command_that_tells_who_changed_what(server: Server, tmp_path: Path) -> None:
     body = {"notebook": "coffee.ipynb", "mode": "auto", "model": "demo:tour", "stream": False}
     question = {"role": "user", "content": "```python\nmax(cups)\n```"}

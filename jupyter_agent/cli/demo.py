@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
+import platform
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from importlib.resources import as_file, files
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +123,15 @@ def headless(model: str, server: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def example() -> Iterator[Path]:
-    """A folder of its own with a copy of the example notebook; gone afterwards."""
-    with (
-        tempfile.TemporaryDirectory(prefix="jupyter-agent-demo-") as folder,
-        as_file(files("jupyter_agent") / "examples" / NOTEBOOK) as source,
-    ):
-        shutil.copy(source, Path(folder) / NOTEBOOK)
+    """A folder of its own with a copy of the example notebook; gone afterwards.
+
+    It names this Python's version: JupyterLab writes what a kernel says of itself into a notebook
+    that says another thing, which would be shown as unsaved before anybody touched it.
+    """
+    source = files("jupyter_agent") / "examples" / NOTEBOOK
+    notebook = json.loads(source.read_text(encoding="utf-8"))
+    notebook["metadata"]["language_info"]["version"] = platform.python_version()
+    with tempfile.TemporaryDirectory(prefix="jupyter-agent-demo-") as folder:
+        copy = Path(folder) / NOTEBOOK
+        copy.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         yield Path(folder)

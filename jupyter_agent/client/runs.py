@@ -73,7 +73,8 @@ class CellRuns:
             match frame.pop("type"):
                 case "run":
                     self.turn_id = frame.get("turn_id")
-                    yield frame
+                    if is_live(frame):  # else it ended before it could be told, without outputs
+                        yield frame
                 case "end":
                     self._ended.add(frame["run_id"])
                     yield self._server.ask("GET", f"runs/{frame['run_id']}")

@@ -166,7 +166,9 @@ class Kernels:
         found = chosen if chosen in installed else chosen.lower()  # as Jupyter looks for it
         if found not in installed:
             message = _no_kernel(chosen, "it is not installed", installed)
-            raise KernelNotInstalled(f"{message} {_CHOOSE}", installed=sorted(installed))
+            if installed:
+                message += f" {_CHOOSE}"
+            raise KernelNotInstalled(message, installed=sorted(installed))
         spec = installed[found]["spec"]
         return {
             "name": found,
@@ -293,8 +295,10 @@ class Kernels:
 
 
 def _no_kernel(name: str, why: str, installed: Mapping[str, Any]) -> str:
-    message = f"No kernel `{name}`: {why}. Installed: {', '.join(sorted(installed)) or 'none'}."
-    return with_names_quoted(message, [name])
+    there = f"Installed: {', '.join(sorted(installed))}."
+    if not installed:
+        there = "None is installed: `pip install ipykernel` where Jupyter is brings Python's."
+    return with_names_quoted(f"No kernel `{name}`: {why}. {there}", [name])
 
 
 class FreshKernels:

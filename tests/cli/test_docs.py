@@ -18,7 +18,6 @@ from ..test_readme import ROOT, commands
 PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.full
 def test_every_command_in_its_order(tmp_path: Path) -> None:
     folder = tmp_path.resolve()
     shutil.copy(ROOT / "jupyter_agent" / "examples" / "coffee.ipynb", folder)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent import Agent, SyncAgent
 from jupyter_agent.errors import CellNotFound, Conflict, InvalidInput, NotOnce
@@ -155,3 +156,17 @@ def test_a_notebook_is_verified(desk: Desk) -> None:
         assert agent.notebook.verify()["ok"]
         agent.notebook.edit("b2", "x = 2")
         assert not agent.notebook.verify()["ok"]
+
+
+def test_cells_that_end_at_once_are_each_shown_once_with_what_they_print(
+    desk: Desk, served: Server
+) -> None:
+    cells = [new_code_cell(f"print('line', {number})") for number in range(12)]
+    nbformat.write(new_notebook(cells=cells), desk.notebook)
+    lines = [f"line {number}" for number in range(12)]
+    with SyncAgent(NOTEBOOK) as agent:
+        for _ in range(2):  # once with a kernel that starts
+            assert [run.text for run in agent.notebook.run()] == lines
+    done = desk.type("run", NOTEBOOK)
+    assert done.code == 0, done.err
+    assert [line.strip() for line in done.out.splitlines() if "line" in line] == lines

@@ -54,7 +54,7 @@ async def test_a_server_with_a_room_ends_when_it_is_told_to_and_saves_first(
     assert "last" in file.read_text()
 
 
-@pytest.mark.full
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("store", ["knows", "forgets"])
 @pytest.mark.parametrize("seconds", [3.0, 0.0], ids=["on", "off"])
 async def test_a_kill_takes_nothing_of_what_is_typed_without_a_pause(

@@ -80,7 +80,7 @@ def test_another_model_is_chosen_from_those_that_its_service_lists(panel: Panel)
     expect(panel.region.get_by_label("Model", exact=True)).to_have_value(name)
 
 
-def test_the_demo_asks_once_and_leaves_nothing_in_the_store_of_its_user(
+def test_the_demo_opens_saved_asks_once_and_leaves_nothing_in_the_store_of_its_user(
     browser: Browser, tmp_path: Path
 ) -> None:
     port = free_port()
@@ -115,6 +115,8 @@ def take(page: Page) -> None:
     region.get_by_role("button", name="Remove coffee.ipynb").wait_for()  # it is about that one
     setup = region.get_by_role("region", name="Set up a model")
     expect(setup).to_contain_text("Demo: a script, not an AI.")
+    expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible()
+    expect(page.locator(".jp-mod-dirty")).to_have_count(0)
     region.get_by_role("button", name="Show me what you can do").click()
     question = region.get_by_role("group", name=re.compile(r"dd 2 cells and run.*[?]"))
     question.get_by_role("button", name=re.compile("^Allow|Show the rest")).first.wait_for()

@@ -35,7 +35,13 @@ from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
 from jupyter_agent.carriers.exchange import OVERTAKEN
-from jupyter_agent.carriers.late_rooms import EXTENSION, configure_stores
+from jupyter_agent.carriers.late_rooms import (
+    EXTENSION,
+    SUPPORTED,
+    configure_stores,
+    is_supported,
+    version,
+)
 from jupyter_agent.carriers.managers import is_plain
 from jupyter_agent.carriers.page_saves import SEEN, WRITTEN
 from jupyter_agent.carriers.room_file import (
@@ -65,9 +71,6 @@ from jupyter_agent.document.merge_cells import Content, outline
 from jupyter_agent.errors import Busy, UnreadableNotebook
 from jupyter_agent.packages import brought_by
 from jupyter_agent.tasks import begin, surely
-
-SUPPORTED = "3"
-"""The major version of jupyter-server-ydoc whose names these are."""
 
 WITHOUT_DOCUMENTS = " && ".join(
     (
@@ -120,8 +123,8 @@ def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
     extension = settings.get(EXTENSION)
     if extension is None or extension.disable_rtc:
         return None
-    installed: str = import_module(EXTENSION).__version__
-    if installed.split(".")[0] != SUPPORTED:
+    installed = version()
+    if not is_supported(installed):
         raise Busy(
             f"Real-time collaboration is on, with jupyter-server-ydoc {installed}, and this "
             f"version can work in the rooms of jupyter-server-ydoc {SUPPORTED} only. Nothing was "

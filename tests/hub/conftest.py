@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,7 @@ c.JupyterHub.load_groups = {{
     "teachers": {{"users": ["tess", "root"]}},
     "guests": {{"users": ["gus"]}},
 }}
+c.LocalProcessSpawner.interrupt_timeout = 1  # which a server without a terminal ignores
 c.Spawner.start_timeout = c.Spawner.http_timeout = 120
 c.JupyterHub.last_activity_interval = 1
 c.JupyterHub.services = [
@@ -126,7 +128,8 @@ class Hub:
         home.mkdir(exist_ok=True)
         (home / "coffee.ipynb").write_bytes(EXAMPLE.read_bytes())
         self.ask("POST", f"hub/api/users/{name}")
-        assert self.ask("POST", f"hub/api/users/{name}/server").status in (201, 202)
+        begin = partial(self.ask, "POST", f"hub/api/users/{name}/server")
+        eventually(begin, lambda answer: answer.status in (201, 202))  # 400: one still ends
         eventually(lambda: self.runs(name), bool, timeout=120)
         return self.token_of(name)
 

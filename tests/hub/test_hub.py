@@ -223,16 +223,19 @@ def test_twenty_users_at_once(hub: Hub, capsys: pytest.CaptureFixture[str]) -> N
         begun = time.monotonic()
         return hub.start(name), time.monotonic() - begun
 
+    attempts: dict[str, int] = {}
+
     def counts(name: str) -> list[int | None]:
         cells = json.loads((hub.homes / name / "coffee.ipynb").read_text())["cells"]
         return [cell["execution_count"] for cell in cells if cell["cell_type"] == "code"]
 
     def ask(name: str) -> tuple[float, str]:
         begun = time.monotonic()
-        while True:
+        for attempts[name] in range(1, 11):
             last = [event["type"] for _, event in frames(hub, name, tokens[name], mode="auto")][-1]
             if None not in counts(name):  # else the answer was that the kernel still starts
-                return time.monotonic() - begun, last
+                break
+        return time.monotonic() - begun, last
 
     with ThreadPoolExecutor(4) as few:  # as many servers start at once
         started = list(few.map(start, names))
@@ -248,8 +251,8 @@ def test_twenty_users_at_once(hub: Hub, capsys: pytest.CaptureFixture[str]) -> N
     for name in names:
         hub.stop(name)
     assert {one.last_event for one in served} == {"finish"}
-    for name in names:  # each ran their own notebook, in order
-        first = counts(name)[0] or 1
+    for name in names:  # each ran their own notebook, once; before that what was queued ran, if any
+        first = min(counts(name)[0] or 1, attempts[name])
         assert (name, counts(name)) == (name, [first, first + 1, first + 2])
     with capsys.disabled():
         for told, values in (

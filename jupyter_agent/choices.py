@@ -11,3 +11,6 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 Share: TypeAlias = Literal["all", "no-outputs", "code-only"]
 SHARES: tuple[Share, ...] = get_args(Share)
 """How much of a notebook models see, from the freest to the strictest."""
+
+WhileAway: TypeAlias = Literal["wait", "write"]
+"""What becomes of edits while a tab with unsaved work is away."""

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "packages": "",
     "foreign": "",
     "document": "errors legible tasks",
-    "carriers": "errors foreign legible packages tasks document",
+    "carriers": "choices errors foreign legible packages tasks document",
     "text": "errors legible tasks document",
     "analysis": "errors legible document text",
     "kernel": "errors legible tasks",

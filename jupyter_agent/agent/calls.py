@@ -234,7 +234,7 @@ class _Step:
                 left.append(item)
             elif not answer.approved:
                 denied.add(call_id)
-                said = declined(answer) if self._turn.attended else _ALONE
+                said = declined(answer) if self._turn.options.attended else _ALONE
                 if answer is UNANSWERED and item.prepared.act.loads:
                     said = f"{said} {NOBODY_TO_ASK}"
                 await self._dispatcher.decline(item.prepared, self._turn.work, said)
@@ -247,7 +247,8 @@ class _Step:
 
     async def _put(self, questions: tuple[Approval, ...]) -> Mapping[str, Answer]:
         events = [event for approval in questions for event in approval_events(approval)]
-        if not self._turn.attended:  # followers see what it was about; nothing waits for them
+        if not self._turn.options.attended:
+            # Followers see what it was about; nothing waits for them.
             await self._outbox.tell(Moment(events=tuple(events)))
             return {}
         await self._outbox.tell(Moment(events=tuple(events), questions=questions))

@@ -261,7 +261,7 @@ def _request(turn: Turn, meter: Meter) -> ModelRequest:
         messages=turn.transcript.sendable(turn.model.id),
         max_tokens=turn.limits.max_tokens,
         tool_choice="none" if meter.last else "auto",
-        effort=turn.effort,
+        effort=turn.options.effort,
         container=turn.container,
     )
 

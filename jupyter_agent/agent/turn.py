@@ -12,6 +12,7 @@ from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.dispatch import Audit, Dispatcher
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.limits import Limit, Limits, Meter
+from jupyter_agent.agent.options import TurnOptions
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
@@ -23,7 +24,7 @@ from jupyter_agent.events import (
     TurnFinished,
     Usage,
 )
-from jupyter_agent.models.base import Effort, Message, Model, ServerTool
+from jupyter_agent.models.base import Message, Model, ServerTool
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.workspace.reads import News
 from jupyter_agent.workspace.workspace import Workspace
@@ -98,14 +99,11 @@ class Turn:
     policy: Policy
     system: str
     answers: Answers
-    attended: bool = True
-    """Whether somebody can give them; where nobody can, what would be asked is declined."""
+    options: TurnOptions = TurnOptions()
     authors: Authors = _unknown
     limits: Limits = Limits()
     server_tools: tuple[ServerTool, ...] = ()
     """What services may do themselves for their models."""
-    effort: Effort | None = None
-    """How much the model is to think; None leaves it to the model."""
     facts: Facts = Facts()
     """What is known of the model."""
     fallback: Fallback | None = None

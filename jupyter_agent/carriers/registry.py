@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 from uuid import uuid4
 
 from jupyter_events import EventLogger
@@ -24,6 +24,7 @@ from jupyter_agent.carriers.room import RoomCarrier
 from jupyter_agent.carriers.tab import TabCarrier
 from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from jupyter_agent.carriers.ydoc import Collaboration
+from jupyter_agent.choices import WhileAway
 from jupyter_agent.document.carrier import Carrier
 from jupyter_agent.document.cell import CellState, CellType
 from jupyter_agent.document.crdt import nbformat_cell, new_id
@@ -43,8 +44,6 @@ LOST = "The browser tab of this notebook is gone; unsaved work of that tab is no
 
 SCHEMA = "https://events.jupyter.org/jupyter_server/contents_service/v1"
 """Of the events in which a contents manager says what it did."""
-
-WhileAway = Literal["wait", "write"]
 
 Moved = Callable[[str, str], Awaitable[None]]
 """Is given the old and the new path of a file or folder."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from jupyter_agent.agent import permissions
 from jupyter_agent.agent.approval import Answer, Approval
@@ -26,10 +26,11 @@ from jupyter_agent.agent.calls import (
     outcome_event,
 )
 from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Audit, CallOutcome, Dispatcher, Prepared
+from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Decision, Policy
 from jupyter_agent.agent.turn import Ending, Moment, Stop
-from jupyter_agent.choices import MODES, Mode, Share
+from jupyter_agent.choices import MODES
 from jupyter_agent.conversations.audit import EntryPoint
 from jupyter_agent.conversations.authors import NewsAuthors
 from jupyter_agent.conversations.live import LiveTurn
@@ -90,12 +91,7 @@ class Caller:
     """As shown to people, such as `Claude Code`."""
     session: str
     """Tells clients of that name apart; empty if nothing does."""
-    notebook: str | None = None
-    """Path of the notebook that calls are about where they name none."""
-    mode: Mode = "ask"
-    allow: frozenset[str] = frozenset()
-    share: Share = "all"
-    while_away: Literal["wait", "write"] = "wait"
+    options: CallOptions = CallOptions()
     entry: EntryPoint = "mcp"
     """By which door, for the audit."""
 
@@ -107,10 +103,8 @@ class Caller:
     @property
     def key(self) -> str:
         """The same for equal values."""
-        said = {
-            name: value for name, value in vars(self).items() if name not in ("entry", "person")
-        }
-        return _digest({**said, "owner": self.owner, "allow": sorted(self.allow)})
+        own = {"name": self.name, "session": self.session, "owner": self.owner}
+        return _digest({**self.options.model_dump(), **own, "allow": sorted(self.options.allow)})
 
 
 class Form(Protocol):
@@ -187,7 +181,7 @@ class Clients:
         raises.
         """
         named = input.get("notebook")
-        path = caller.notebook or (named if isinstance(named, str) else None)
+        path = caller.options.notebook or (named if isinstance(named, str) else None)
         async with self._client(caller).working(path, authorize) as turn:
             return await turn.call(tool, input, authorize, call_id, form, progress)
 
@@ -212,7 +206,7 @@ class Clients:
     async def readable(self, caller: Caller, authorize: Authorize) -> list[str]:
         """Paths of the open notebooks that the client may read."""
         work = Workspace(services=self.services, user=caller.owner, authorize=authorize)
-        policy = self.runner.policy(caller.person, caller.mode, caller.allow)
+        policy = self.runner.policy(caller.person, caller.options)
         found = []
         for opened in self.services.notebooks.open():
             named = {"notebook": opened["path"]}
@@ -324,7 +318,7 @@ class _Client:
                 raise InvalidInput("There is no such turn. Results have a `turn_id`: name that.")
             if record.request.get("client") != self.caller.name:
                 raise NotPermitted(f"That was no turn of {self.caller.name}: its user undoes it.")
-            if min(self.caller.mode, self._policy().max_mode, key=MODES.index) == "read":
+            if min(self.caller.options.mode, self._policy().max_mode, key=MODES.index) == "read":
                 raise NotPermitted("Mode `read` forbids `undo_turn`.")
             if any(entry.change.reviewed for entry in await stores.journal.of_turn(record.id)):
                 raise NotPermitted("The user has kept changes of that turn: they undo it.")
@@ -334,8 +328,7 @@ class _Client:
             return await undo_turn(stores, record, work)
 
     def _policy(self) -> Policy:
-        caller = self.caller
-        return self._clients.runner.policy(caller.person, caller.mode, caller.allow)
+        return self._clients.runner.policy(self.caller.person, self.caller.options)
 
     async def _begin(self, path: str | None, authorize: Authorize) -> _Turn:
         clients, caller = self._clients, self.caller
@@ -344,7 +337,16 @@ class _Client:
         about = posixpath.basename(notebook) if notebook else None
         runner, turn_id = clients.runner, new_id("t")
         root = runner.stores.conversations.database.root
-        share = runner.share(caller.share)
+        own = caller.options.notebook
+        work = runner.workspace(
+            caller.owner,
+            authorize,
+            caller.options.model_copy(
+                update={"notebook": await clients.services.identities.path(own) if own else None}
+            ),
+            f"mcp_{caller.key}",
+            turn_id=turn_id,
+        )
         goal, self.goal = self.goal, ""
         text = goal or (f"{caller.name} works in {notebook}." if notebook else caller.name)
         opening = await runner.stores.conversations.begin(
@@ -359,15 +361,13 @@ class _Client:
                     "parts": [{"type": "text", "text": text}],
                 },
                 answer_id=new_id("m"),
-                request={
-                    "model": caller.name,
-                    "client": caller.name,
-                    "notebook": notebook,
-                    "mode": caller.mode,
-                    "allow": sorted(caller.allow),
-                    "share": share,
-                    "instructions": [],
-                },
+                request=caller.options.record(
+                    model=caller.name,
+                    client=caller.name,
+                    notebook=notebook,
+                    share=work.share,
+                    instructions=[],
+                ),
                 model=caller.name,
                 notebook=notebook,
                 title=f"{caller.name}, {about}" if about else caller.name,
@@ -381,18 +381,6 @@ class _Client:
         if identity is not None:
             policy.touched.add(identity.name)  # the turn is about it, as ours is about its own
         live.under(policy)
-        work = Workspace(
-            services=clients.services,
-            user=caller.owner,
-            authorize=authorize,
-            home=await clients.services.identities.path(caller.notebook)
-            if caller.notebook
-            else None,
-            turn_id=turn_id,
-            reads=runner.reads(caller.owner, f"mcp_{caller.key}"),
-            share=share,
-            while_away=caller.while_away,
-        )
         await live.append(Moment(events=(started(opening.turn),), streamed=True))
         runner.stores.announce(opening.turn.conversation_id, turn_id)
         return _Turn(clients, caller, live, work)

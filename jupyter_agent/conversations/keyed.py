@@ -52,11 +52,16 @@ class KeyStore:
 
     async def end(self, owner: str, key: str, status: int, answer: str) -> None:
         """Keeps the answer."""
-        await self._database.execute(
-            "UPDATE keyed SET status = ?, answer = ? WHERE owner = ? AND key = ?",
-            status, answer, owner, key,
-        )  # fmt: skip
+        await self._database.run(lambda db: end_keyed(db, owner, key, status, answer))
 
     async def forget(self, owner: str, key: str) -> None:
         """Lets the key be used again: nothing was done."""
         await self._database.execute("DELETE FROM keyed WHERE owner = ? AND key = ?", owner, key)
+
+
+def end_keyed(db: sqlite3.Connection, owner: str, key: str, status: int, answer: str) -> None:
+    """As `KeyStore.end`, in the transaction that does what was asked for."""
+    db.execute(
+        "UPDATE keyed SET status = ?, answer = ? WHERE owner = ? AND key = ?",
+        (status, answer, owner, key),
+    )

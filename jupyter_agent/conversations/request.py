@@ -5,18 +5,16 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from jupyter_agent.agent.limits import Limits
+from jupyter_agent.agent.options import TurnOptions
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Rule
-from jupyter_agent.choices import Mode, Share
+from jupyter_agent.choices import Share
 from jupyter_agent.conversations.attachments import Attachment
-from jupyter_agent.models.base import Effort, ServerTool
+from jupyter_agent.models.base import ServerTool
 from jupyter_agent.workspace.workspace import Authorize
-
-OnApproval: TypeAlias = Literal["hold", "end", "decline"]
-"""What becomes of a stream while a question waits; `decline`: nobody can answer, so none does."""
 
 
 def new_id(kind: str) -> str:
@@ -33,27 +31,11 @@ class TurnRequest:
     conversation_id: str
     question: Mapping[str, Any]
     """The user's UIMessage, with its id."""
-    model: str | None = None
-    effort: Effort | None = None
-    """How much the model is to think; None leaves it to the model."""
-    fallback_model: str | None = None
-    """Who answers where that model fails or refuses: empty for nobody, None for the
-    server's."""
-    notebook: str | None = None
-    mode: Mode = "ask"
-    allow: frozenset[str] = frozenset()
+    options: TurnOptions
+    """With the notebook's path as it is now."""
     limits: Limits = field(default_factory=Limits)
     attachments: Sequence[Attachment] = ()
-    instructions: str = ""
-    """What the user wants of every answer."""
-    trust_instructions: bool = False
-    """Whether instructions of the notebook's folder are followed though nobody trusted them."""
-    share: Share = "all"
-    """How much of notebooks the user lets the model see."""
     client: str | None = None
-    on_approval: OnApproval = "hold"
-    while_away: Literal["wait", "write"] = "wait"
-    """What becomes of edits while a tab with unsaved work is away."""
     idempotency_key: str | None = None
     replaces_from: str | None = None
     """Id of a stored question: that turn and all after it are replaced by this one."""
@@ -61,11 +43,6 @@ class TurnRequest:
     """Id of the turn that this one continues: the last of the conversation, or it is refused."""
     undo_replaced: bool = False
     """Whether what the replaced turns did to notebooks is taken back first."""
-
-    @property
-    def attended(self) -> bool:
-        """Whether somebody can answer what the turn asks, by the same client or another one."""
-        return self.on_approval != "decline"
 
     @property
     def owner(self) -> str:
@@ -79,20 +56,6 @@ class TurnRequest:
         text = " ".join(part["text"] for part in parts if part["type"] == "text")
         words = " ".join(text.split())
         return (words if len(words) <= 60 else f"{words[:59].rstrip()}…") or "Conversation"
-
-
-def choices_of(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What a turn that follows an earlier one takes over, of that one as it is stored: all but what
-    was allowed in that turn only.
-    """
-    return {
-        "model": request["model"],
-        "fallback_model": request.get("fallback_model") or "",  # nobody
-        "effort": request.get("effort"),
-        "notebook": request["notebook"],
-        "mode": request["mode"],
-        "share": request["share"],
-    }
 
 
 @dataclass(frozen=True, kw_only=True)

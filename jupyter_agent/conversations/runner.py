@@ -15,11 +15,12 @@ from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.loop import run_turn
+from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
 from jupyter_agent.agent.turn import Ending, Fallback, Moment, Turn, broken
-from jupyter_agent.choices import Mode, Share
+from jupyter_agent.choices import Share
 from jupyter_agent.conversations.allowances import Allowances
 from jupyter_agent.conversations.attachments import (
     attached_blocks,
@@ -49,11 +50,11 @@ from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.registry import Models
 from jupyter_agent.tasks import begin
-from jupyter_agent.text.fence import Fence
+from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.visibility import strictest
-from jupyter_agent.workspace.workspace import Services, Workspace
+from jupyter_agent.workspace.workspace import Authorize, Services, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -167,12 +168,37 @@ class TurnRunner:
         """Drops what a conversation has read, since the conversation is deleted."""
         self._reads.pop((owner, conversation_id), None)
 
-    def policy(self, person: Person, mode: Mode, allow: frozenset[str]) -> Policy:
-        """What a caller may do with this mode, below the administrator's ceiling for them."""
+    def workspace(
+        self,
+        user: str,
+        authorize: Authorize,
+        options: CallOptions,
+        conversation_id: str,
+        *,
+        client: str | None = None,
+        turn_id: str | None = None,
+        fence: Fence = NO_FENCE,
+    ) -> Workspace:
+        """What calls with these options work in, with what the conversation has read."""
+        return Workspace(
+            services=self._services,
+            user=user,
+            authorize=authorize,
+            home=options.notebook,
+            client=client,
+            turn_id=turn_id,
+            reads=self.reads(user, conversation_id),
+            share=self.share(options.share),
+            while_away=options.while_away,
+            fence=fence,
+        )
+
+    def policy(self, person: Person, options: CallOptions) -> Policy:
+        """What a caller may do with these options, below the administrator's ceiling for them."""
         return Policy(
-            mode=mode,
+            mode=options.mode,
             max_mode=self.allowances.of(person).max_mode,
-            allow=allow,
+            allow=frozenset(options.allow),
             rules=[rule for rule in self._rules.rules if rule.is_for(person)],
             allow_remote_content=self._rules.allow_remote_content,
         )
@@ -248,30 +274,28 @@ class TurnRunner:
             self._starting.discard(key)
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
-        model = self._model(request.person, request.model)
+        options = request.options
+        model = self._model(request.person, options.model)
         await self.budgets.require(request.person, self._charge(model))
         fallback = await self._fallback_model(request, model)
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
         reads = self._models.reads_documents(model.id)
         check_documents(request.attachments, request.question["parts"], model.id, reads)
         turn_id = new_id("t")
-        work = Workspace(
-            services=self._services,
-            user=request.owner,
-            authorize=request.authorize,
-            home=request.notebook,
+        work = self.workspace(
+            request.owner,
+            request.authorize,
+            options,
+            request.conversation_id,
             client=request.client,
             turn_id=turn_id,
-            reads=self.reads(request.owner, request.conversation_id),
-            share=self.share(request.share),
-            while_away=request.while_away,
             fence=Fence.random(),
         )
-        project = await self.instructions(work, trust_all=request.trust_instructions)
-        own = own_instructions(request.instructions)
+        project = await self.instructions(work, trust_all=options.trust_instructions)
+        own = own_instructions(options.instructions)
         followed = [*project.followed, *([own] if own else [])]
         opening = await self._begin(request, model, fallback, turn_id, work, followed)
-        live = LiveTurn(opening.turn, self.stores, ends_to_ask=request.on_approval == "end")
+        live = LiveTurn(opening.turn, self.stores, ends_to_ask=options.on_approval == "end")
         self._live[turn_id] = live
         self.stores.announce(request.conversation_id, turn_id)
         begun = _Begun(request, model, fallback, work, project, own, opening)
@@ -291,9 +315,10 @@ class TurnRunner:
         """Who answers where that model does not; nobody of whom the month leaves nothing. One that
         is wanted is refused where the person may not ask it; the server's is left out then.
         """
-        other = self._models.fallback(request.fallback_model, model.id)
+        wanted = request.options.fallback_model
+        other = self._models.fallback(wanted, model.id)
         allowance = self.allowances.of(request.person)
-        if other is not None and request.fallback_model is not None:
+        if other is not None and wanted is not None:
             allowance.require(other.id)
         if other is None or not allowance.permits(other.id):
             return None
@@ -321,18 +346,14 @@ class TurnRunner:
                 question_id=request.question["id"],
                 question=request.question,
                 answer_id=new_id("m"),
-                request={
-                    "model": model.id,
-                    "fallback_model": fallback.id if fallback else None,
-                    "effort": request.effort,
-                    "notebook": request.notebook,
-                    "mode": request.mode,
-                    "allow": sorted(request.allow),
-                    "share": (await work.visibility()).share,
-                    "instructions": describe(instructions),
-                },
+                request=request.options.record(
+                    model=model.id,
+                    fallback_model=fallback.id if fallback else None,
+                    share=(await work.visibility()).share,
+                    instructions=describe(instructions),
+                ),
                 model=model.id,
-                notebook=request.notebook,
+                notebook=request.options.notebook,
                 title=request.title,
                 content=content(parts, attached),
                 server=self._presence.id,
@@ -379,7 +400,7 @@ class TurnRunner:
         record, request, model = live.record, begun.request, begun.model
         work, opening = begun.work, begun.opening
         await live.append(Moment(events=(started(record),), streamed=True))
-        policy = self.policy(request.person, request.mode, request.allow)
+        policy = self.policy(request.person, request.options)
         policy.grants = list(opening.grants)
         live.under(policy)
         transcript = Transcript(opening.history)
@@ -412,10 +433,9 @@ class TurnRunner:
             policy=policy,
             system=work.told(system(begun.own)),
             answers=live,
-            attended=request.attended,
+            options=request.options,
             authors=NewsAuthors(self.stores.journal, work.user, record.conversation_id),
             limits=request.limits,
-            effort=request.effort,
             server_tools=self._rules.server_tools,
             facts=self._models.facts(model.id),
             fallback=await self._fallback(begun, model, sent),

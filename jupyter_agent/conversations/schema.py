@@ -193,7 +193,7 @@ MIGRATIONS: Mapping[int, str] = {
         decided TEXT NOT NULL,
         PRIMARY KEY (owner, root, path)
     ) WITHOUT ROWID;
-    -- Requests with an idempotency key; those that started a turn are in `turns` too.
+    -- Requests with an idempotency key.
     CREATE TABLE keyed (
         owner TEXT NOT NULL,
         key TEXT NOT NULL,
@@ -221,6 +221,11 @@ MIGRATIONS: Mapping[int, str] = {
         namings BLOB NOT NULL,              -- JSON, compressed
         PRIMARY KEY (root, notebook)
     ) WITHOUT ROWID;
+    """,
+    # The key of the request that started a turn is in `keyed`, as those of all others.
+    11: """
+    DROP INDEX turns_by_key;
+    ALTER TABLE turns DROP COLUMN idempotency_key;
     """,
 }
 """By the version that each makes: the first makes a new file, a later one follows the one before.

@@ -63,7 +63,8 @@ async def situation(
     kernel = place = path = None
     shown = Shown(text="")
     news: Sequence[News] = ()
-    if request.notebook:
+    options = request.options
+    if options.notebook:
         try:
             async with work.lease(None, READ) as nb:
                 await nb.read()
@@ -78,14 +79,14 @@ async def situation(
         except ToolError as error:  # the model finds out by its tools, as it does later
             log.info("The notebook of the turn is not at hand: %s", error)
     told = facts(
-        mode=request.mode,
+        mode=options.mode,
         today=datetime.now(UTC).date(),
-        notebook=request.notebook,
+        notebook=options.notebook,
         kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
         active_cell=place.cell_id if place else None,
         kept_back=KEPT_BACK[share],
         mark=work.fence.mark,
-        attended=request.attended,
+        attended=options.attended,
         changes=[*verdicts, *(each.text for each in news)],
     )
     told = work.told(told)

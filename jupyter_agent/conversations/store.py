@@ -14,6 +14,7 @@ from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.approvals import rules_of
 from jupyter_agent.conversations.changes import verdicts
 from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.conversations.keyed import end_keyed
 from jupyter_agent.conversations.log import Batch, TurnState, write
 from jupyter_agent.conversations.requests import SentRequest
 from jupyter_agent.conversations.usage import keep_usage
@@ -222,13 +223,6 @@ class ConversationStore:
         row = await self.database.row("SELECT * FROM turns WHERE id = ?", turn_id)
         return _turn(row) if row else None
 
-    async def turn_by_key(self, owner: str, key: str) -> TurnRecord | None:
-        """The turn that an earlier request with this idempotency key started."""
-        row = await self.database.row(
-            "SELECT * FROM turns WHERE owner = ? AND idempotency_key = ?", owner, key
-        )
-        return _turn(row) if row else None
-
     async def turns(
         self, owner: str, conversation_id: str, *, replaced: bool = False
     ) -> list[TurnRecord]:
@@ -373,8 +367,8 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
     db.execute(
         """
         INSERT INTO turns (id, owner, conversation_id, position, question_id, question, answer_id,
-            request, idempotency_key, server, state, started, root)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?, root())
+            request, server, state, started, root)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?, root())
         """,
         (
             turn.id,
@@ -384,11 +378,12 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
             json.dumps(turn.question),
             turn.answer_id,
             json.dumps(turn.request),
-            turn.idempotency_key,
             turn.server,
             time,
         ),
     )
+    if turn.idempotency_key is not None:
+        end_keyed(db, turn.owner, turn.idempotency_key, 200, turn.id)
     db.execute(
         "INSERT INTO history (turn_id, role, content) VALUES (?, 'user', ?)",
         (turn.id, json.dumps({"role": "user", "content": turn.content})),

@@ -8,9 +8,10 @@ import sqlite3
 from typing import Literal, TypeAlias
 
 from jupyter_agent.agent.limits import Limits
+from jupyter_agent.agent.options import TurnOptions, options_after
 from jupyter_agent.agent.people import Person
 from jupyter_agent.conversations.database import Database, now
-from jupyter_agent.conversations.request import TurnRequest, choices_of, new_id
+from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable
@@ -179,8 +180,8 @@ class Wakes:
                 authorize=authorize,
                 conversation_id=turn.conversation_id,
                 question=question,
+                options=TurnOptions(**options_after(last)),
                 limits=limits,
-                **choices_of(last),
             )
         )
 

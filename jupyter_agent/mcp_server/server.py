@@ -113,7 +113,7 @@ class McpServer:
     # -- tools
 
     async def _list_tools(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
-        return {"tools": self._catalogue.describe(notebook=asking.caller.notebook)}
+        return {"tools": self._catalogue.describe(notebook=asking.caller.options.notebook)}
 
     async def _call_tool(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
         name, input = params.get("name"), params.get("arguments")

@@ -20,7 +20,7 @@ from tornado.http1connection import HTTP1Connection
 
 from jupyter_agent import foreign
 from jupyter_agent.agent.people import Person
-from jupyter_agent.carriers.registry import WhileAway
+from jupyter_agent.choices import WhileAway
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
 from jupyter_agent.server.once import ONCE, Once, digest_of
 from jupyter_agent.tasks import begin

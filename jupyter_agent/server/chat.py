@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from jupyter_agent.agent.approval import Answer, Remember
 from jupyter_agent.agent.limits import Limits
-from jupyter_agent.carriers.registry import WhileAway
-from jupyter_agent.choices import Mode, Share
+from jupyter_agent.agent.options import TurnOptions, options_after
 from jupyter_agent.conversations.attachments import (
     MOST_PDF_CHARACTERS,
     PDF,
@@ -22,12 +21,11 @@ from jupyter_agent.conversations.attachments import (
     is_pdf,
 )
 from jupyter_agent.conversations.live import TOGETHER, LiveTurn
-from jupyter_agent.conversations.request import OnApproval, TurnRequest, choices_of, new_id
+from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.events import Event, TurnFinished
-from jupyter_agent.models.base import Effort
 from jupyter_agent.server import wire
 from jupyter_agent.server.answers import OutcomeAnswer, RetryAnswer, TurnStateAnswer
 from jupyter_agent.server.base import MEBIBYTE, STREAM, WHILE_AWAY, Authorizer, operation, page_of
@@ -51,7 +49,7 @@ _ATTACHMENTS: TypeAdapter[list[Attachment]] = TypeAdapter(list[Attachment])
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
 
 
-class ChatBody(BaseModel):
+class ChatBody(TurnOptions):
     """What a stock `useChat` client sends, and our own fields; what else it sends is ignored."""
 
     model_config = ConfigDict(extra="ignore")
@@ -62,28 +60,7 @@ class ChatBody(BaseModel):
     messageId: str | None = None
     continues: str | None = None
     """Id of the last turn, which a limit ended; what is left out here is as it was there."""
-    notebook: str | None = None
     context: list[Attachment] = Field(default_factory=list)
-    instructions: str = ""
-    """What the user wants of every answer, from their settings."""
-    trust_instructions: bool = False
-    """Whether `AGENTS.md` and `CLAUDE.md` are followed though the user has not trusted them."""
-    share: Share = "all"
-    """How much of notebooks the model may see; administrator and notebook may say less."""
-    mode: Mode = "ask"
-    allow: list[str] = Field(default_factory=list)
-    model: str | None = None
-    effort: Effort | None = None
-    """How much the model thinks; left to the model by default."""
-    fallback_model: str | None = None
-    """Who answers where the model fails or refuses; the server's by default, empty: nobody.
-    """
-    max_steps: int | None = Field(default=None, ge=1)
-    max_tokens: int | None = Field(default=None, ge=1)
-    token_budget: int | None = Field(default=None, ge=1)
-    cost_budget: float | None = Field(default=None, ge=0)
-    on_approval: OnApproval = "hold"
-    while_away: WhileAway = "wait"
     stream: bool = True
     undo: bool = False
     client: str | None = None
@@ -172,9 +149,7 @@ class ChatHandler(TurnAnswers):
         turns, once = self.runner.stores.conversations, self.settings[ONCE]
         digest = digest_of(body.model_dump(mode="json", exclude={"stream"}))
         async with once.repeated(self.owner, key, digest) as earlier:
-            known = await turns.turn_by_key(self.owner, key)
-            if known is None and earlier is not None and earlier.answer:
-                known = await turns.turn(earlier.answer)
+            known = await turns.turn(earlier.answer) if earlier and earlier.answer else None
             if known is None:
                 try:
                     turn, after = await self._start(body, key)
@@ -231,7 +206,7 @@ class ChatHandler(TurnAnswers):
         if not any(_at_limit(event) for _, event in await turns.events(turn_id)):
             message = "No limit ended that answer. Ask for what is missing instead."
             raise RequestError(409, "not_continuable", message)
-        as_there = {**choices_of(earlier.request), "allow": earlier.request["allow"]}
+        as_there = {**options_after(earlier.request), "allow": earlier.request["allow"]}
         kept = {
             name: value for name, value in as_there.items() if name not in body.model_fields_set
         }
@@ -244,40 +219,20 @@ class ChatHandler(TurnAnswers):
     async def _request(self, body: ChatBody, conversation_id: str, key: str | None) -> TurnRequest:
         question, replaces = await self._question(body, conversation_id)
         notebook, attachments = _about(body, question)
+        path = await self.services.identities.path(notebook) if notebook else None
         return TurnRequest(
             person=self.person,
             authorize=Authorizer(self),
             conversation_id=conversation_id,
             question=question,
-            model=body.model,
-            effort=body.effort,
-            fallback_model=body.fallback_model,
-            notebook=await self.services.identities.path(notebook) if notebook else None,
-            mode=body.mode,
-            allow=frozenset(body.allow),
-            limits=self._limits(body),
+            options=TurnOptions.of(body).model_copy(update={"notebook": path}),
+            limits=body.within(self.limits, self.ceiling),
             attachments=attachments,
-            instructions=body.instructions,
-            trust_instructions=body.trust_instructions,
-            share=body.share,
             client=page_of(self, body.client),
-            on_approval=body.on_approval,
-            while_away=body.while_away,
             idempotency_key=key,
             replaces_from=replaces,
             continues=body.continues,
             undo_replaced=body.undo,
-        )
-
-    def _limits(self, body: ChatBody) -> Limits:
-        """What was asked for, within the server's bounds."""
-        names = ("max_steps", "max_tokens", "token_budget")
-        asked = {name: getattr(body, name) for name in names if getattr(body, name) is not None}
-        costs = [cost for cost in (body.cost_budget, self.limits.cost_budget) if cost is not None]
-        return replace(
-            self.limits,
-            cost_budget=min(costs, default=None),
-            **{name: min(value, getattr(self.ceiling, name)) for name, value in asked.items()},
         )
 
     async def _question(

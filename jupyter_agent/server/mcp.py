@@ -16,8 +16,8 @@ from typing import Any, TypeGuard, get_args
 from tornado import web
 from tornado.iostream import StreamClosedError
 
-from jupyter_agent.carriers.registry import WhileAway
-from jupyter_agent.choices import MODES, Mode, Share
+from jupyter_agent.agent.options import CallOptions
+from jupyter_agent.choices import MODES, Mode, Share, WhileAway
 from jupyter_agent.conversations.clients import Caller, shown_name
 from jupyter_agent.errors import RequestError, StoreUnavailable, ToolError
 from jupyter_agent.mcp.client import plain_value
@@ -275,15 +275,18 @@ class McpHandler(AgentHandler):
 
     def _caller(self, client: Any, session: str) -> Caller:
         allow = ",".join(self.get_query_arguments("allow")).split(",")
+        options = CallOptions(
+            notebook=self.get_query_argument("notebook", None),
+            mode=self._mode(),
+            allow=sorted(set(filter(None, map(str.strip, allow)))),
+            share=self.choice("share", get_args(Share)),
+            while_away=self.choice("while_away", get_args(WhileAway)),
+        )
         return Caller(
             person=self.person,
             name=_name_of(client),
             session=session,
-            notebook=self.get_query_argument("notebook", None),
-            mode=self._mode(),
-            allow=frozenset(filter(None, map(str.strip, allow))),
-            share=self.choice("share", get_args(Share)),
-            while_away=self.choice("while_away", get_args(WhileAway)),
+            options=options,
         )
 
     def _mode(self) -> Mode:

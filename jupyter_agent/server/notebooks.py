@@ -14,8 +14,9 @@ from urllib.parse import quote
 import nbformat
 from pydantic import BaseModel, ConfigDict, Field
 
+from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.carriers.nbformat_file import as_stored
-from jupyter_agent.carriers.registry import WhileAway
+from jupyter_agent.choices import WhileAway
 from jupyter_agent.conversations.clients import Caller, CallerTurn, Clients, shown_name
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.document.carrier import with_items
@@ -149,8 +150,7 @@ class DocumentHandler(AgentHandler):
             person=self.person,
             name=by,
             session="rest",
-            notebook=home,
-            while_away=work.while_away,
+            options=CallOptions(notebook=home, while_away=work.while_away),
             entry="tools",
         )
         if self.choice("new_turn", YES_OR_NO) == "true":

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from jupyter_agent import __version__
+from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.allowances import Allowances
 from jupyter_agent.conversations.instructions import ProjectInstructions, describe
@@ -172,7 +173,7 @@ class StatusHandler(ProjectHandler):
     def _policy(self) -> dict[str, Any]:
         """What the administrator decided for the user's turns, and as whom they count for it."""
         person = self.person
-        policy = self.runner.policy(person, "auto", frozenset())
+        policy = self.runner.policy(person, CallOptions(mode="auto"))
         return {
             "user": person.name,
             "groups": sorted(person.groups),

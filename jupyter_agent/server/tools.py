@@ -4,33 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.carriers.registry import WhileAway
-from jupyter_agent.choices import Mode, Share
+from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.server.answers import ListedTool, ToolAnswer
 from jupyter_agent.server.base import MEBIBYTE, WHILE_AWAY, AgentHandler, Authorizer, operation
-from jupyter_agent.workspace.workspace import Services, Workspace
+from jupyter_agent.workspace.workspace import Services
 
 
-class ToolBody(BaseModel):
+class ToolBody(CallOptions):
     """A call, and what its caller allows."""
 
     model_config = ConfigDict(extra="forbid")
 
-    notebook: str | None = None
     input: dict[str, Any] = Field(default_factory=dict)
     conversation_id: str | None = None
     """Whose reads are the base of a whole rewrite."""
-    mode: Mode = "ask"
-    allow: list[str] = Field(default_factory=list)
-    while_away: WhileAway = "wait"
-    """Edits are refused while a tab with unsaved work is away, or written into the file."""
-    share: Share = "all"
-    """How much of notebooks may be told; administrator and notebook may say less."""
 
 
 class CallHandler(AgentHandler):
@@ -67,16 +59,10 @@ class ToolHandler(CallHandler):
             raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.{hint}")
         # Without a conversation, a user's calls by this entry share what was read.
         conversation = body.conversation_id or "tools"
-        work = Workspace(
-            services=self.services,
-            user=self.owner,
-            authorize=Authorizer(self),
-            home=await self.services.identities.path(body.notebook) if body.notebook else None,
-            reads=self.runner.reads(self.owner, conversation),
-            share=self.runner.share(body.share),
-            while_away=body.while_away,
-        )
-        policy = self.runner.policy(self.person, body.mode, frozenset(body.allow))
+        path = await self.services.identities.path(body.notebook) if body.notebook else None
+        options = body.model_copy(update={"notebook": path})
+        work = self.runner.workspace(self.owner, Authorizer(self), options, conversation)
+        policy = self.runner.policy(self.person, options)
         try:
             result = await dispatcher.call(name, body.input, work, policy)
         except ToolError as error:

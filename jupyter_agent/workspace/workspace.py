@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from jupyter_agent.analysis.jobs import clusters
 from jupyter_agent.analysis.stale import Executions
-from jupyter_agent.carriers.registry import Notebooks, WhileAway
-from jupyter_agent.choices import SHARES, Share
+from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.choices import SHARES, Share, WhileAway
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, Change, metadata_text, version_of
 from jupyter_agent.document.line_ends import unify

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.conversations.database import Database
+from jupyter_agent.conversations.keyed import KeyStore
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore, NewTurn
 from jupyter_agent.errors import RequestError
@@ -55,8 +56,8 @@ async def test_one_server_alone_ends_what_a_dead_one_left(store: ConversationSto
 
 
 async def test_a_turn_is_found_by_its_key_by_its_owner_alone(store: ConversationStore) -> None:
+    keys = KeyStore(store.database)
+    assert [await keys.begin(owner, "k", "d") for owner in ("ann", "bob")] == [None, None]
     await store.begin(turn("one", idempotency_key="k"))
-    found = await store.turn_by_key("ann", "k")
-    assert found is not None
-    assert found.id == "one"
-    assert await store.turn_by_key("bob", "k") is None
+    found = [await keys.begin(owner, "k", "d") for owner in ("ann", "bob")]
+    assert [each and each.answer for each in found] == ["one", ""]

@@ -93,6 +93,16 @@ async def test_another_question_with_the_key_of_one_is_refused(
     assert len(fake.requests) == 1
 
 
+async def test_after_a_day_a_key_may_be_another_question_s(
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path, keyed: dict[str, str]
+) -> None:
+    replies += [[says("One.")], [says("Two.")]]
+    first = await call("POST", "chat", body=ask("one", stream=False), headers=keyed)
+    await agent.database.execute("UPDATE keyed SET made = '2026-01-01T00:00:00.000Z'")
+    second = await call("POST", "chat", body=ask("two", stream=False), headers=keyed)
+    assert second.body["turn_id"] != first.body["turn_id"]
+
+
 async def test_what_was_refused_may_be_sent_again(
     call: Call, notebook: Path, keyed: dict[str, str]
 ) -> None:

@@ -197,7 +197,8 @@ def test_a_command_does_not_read_a_store_with_other_tables(tmp_path: Path, versi
 
 def test_a_store_is_opened_again_and_migrated(tmp_path: Path) -> None:
     path = tmp_path / "conversations.db"
-    first = Database(path, MIGRATIONS, LOG)
+    oldest = min(MIGRATIONS)
+    first = Database(path, {oldest: MIGRATIONS[oldest]}, LOG)
     asyncio.run(ConversationStore(first).begin(new_turn(1, "Kept?")))
     first.close()
     following = max(MIGRATIONS) + 1

@@ -1,14 +1,8 @@
 import { UUID } from '@lumino/coreutils';
 import type { AgentMessage, Attachment, Effort, IPicture, Mode, Share } from './protocol';
 
-/** The body of `POST chat`. */
-export interface IChatRequest {
-  id: string;
-  messages: AgentMessage[];
-  trigger?: 'submit-message' | 'regenerate-message';
-  messageId?: string;
-  /** The last turn, which a limit ended. */
-  continues?: string;
+/** What a person may choose for a turn. */
+export interface ITurnOptions {
   notebook?: string;
   context?: Attachment[];
   mode?: Mode;
@@ -16,28 +10,27 @@ export interface IChatRequest {
   effort?: Effort;
   /** Who answers if the model fails or refuses: empty for nobody, by default the server's choice. */
   fallback_model?: string;
-  /** Whether to undo first what the replaced turns did to notebooks. */
-  undo?: boolean;
   /** What the user wants of every answer. */
   instructions?: string;
   share?: Share;
+  /** The last turn, which a limit ended. */
+  continues?: string;
+}
+
+/** The body of `POST chat`. */
+export interface IChatRequest extends ITurnOptions {
+  id: string;
+  messages: AgentMessage[];
+  trigger?: 'submit-message' | 'regenerate-message';
+  messageId?: string;
+  /** Whether to undo first what the replaced turns did to notebooks. */
+  undo?: boolean;
   /** The page load that the user talks from: see `tab.ts`. */
   client: string;
 }
 
 /** What a person asks for. */
-export interface IRequest extends Pick<
-  IChatRequest,
-  | 'notebook'
-  | 'context'
-  | 'mode'
-  | 'model'
-  | 'effort'
-  | 'fallback_model'
-  | 'instructions'
-  | 'share'
-  | 'continues'
-> {
+export interface IRequest extends ITurnOptions {
   text: string;
   pictures?: IPicture[];
   /** The question that this one replaces, with everything after it. */
@@ -62,23 +55,12 @@ export function questionOf(
 
 /** The body of `POST chat` for a question. */
 export function bodyOf(
-  request: IRequest,
+  { text: _text, pictures: _pictures, replaces, ...options }: IRequest,
   question: AgentMessage,
   about: Pick<IChatRequest, 'id' | 'client'>
 ): IChatRequest {
-  const { notebook, context, continues, mode, model, effort, instructions, share, replaces } =
-    request;
-  const { fallback_model } = request;
   return {
-    notebook,
-    context,
-    continues,
-    mode,
-    model,
-    effort,
-    fallback_model,
-    instructions,
-    share,
+    ...options,
     messages: [question],
     ...about,
     ...(replaces && { messageId: replaces.id, undo: replaces.undo })

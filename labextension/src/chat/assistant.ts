@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 import type { Announcements } from '../api/announcements';
 import type { AgentClient } from '../api/client';
 import type { IChange, Mode } from '../api/protocol';
-import type { IRequest } from '../api/request';
+import type { IRequest, ITurnOptions } from '../api/request';
 import type { Draft } from '../composer/draft';
 import { QuestionHistory } from '../composer/questionHistory';
 import { Store } from '../store';
@@ -28,9 +28,6 @@ export interface IAssistantState {
   /** The freest mode that the administrator allows. */
   readonly freestMode: Mode;
 }
-
-/** What a question takes from the user's choices. */
-type Choices = 'mode' | 'model' | 'effort' | 'fallback_model' | 'instructions' | 'share';
 
 /** State that survives a page load. */
 interface IRemembered extends IModelChoice {
@@ -154,7 +151,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   }
 
   /** What the user chose for the next turn. */
-  get choices(): Pick<IRequest, Choices> {
+  get choices(): ITurnOptions {
     const { share, state } = this.models;
     const { model, effort, fallback } = state.choice;
     return {

@@ -18,8 +18,6 @@ from tests.waiting import until
 
 from .conftest import PATH, Call, answered, ask, ended
 
-pytestmark = pytest.mark.full
-
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Gate:
@@ -65,6 +63,7 @@ async def turned(call: Call, holds: Callable[[list[dict[str, Any]]], object]) ->
     return talk["turns"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("then", "status"), [("6 * 7", "ok"), ("1 / 0", "error")])
 async def test_the_end_of_a_run_starts_one_turn_that_says_which_ended_with_what(
     call: Call,
@@ -110,6 +109,7 @@ async def test_what_was_allowed_in_a_turn_is_asked_again_in_the_one_that_is_woke
     await call("POST", "chat", "talk", "stop")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("again", [False, True])
 async def test_nobody_is_woken_who_took_it_back_unless_they_want_it_after_all(
     call: Call,
@@ -134,6 +134,7 @@ async def test_nobody_is_woken_who_took_it_back_unless_they_want_it_after_all(
         assert len(fake.requests) == 2
 
 
+@pytest.mark.full
 async def test_a_turn_that_runs_comes_first(
     call: Call, replies: list[FakeReply], fake: FakeAnthropic, notebook: Path, gate: Gate
 ) -> None:
@@ -152,6 +153,7 @@ async def test_a_turn_that_runs_comes_first(
     await turned(call, lambda turns: len(turns) == 3)
 
 
+@pytest.mark.full
 async def test_a_run_that_no_turn_started_wakes_nobody(
     call: Call, notebook: Path, gate: Gate
 ) -> None:
@@ -164,6 +166,7 @@ async def test_a_run_that_no_turn_started_wakes_nobody(
     gate.open()
 
 
+@pytest.mark.full
 async def test_a_deleted_conversation_is_not_woken(
     call: Call, fake: FakeAnthropic, notebook: Path, gate: Gate, agent: Assistant
 ) -> None:
@@ -176,6 +179,7 @@ async def test_a_deleted_conversation_is_not_woken(
     assert await wake(call, run_id) == 404
 
 
+@pytest.mark.full
 async def test_a_server_that_stops_wakes_nobody(
     call: Call, fake: FakeAnthropic, notebook: Path, gate: Gate, agent: Assistant
 ) -> None:

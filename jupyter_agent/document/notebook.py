@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Carrier, CarrierGone, Place, Saved
-from jupyter_agent.document.cell import CarrierName, Cell, CellState, CellType, Change
+from jupyter_agent.document.cell import CarrierName, Cell, CellType, Change
 from jupyter_agent.document.clocks import Mark
 from jupyter_agent.document.crdt import Retraction, SharedCells, as_json, new_id
 from jupyter_agent.document.edits import EditOutcome
@@ -59,15 +59,6 @@ ChooseCarrier = Callable[[str, Carrier | None], Awaitable[Carrier]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellDraft:
-    """A cell that is to be inserted."""
-
-    source: str
-    type: CellType = "code"
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
 class MetadataPatch:
     """Keys of metadata that get other values, or go where the value is None; tags beside them."""
 
@@ -91,14 +82,19 @@ class MetadataPatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Insert(CellDraft):
+class Insert:
     """A cell that is to be inserted after or before another or at an index; at the end if none is
     given.
     """
 
+    source: str
+    type: CellType = "code"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     after: str | None = None
     before: str | None = None
     index: int | None = None
+    cell_id: str = field(default_factory=new_id)
+    """Which it will have: a later edit can name it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,32 +300,9 @@ class Notebook:
         index: int | None = None,
     ) -> Edit:
         """Insert a cell after or before another or at an index; at the end if none is given."""
-        (edit,) = await self.insert_all(
-            [CellDraft(source=source, type=type)], after=after, before=before, index=index
-        )
+        step = Insert(source=source, type=type, after=after, before=before, index=index)
+        (edit,) = await self.make([step])
         return edit
-
-    async def insert_all(
-        self,
-        new: Sequence[CellDraft],
-        *,
-        after: str | None = None,
-        before: str | None = None,
-        index: int | None = None,
-    ) -> list[Edit]:
-        """Insert cells one below the other, the first of them as `insert` does; all or none."""
-        first = 0
-
-        def insertion(nth: int, cell: CellDraft) -> Operation:
-            async def operation(cells: SharedCells) -> EditOutcome:
-                nonlocal first
-                if nth == 0:
-                    first = edits.place(cells, after=after, before=before, index=index)
-                return _put_in(cells, first + nth, cell)
-
-            return operation
-
-        return await self._edit_all([insertion(nth, cell) for nth, cell in enumerate(new)])
 
     async def update(
         self,
@@ -390,7 +363,7 @@ class Notebook:
         operations = [self._operation_of(step) for step in steps]
         if len(steps) > 1:
             operations[0] = self._after_a_look_at_all(operations[0], steps)
-        return await self._edit_all(operations, removes=any(map(_may_remove, steps)))
+        return await self._carry_out_all(operations, removes=any(map(_may_remove, steps)))
 
     def _after_a_look_at_all(self, first: Operation, steps: Sequence[Step]) -> Operation:
         """The first operation; what would refuse a later one refuses all before it: a page shows
@@ -482,7 +455,9 @@ class Notebook:
         async def operation(cells: SharedCells) -> EditOutcome:
             match step:
                 case Insert():
-                    return _put_in(cells, _place(cells, step), step)
+                    new = _new(cells, step)
+                    cells.insert(new.index, new.id, new.state())
+                    return EditOutcome(new.id, "insert")
                 case Update():
                     return await self._update(cells, step)
                 case Delete():
@@ -505,15 +480,8 @@ class Notebook:
         """As the operation would leave the cells. Raises what it would raise."""
         match step:
             case Insert():
-                at = _place(cells, step)
-                new = Cell(
-                    id=new_id(),
-                    index=at,
-                    type=step.type,
-                    source=edits.text_for_cell(step.source),
-                    metadata=step.metadata,
-                )
-                cells.put(new, at)
+                new = _new(cells, step)
+                cells.put(new, new.index)
             case Update():
                 cells.put(self._refuse_update(cells, step)[1])
             case Delete():
@@ -603,9 +571,7 @@ class Notebook:
                 if gone > _MAX_GONE:
                     raise
 
-    async def _edit_all(
-        self, operations: Sequence[Operation], *, removes: bool = False
-    ) -> list[Edit]:
+    async def _carry_out_all(self, operations: Sequence[Operation], *, removes: bool) -> list[Edit]:
         """Edits of different cells as one: all are confirmed, or none is made."""
         async with self._operation() as carrier:
             outcomes: list[EditOutcome] = []
@@ -711,18 +677,14 @@ def _nbformat_cell(value: Mapping[str, Any]) -> dict[str, Any]:
     return {**cell, "metadata": metadata}
 
 
-def _put_in(cells: SharedCells, index: int, new: CellDraft) -> EditOutcome:
-    cell_id = new_id()
-    state = CellState(
-        type=new.type,
-        source=edits.text_for_cell(new.source),
-        metadata=new.metadata,
-        index=index,
-        outputs=(),
-        execution_count=None,
+def _new(cells: edits.CellsView, wanted: Insert) -> Cell:
+    return Cell(
+        id=wanted.cell_id,
+        index=edits.place(cells, after=wanted.after, before=wanted.before, index=wanted.index),
+        type=wanted.type,
+        source=edits.text_for_cell(wanted.source),
+        metadata=wanted.metadata,
     )
-    cells.insert(index, cell_id, state)
-    return EditOutcome(cell_id, "insert")
 
 
 def preview(cell: Cell, wanted: Update) -> Cell:
@@ -746,10 +708,6 @@ def preview(cell: Cell, wanted: Update) -> Cell:
 
 def _may_remove(step: Step) -> bool:
     return isinstance(step, Delete | Move) or (isinstance(step, Update) and step.type is not None)
-
-
-def _place(cells: edits.CellsView, new: Insert) -> int:
-    return edits.place(cells, after=new.after, before=new.before, index=new.index)
 
 
 def _refuse_move(cells: edits.CellsView, wanted: Move) -> tuple[Cell, int]:

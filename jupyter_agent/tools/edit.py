@@ -12,7 +12,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.document.cell import Cell, CellType, version_of
 from jupyter_agent.document.merge import LARGEST_MATCH, unlike_ranges
-from jupyter_agent.document.notebook import CellDraft, ClearOutputs, Edit, MetadataPatch, Update
+from jupyter_agent.document.notebook import (
+    ClearOutputs,
+    Delete,
+    Edit,
+    Insert,
+    MetadataPatch,
+    Move,
+    Update,
+)
 from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted
 from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.text.notebook import hidden, whole
@@ -54,10 +62,12 @@ class NewCellInput(BaseModel):
     tags: list[str] = Field(default=[])
     """Tags, e.g. parameters"""
 
-    def draft(self) -> CellDraft:
-        """The cell that is to be inserted."""
+    def insert(self, *, after: str | None, before: str | None) -> Insert:
+        """The cell that is to be inserted there."""
         metadata = {"tags": list(dict.fromkeys(self.tags))} if self.tags else {}
-        return CellDraft(source=self.source, type=self.type, metadata=metadata)
+        return Insert(
+            source=self.source, type=self.type, metadata=metadata, after=after, before=before
+        )
 
 
 class CellWriter(EditTool):
@@ -121,9 +131,11 @@ class CreateCells(CellWriter):
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         await nb.take()
         await nb.stale()
-        edits = await nb.insert_all(
-            [cell.draft() for cell in self.cells], after=self.after, before=self.before
-        )
+        steps: list[Insert] = []
+        for cell in self.cells:
+            above = steps[-1].cell_id if steps else self.after
+            steps.append(cell.insert(after=above, before=None if steps else self.before))
+        edits = await nb.make(steps)
         return await _all_done(nb, edits, "Inserted", run=self.and_run, progress=progress)
 
 
@@ -257,8 +269,9 @@ class DeleteCell(EditTool):
         )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        await nb.take()
         await nb.stale()
-        edit = await nb.delete(self.cell_id)
+        (edit,) = await nb.make([Delete(cell_id=self.cell_id)])
         return await done(f"Deleted cell `{self.cell_id}`.", nb, edit)
 
 
@@ -287,8 +300,10 @@ class MoveCell(EditTool):
         return Question(notebook=nb.path, cell_id=cell.id, diff=f"move {where}")
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        await nb.take()
         await nb.stale()
-        edit = await nb.move(self.cell_id, after=self.after, before=self.before)
+        step = Move(cell_id=self.cell_id, after=self.after, before=self.before)
+        (edit,) = await nb.make([step])
         assert edit.cell is not None
         text = f"Moved cell `{self.cell_id}` to position {edit.cell.index + 1}."
         return await done(text, nb, edit)

@@ -21,7 +21,8 @@ from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, Change, metadata_text, version_of
 from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.notebook import (
-    CellDraft,
+    ClearOutputs,
+    Delete,
     Edit,
     Insert,
     LastEdit,
@@ -515,24 +516,6 @@ class Lease:
 
     # -- editing
 
-    async def insert_all(
-        self,
-        new: Sequence[CellDraft],
-        *,
-        after: str | None = None,
-        before: str | None = None,
-        index: int | None = None,
-    ) -> list[Edit]:
-        """New cells, one below the other (Notebook.insert_all)."""
-        refuse_odd_ids(after, before)
-        notebook = await self._find()
-        edits = await notebook.insert_all(new, after=after, before=before, index=index)
-        self._acted(*edits)
-        for edit, cell in zip(edits, new, strict=True):
-            if edit.cell is not None:
-                self.work.reads.write(notebook.path, edit.cell.id, unify(cell.source))
-        return edits
-
     async def edit_all(self, edits: Sequence[Update]) -> list[Edit]:
         """Edits of cells (Notebook.make), all or none; one per cell comes back, from top to bottom.
 
@@ -567,63 +550,43 @@ class Lease:
             expect=expect,
         )
 
-    def _note_write(self, edit: Update) -> None:
-        reads, path, cell_id = self.work.reads, self.path, edit.cell_id
-        known = reads.source(path, cell_id)  # nothing that this conversation was not shown
-        if edit.old_string is None and edit.source is not None:
-            reads.write(path, cell_id, unify(edit.source))
-        elif edit.old_string and known is not None:
-            old = unify(edit.old_string)
-            count = known.count(old)
-            if count == 1 or (count and edit.replace_all):
-                reads.write(path, cell_id, unify(known.replace(old, edit.new_string or "")))
-            else:
-                reads.forget(path, cell_id)
-
-    async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
-        """Takes a cell away (Notebook.delete)."""
-        refuse_odd_ids(cell_id)
-        notebook = await self._find()
-        edit = await notebook.delete(cell_id, expect=self._expected(cell_id, expect))
-        self._acted(edit)
-        self.work.reads.delete(notebook.path, cell_id)
-        return edit
-
-    async def move(
-        self,
-        cell_id: str,
-        *,
-        after: str | None = None,
-        before: str | None = None,
-        index: int | None = None,
-        expect: str | None = None,
-    ) -> Edit:
-        """Puts a cell elsewhere (Notebook.move)."""
-        refuse_odd_ids(cell_id, after, before)
-        notebook = await self._find()
-        edit = await notebook.move(
-            cell_id,
-            after=after,
-            before=before,
-            index=index,
-            expect=self._expected(cell_id, expect),
-        )
-        self._acted(edit)
-        return edit
+    def _note_write(self, step: Step) -> None:
+        """What the conversation knows of the cell's text: nothing that it was not shown."""
+        reads, path, cell_id = self.work.reads, self.path, step.cell_id
+        match step:
+            case Insert(source=str(source)) | Update(old_string=None, source=str(source)):
+                reads.write(path, cell_id, unify(source))
+            case Update(old_string=str(old)) if (known := reads.source(path, cell_id)) is not None:
+                old = unify(old)
+                count = known.count(old)
+                if count == 1 or (count and step.replace_all):
+                    reads.write(path, cell_id, unify(known.replace(old, step.new_string or "")))
+                else:
+                    reads.forget(path, cell_id)
+            case Delete():
+                reads.delete(path, cell_id)
 
     async def make(self, steps: Sequence[Step]) -> list[Edit]:
         """Several edits, all or none (Notebook.make), for somebody who knows the cells as they are:
-        a whole `source` without base and version is for the text that is there now.
+        a whole `source` without base and version is for the text that is there now. The version
+        of a cell is the one that a person approved, where one did.
         """
         for step in steps:
+            refuse_odd_ids(step.cell_id)
             if isinstance(step, Insert | Move):
                 refuse_odd_ids(step.after, step.before)
-            if not isinstance(step, Insert):
-                refuse_odd_ids(step.cell_id)
         now = {cell.id: cell.source for cell in await self.take()}
-        edits = await self.notebook.make([_based_on(now, step) for step in steps])
+        based = [_based_on(now, step) for step in steps]
+        edits = await self.notebook.make([self._approved(step) for step in based])
         self._acted(*edits)
+        for step in steps:
+            self._note_write(step)
         return edits
+
+    def _approved(self, step: Step) -> Step:
+        if isinstance(step, Insert | ClearOutputs):
+            return step
+        return replace(step, expect=self._expected(step.cell_id, step.expect))
 
     # -- running
 

@@ -17,7 +17,7 @@ from jupyter_server.utils import ensure_async
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.document.notebook import CellDraft, Notebook, Update
+from jupyter_agent.document.notebook import Insert, Notebook, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import (
     CellNotFound,
@@ -212,7 +212,7 @@ async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
         for _ in range(3):
             await elsewhere.insert(source="begun later, and done")
         assert not other.done()
-        (edit,) = await nb.insert_all([CellDraft(source="z = 3")], index=0)
+        (edit,) = await nb.make([Insert(source="z = 3", index=0)])
         after = await nb.read()
     assert edit.cell is not None
     assert [cell.id for cell in before] == ["a", "b", "c", "d"]

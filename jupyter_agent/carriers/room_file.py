@@ -105,7 +105,7 @@ def identified(
     ]
 
 
-class Change(NamedTuple):
+class DocumentUpdate(NamedTuple):
     """A transaction of a document."""
 
     update: bytes
@@ -116,7 +116,7 @@ class Change(NamedTuple):
 class Following(NamedTuple):
     """What makes a document follow its file."""
 
-    changes: Sequence[Change]
+    changes: Sequence[DocumentUpdate]
     """In order. In one transaction, pages could not follow."""
     offers: Sequence[Mapping[str, Any]]
     """What found no place in the document."""
@@ -137,10 +137,10 @@ async def follow(
     the outline of what the file said before; where it is not known, only the file counts. `former`
     is of what it said some seconds earlier, which that program may have read.
     """
-    changes: list[Change] = []
+    changes: list[DocumentUpdate] = []
 
     def collect(event: TransactionEvent) -> None:
-        changes.append(Change(event.update))
+        changes.append(DocumentUpdate(event.update))
 
     subscription = copy.ydoc.observe(collect)
     try:

@@ -62,11 +62,7 @@ async def undo(
 
     async def reverse(cells: SharedCells) -> list[Change]:
         every = changes if turn is None else turn
-        namings = await notebook.namings()
-        certain = notebook.keeps_ids or notebook.carrier != "file"
-        recognition = Recognition(cells, namings, every, certain=certain)
-        if not notebook.keeps_ids:
-            recognition.doubt_unnamed(namings)
+        recognition = await _recognize(notebook, cells, every)
         now = recognition.now
         doubtful = {now.get(old, old) for old in recognition.doubtful}
         own = [_renamed(change, now) for change in changes]
@@ -112,6 +108,17 @@ async def undo(
         ],
         elsewhere,
     )
+
+
+async def _recognize(
+    notebook: Notebook, cells: SharedCells, changes: Sequence[Change]
+) -> Recognition:
+    namings = await notebook.namings()
+    certain = notebook.keeps_ids or notebook.carrier != "file"
+    recognition = Recognition(cells, namings, changes, certain=certain)
+    if not notebook.keeps_ids:
+        recognition.doubt_unnamed(namings)
+    return recognition
 
 
 def _renamed(change: Change, now: Mapping[str, str]) -> Change:

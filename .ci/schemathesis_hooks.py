@@ -36,16 +36,17 @@ def ask(method, path, body=None):
     return json.loads(text) if text else None
 
 
-def talk(text="```python\n1 + 1\n```", *, mode="auto"):
+def talk(text="```python\n1 + 1\n```", *, mode="auto", notebook="one.ipynb"):
     """A turn of the scripted model, which runs the code that it is given."""
-    body = {"mode": mode, "stream": False, "notebook": "one.ipynb"}
+    body = {"mode": mode, "stream": False, "notebook": notebook}
     return ask("POST", "chat", {**body, "messages": [{"role": "user", "content": text}]})
 
 
 def running():
     """The id of a run that a turn has started and that has not ended."""
     code = f"```python\nimport time; time.sleep(2)  # {next(number)}\n```"
-    Thread(target=talk, args=[code], daemon=True).start()
+    # In a notebook of its own: nobody is to wait for all of these cells.
+    Thread(target=talk, args=[code], kwargs={"notebook": "slow.ipynb"}, daemon=True).start()
     while True:
         for run in ask("GET", "runs?state=active")["runs"]:
             if run.get("turn_id") and run["status"] == "running":

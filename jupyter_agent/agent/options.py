@@ -84,5 +84,5 @@ def options_after(record: Mapping[str, Any]) -> dict[str, Any]:
     """What a turn that follows takes over of an earlier one's `record`: nothing that was allowed
     in that turn only.
     """
-    kept = {name: record.get(name) for name in _FOLLOWING}
-    return {**kept, "fallback_model": kept["fallback_model"] or ""}  # nobody, then as now
+    choices = {name: record.get(name) for name in _FOLLOWING}
+    return {**choices, "fallback_model": choices["fallback_model"] or ""}  # nobody, then as now

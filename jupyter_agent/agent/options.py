@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.choices import Mode, Share, WhileAway
 from jupyter_agent.models.base import Effort
+from jupyter_agent.workspace.identity import Identities
 
 OnApproval: TypeAlias = Literal["hold", "end", "decline"]
 """What becomes of a stream while a question waits; `decline`: nobody can answer, so none does."""
@@ -30,6 +31,11 @@ class CallOptions(BaseModel):
     """How much of notebooks the model may see; administrator and notebook may say less."""
     while_away: WhileAway = "wait"
     """Edits are refused while a tab with unsaved work is away, or written into the file."""
+
+    async def on_path(self, identities: Identities) -> Self:
+        """The same, with the notebook's path as it is now."""
+        path = await identities.path(self.notebook) if self.notebook else None
+        return self.model_copy(update={"notebook": path})
 
     def record(self, **as_decided: Any) -> dict[str, Any]:
         """What is stored of it with a turn; `as_decided` stands for what was asked for."""

@@ -337,13 +337,10 @@ class _Client:
         about = posixpath.basename(notebook) if notebook else None
         runner, turn_id = clients.runner, new_id("t")
         root = runner.stores.conversations.database.root
-        own = caller.options.notebook
         work = runner.workspace(
             caller.owner,
             authorize,
-            caller.options.model_copy(
-                update={"notebook": await clients.services.identities.path(own) if own else None}
-            ),
+            await caller.options.on_path(clients.services.identities),
             f"mcp_{caller.key}",
             turn_id=turn_id,
         )

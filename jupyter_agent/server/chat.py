@@ -156,7 +156,6 @@ class ChatHandler(TurnAnswers):
                 except (RequestError, ModelError):  # nothing was started
                     await once.store.forget(self.owner, key)
                     raise
-                await once.store.end(self.owner, key, 200, turn.record.id)
         if known is None:
             await self._respond(turn, body, after)
         else:
@@ -169,7 +168,10 @@ class ChatHandler(TurnAnswers):
             more = await self._continuing(body, body.continues, conversation_id)
             return await self.runner.start(await self._request(more, conversation_id, key)), 0
         if body.trigger == "submit-message" and (replies := _stock_replies(body.messages)):
-            return await self._answer_of_stock(conversation_id, replies)
+            turn, after = await self._answer_of_stock(conversation_id, replies)
+            if key is not None:  # a turn that starts has its key
+                await self.settings[ONCE].store.end(self.owner, key, 200, turn.record.id)
+            return turn, after
         return await self.runner.start(await self._request(body, conversation_id, key)), 0
 
     async def _answer_of_stock(
@@ -219,13 +221,13 @@ class ChatHandler(TurnAnswers):
     async def _request(self, body: ChatBody, conversation_id: str, key: str | None) -> TurnRequest:
         question, replaces = await self._question(body, conversation_id)
         notebook, attachments = _about(body, question)
-        path = await self.services.identities.path(notebook) if notebook else None
+        options = TurnOptions.of(body).model_copy(update={"notebook": notebook})
         return TurnRequest(
             person=self.person,
             authorize=Authorizer(self),
             conversation_id=conversation_id,
             question=question,
-            options=TurnOptions.of(body).model_copy(update={"notebook": path}),
+            options=await options.on_path(self.services.identities),
             limits=body.within(self.limits, self.ceiling),
             attachments=attachments,
             client=page_of(self, body.client),

@@ -59,8 +59,7 @@ class ToolHandler(CallHandler):
             raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.{hint}")
         # Without a conversation, a user's calls by this entry share what was read.
         conversation = body.conversation_id or "tools"
-        path = await self.services.identities.path(body.notebook) if body.notebook else None
-        options = body.model_copy(update={"notebook": path})
+        options = await body.on_path(self.services.identities)
         work = self.runner.workspace(self.owner, Authorizer(self), options, conversation)
         policy = self.runner.policy(self.person, options)
         try:

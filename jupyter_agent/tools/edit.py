@@ -269,7 +269,6 @@ class DeleteCell(EditTool):
         )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        await nb.take()
         await nb.stale()
         (edit,) = await nb.make([Delete(cell_id=self.cell_id)])
         return await done(f"Deleted cell `{self.cell_id}`.", nb, edit)
@@ -300,7 +299,6 @@ class MoveCell(EditTool):
         return Question(notebook=nb.path, cell_id=cell.id, diff=f"move {where}")
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        await nb.take()
         await nb.stale()
         step = Move(cell_id=self.cell_id, after=self.after, before=self.before)
         (edit,) = await nb.make([step])

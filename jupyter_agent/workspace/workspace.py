@@ -577,13 +577,13 @@ class Lease:
                 refuse_odd_ids(step.after, step.before)
         now = {cell.id: cell.source for cell in await self.take()}
         based = [_based_on(now, step) for step in steps]
-        edits = await self.notebook.make([self._approved(step) for step in based])
+        edits = await self.notebook.make([self._expecting(step) for step in based])
         self._acted(*edits)
         for step in steps:
             self._note_write(step)
         return edits
 
-    def _approved(self, step: Step) -> Step:
+    def _expecting(self, step: Step) -> Step:
         if isinstance(step, Insert | ClearOutputs):
             return step
         return replace(step, expect=self._expected(step.cell_id, step.expect))

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -74,13 +75,16 @@ async def test_what_another_program_saves_while_we_save_is_in_the_file_as_well(
     assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", path.name]
 
 
+@pytest.mark.parametrize("busy", [0.0, 0.3], ids=["at rest", "busy"])
 async def test_a_file_that_git_deletes_and_recreates_is_not_missed(
-    notebooks: Notebooks, write: Write
+    notebooks: Notebooks, write: Write, busy: float
 ) -> None:
     path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
     notebook = await notebooks.get("a.ipynb")
     path.unlink()
-    asyncio.get_running_loop().call_later(0.1, in_place, path, THEIRS)
+    loop = asyncio.get_running_loop()
+    loop.call_later(0.05, time.sleep, busy)  # nothing else of the server goes on
+    loop.call_later(0.1, in_place, path, THEIRS)
     await notebook.update("a", old_string="1", new_string="2")
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
     path.unlink()

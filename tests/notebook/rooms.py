@@ -70,6 +70,15 @@ class Held:
         return result
 
 
+def stored_source(store: Path, cell_id: str) -> str:
+    """What the store of a server with one room has of a cell by now."""
+    document = YNotebook()
+    with closing(sqlite3.connect(store)) as database:
+        for (update,) in database.execute("SELECT yupdate FROM yupdates").fetchall():
+            document.ydoc.apply_update(update)
+    return next((cell["source"] for cell in document.get()["cells"] if cell["id"] == cell_id), "")
+
+
 def forget_saves(store: Path) -> None:
     """Have the store of a server that is down not know what was saved, as one that has forgotten
     its history, or was written without us.

@@ -22,7 +22,7 @@ from tests.programs import Server, jupyter_server
 from tests.waiting import until
 
 from .conftest import cells_of, code, notebook_json
-from .rooms import Person, RoomServer, Site, config, forget_saves
+from .rooms import Person, RoomServer, Site, config, forget_saves, stored_source
 
 PACE = 0.1
 """Seconds between two words."""
@@ -75,6 +75,8 @@ async def test_a_kill_takes_nothing_of_what_is_typed_without_a_pause(
             typed[word] = time.monotonic()
             await asyncio.sleep(PACE)  # how fast a person types
         await person.sync()
+        # The room writes each word to its store a moment later; until then only the page has it.
+        await until(lambda: stored_source(tmp_path / "ystore.db", "a").split() == list(typed))
         server.process.send_signal(signal.SIGKILL)
         killed = time.monotonic()
         server.process.wait(60)

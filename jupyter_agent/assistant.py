@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from jupyter_server.serverapp import ServerApp
 
 from jupyter_agent import tools
-from jupyter_agent.agent.dispatch import Audit, Dispatcher, Record
+from jupyter_agent.agent.attempt import Audit, Record
+from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Rule
 from jupyter_agent.carriers.known_tabs import KnownTabs

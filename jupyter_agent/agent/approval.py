@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeAlias
+from uuid import uuid4
 
+from jupyter_agent.agent.attempt import Ruling
 from jupyter_agent.events import ApprovalRequested
 from jupyter_agent.tools.base import Question
 
@@ -77,6 +79,32 @@ class Approval:
         return ApprovalRequested(
             approval_id=self.id, call_id=self.call_id, approval=self.describe()
         )
+
+
+def approval_of(
+    ruling: Ruling,
+    question: Question,
+    *,
+    seconds: float,
+    group: str,
+    rests_on: frozenset[str] = frozenset(),
+) -> Approval:
+    """The question of a call as it is put to a person, for so many seconds."""
+    call = ruling.call
+    assert call.id is not None
+    return Approval(
+        id=f"approval_{uuid4().hex}",
+        call_id=call.id,
+        tool=call.tool.name,
+        input=call.input,
+        question=question,
+        notebook=ruling.act.notebook,
+        kernel=question.definition or (question.kernel if call.tool.executes else None),
+        rests_on=rests_on,
+        group=group,
+        binding=ruling.binding(question),
+        expires=datetime.now(UTC) + timedelta(seconds=seconds),
+    )
 
 
 Remember: TypeAlias = Literal["conversation", "turn"]

@@ -11,38 +11,61 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from jupyter_agent.agent.dispatch import Prepared
+from jupyter_agent.agent.approval import Approval, approval_of
+from jupyter_agent.agent.attempt import Ruling
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.tools.base import Question
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Round:
     """The questions that are put at once."""
 
-    asked: dict[str, tuple[Prepared, Question]] = field(default_factory=dict)
-    """By call id, in order."""
+    seconds: float
+    """How long they wait for an answer."""
+    asked: dict[str, tuple[Ruling, Approval]] = field(default_factory=dict)
+    """By call id."""
     _edits: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def foreseen(self) -> Mapping[tuple[str, str], Cell]:
         """(path, cell id) -> the cell as it will be once all that was asked so far is allowed."""
         return {
-            (question.notebook, cell_id): cell
-            for _, question in self.asked.values()
-            if question.notebook is not None
-            for cell_id, cell in question.after.items()
+            (approval.question.notebook, cell_id): cell
+            for _, approval in self.asked.values()
+            if approval.question.notebook is not None
+            for cell_id, cell in approval.question.after.items()
         }
 
-    def must_wait_for_answer(self, question: Question) -> bool:
-        """Whether an earlier question may change what this one shows."""
+    def add(self, ruling: Ruling, question: Question) -> None:
+        """Has the question put, unless an earlier one may change what it shows: it is made again
+        once that has its answer.
+        """
+        assert ruling.call.id is not None
+        if self._must_wait_for_answer(question):
+            return
+        rests_on = self._rests_on(question)
+        together = ruling.call.tool.effect == "edit" or bool(rests_on)
+        self.asked[ruling.call.id] = (
+            ruling,
+            approval_of(
+                ruling,
+                question,
+                seconds=self.seconds,
+                group=f"group_{self._edits if together else uuid4().hex}",
+                rests_on=rests_on,
+            ),
+        )
+
+    def _must_wait_for_answer(self, question: Question) -> bool:
         foreseen = self.foreseen
-        for prepared, earlier in self.asked.values():
+        for ruling, approval in self.asked.values():
+            earlier = approval.question
             if earlier.notebook is None or earlier.notebook != question.notebook:
                 continue
-            if prepared.act.action == "restart" and question.kernel:
+            if ruling.act.action == "restart" and question.kernel:
                 return True
-            if prepared.tool.effect != "edit":
+            if ruling.call.tool.effect != "edit":
                 continue
             if question.whole and not earlier.after:
                 return True  # a cell comes or goes, or they change places
@@ -52,17 +75,11 @@ class Round:
                     return True
         return False
 
-    def rests_on(self, question: Question) -> set[str]:
+    def _rests_on(self, question: Question) -> frozenset[str]:
         """Ids of the earlier calls whose edits this question takes as done."""
-        return {
+        return frozenset(
             call_id
-            for call_id, (_, earlier) in self.asked.items()
-            if earlier.notebook == question.notebook
-            and question.cells.keys() & earlier.after.keys()
-        }
-
-    def add(self, call_id: str, prepared: Prepared, question: Question) -> str:
-        """Puts the question; gives the id of the group that it belongs to."""
-        together = prepared.tool.effect == "edit" or bool(self.rests_on(question))
-        self.asked[call_id] = (prepared, question)
-        return f"group_{self._edits if together else uuid4().hex}"
+            for call_id, (_, approval) in self.asked.items()
+            if approval.question.notebook == question.notebook
+            and question.cells.keys() & approval.question.after.keys()
+        )

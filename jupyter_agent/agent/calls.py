@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
-from uuid import uuid4
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.asking import Round
-from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Audit, Prepared
+from jupyter_agent.agent.attempt import Audit, ToolCall
+from jupyter_agent.agent.dispatch import NOBODY_TO_ASK
 from jupyter_agent.agent.history import INTERRUPTED, error_result
 from jupyter_agent.agent.reply import Call
 from jupyter_agent.agent.turn import Moment, Outbox, Turn
@@ -33,7 +32,7 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.legible import clip
 from jupyter_agent.models.base import Block
-from jupyter_agent.tools.base import Question, Result
+from jupyter_agent.tools.base import Result
 
 CUT_OFF = "The reply was cut off, so this call was not executed. Make a smaller call."
 _CUT = "\n[... {left} characters cut ...]\n"
@@ -83,18 +82,18 @@ def drop_calls(outbox: Outbox, calls: Sequence[Call]) -> None:
 class _Pending:
     """A call that has no result yet."""
 
-    call: Call
-    prepared: Prepared
+    call: ToolCall
     approval: Approval | None = None
     """What a person approved."""
 
     @property
-    def asks(self) -> bool:
-        return self.prepared.decision.verdict == "ask" and self.approval is None
+    def id(self) -> str:
+        assert self.call.id is not None
+        return self.call.id
 
-    @property
-    def runs(self) -> bool:
-        return self.prepared.tool.effect == "run" or self.prepared.tool.executes
+    def comes_after(self, earlier: Sequence[_Pending]) -> bool:
+        """Whether it is done only once these are, which wait for an answer."""
+        return bool(earlier) and (self.call.runs or self.approval is not None)
 
 
 class _Step:
@@ -105,18 +104,9 @@ class _Step:
         self.results: dict[str, Block] = {}
 
     async def run(self, calls: Sequence[Call]) -> None:
-        pending = [item for call in calls if (item := await self._prepare(call))]
+        pending = [item for call in calls if (item := await self._parse(call))]
         while pending:
-            ready, waiting = _split(pending)
-            await self._act(ready)
-            pending = [await self._reconsidered(item) for item in await self._ask(waiting)]
-
-    async def _reconsidered(self, item: _Pending) -> _Pending:
-        if not item.asks:
-            return item
-        turn = self._turn
-        prepared = await self._dispatcher.reconsidered(item.prepared, turn.work, turn.policy)
-        return replace(item, prepared=prepared)
+            pending = await self._ask(*await self._go_through(pending))
 
     def failure(self, call_id: str, text: str) -> Moment:
         """The call failed, or was not executed."""
@@ -124,19 +114,16 @@ class _Step:
         shown = self._turn.work.fence.removed(text)
         return Moment(events=(CallFailed(call_id=call_id, error=shown),))
 
-    async def _prepare(self, call: Call) -> _Pending | None:
+    async def _parse(self, call: Call) -> _Pending | None:
         if call.error is not None:  # told when the block ended
             self.results[call.id] = error_result(call.id, call.error)
             return None
-        turn = self._turn
         try:
-            prepared = await self._dispatcher.prepare(
-                call.name, call.input, turn.work, turn.policy, call_id=call.id
-            )
+            parsed = self._dispatcher.parse(call.name, call.input, self._turn.work, call_id=call.id)
         except ToolError as error:
             await self._fail(call.id, error)
             return None
-        return _Pending(call=call, prepared=prepared)
+        return _Pending(call=parsed)
 
     async def tell_news(self, calls: Sequence[Call]) -> None:
         """What changed meanwhile, as a part of the last result.
@@ -157,37 +144,63 @@ class _Step:
 
     # -- acting
 
-    async def _act(self, ready: Sequence[_Pending]) -> None:
-        for reads, neighbours in groupby(ready, key=lambda item: item.prepared.reads):
+    async def _go_through(
+        self, pending: Sequence[_Pending], *, act: bool = True
+    ) -> tuple[Round, Sequence[_Pending]]:
+        """Does in order what needs no answer, as far as it does not come after one; gives the
+        questions of the others, and all that is left. Without `act` it only asks.
+        """
+        asking = Round(seconds=self._turn.limits.approval_seconds)
+        waiting: list[_Pending] = []
+        outdated = False
+        for reads, neighbours in groupby(pending, key=lambda item: item.call.reads):
             if reads:
-                async with asyncio.TaskGroup() as together:
-                    for item in neighbours:
-                        together.create_task(self._answer(item))
-            else:
-                for item in neighbours:
-                    await self._answer(item)
+                waiting += await self._side_by_side(list(neighbours), asking, act=act)
+                continue
+            for item in neighbours:
+                acts = act and not item.comes_after(waiting)
+                if await self._waits(item, asking, act=acts):
+                    waiting.append(item)
+                else:
+                    outdated |= acts and bool(asking.asked)
+        if outdated:  # a question shows what one of the calls after it has changed
+            return await self._go_through(waiting, act=False)
+        return asking, waiting
 
-    async def _answer(self, item: _Pending) -> None:
-        """Act. Whatever comes of it is told by `_record`; only an internal error is raised."""
-        call_id = item.call.id
+    async def _side_by_side(
+        self, reading: Sequence[_Pending], asking: Round, *, act: bool
+    ) -> list[_Pending]:
+        async with asyncio.TaskGroup() as together:
+            waits = [together.create_task(self._waits(item, asking, act=act)) for item in reading]
+        return [item for item, task in zip(reading, waits, strict=True) if task.result()]
+
+    async def _waits(self, item: _Pending, asking: Round, *, act: bool) -> bool:
+        """Does the call if it may; true if it waits instead, for its own answer or an earlier one.
+        Whatever comes of it is told by `_record`; only an internal error is raised.
+        """
+        if item.approval is not None and not act:
+            return True
 
         async def progress(output: Mapping[str, Any]) -> None:
-            told = CallOutput(call_id=call_id, output=output, preliminary=True)
+            told = CallOutput(call_id=item.id, output=output, preliminary=True)
             await self._outbox.tell(Moment(events=(told,), streamed=True))
 
+        turn = self._turn
+        approved = item.approval.question if item.approval else None
         try:
-            await self._dispatcher.run(
-                item.prepared,
-                self._turn.work,
-                self._turn.policy,
-                progress,
-                approved=item.approval.question if item.approval else None,
-            )
+            async with self._dispatcher.attempt(item.call, turn.work, turn.policy) as attempt:
+                if attempt.ruling.asks and approved is None:
+                    asking.add(attempt.ruling, await attempt.question(asking.foreseen))
+                    return True
+                if not act:
+                    return True
+                await attempt.run(progress, approved=approved)
         except ToolError as error:
-            await self._fail(call_id, error)
+            await self._fail(item.id, error)
         except asyncio.CancelledError:
             if _is_cancelled():
                 raise  # otherwise something within the tool was cancelled
+        return False
 
     async def _record(self, audit: Audit) -> None:
         """Tells what came of a call: outcome, changes and audit belong together."""
@@ -214,32 +227,26 @@ class _Step:
 
     # -- asking
 
-    async def _ask(self, waiting: Sequence[_Pending]) -> list[_Pending]:
-        """Put the questions that can be put now; gives what is still to be done, in order."""
-        asking = Round()
-        questions: dict[str, Approval] = {}
-        for item in waiting:
-            if item.asks and (approval := await self._question(item, asking)):
-                questions[item.call.id] = approval
-        answers = await self._put(tuple(questions.values())) if questions else {}
+    async def _ask(self, asking: Round, waiting: Sequence[_Pending]) -> list[_Pending]:
+        """Puts the questions; gives what is still to be done, in order."""
+        asked = [asking.asked[item.id] for item in waiting if item.id in asking.asked]
+        answers = await self._put(tuple(approval for _, approval in asked)) if asked else {}
         left: list[_Pending] = []
         denied: set[str] = set()
         for item in waiting:
-            call_id = item.call.id
-            if call_id in self.results:
-                continue  # its question could not even be put
-            approval = questions.get(call_id)
-            answer = answers.get(approval.id, UNANSWERED) if approval else None
-            if approval is None or answer is None:
+            if item.id not in asking.asked:
                 left.append(item)
-            elif not answer.approved:
-                denied.add(call_id)
+                continue
+            ruling, approval = asking.asked[item.id]
+            answer = answers.get(approval.id, UNANSWERED)
+            if not answer.approved:
+                denied.add(item.id)
                 said = declined(answer) if self._turn.options.attended else _ALONE
-                if answer is UNANSWERED and item.prepared.act.loads:
+                if answer is UNANSWERED and ruling.act.loads:
                     said = f"{said} {NOBODY_TO_ASK}"
-                await self._dispatcher.decline(item.prepared, self._turn.work, said)
+                await self._dispatcher.decline(ruling, self._turn.work, said)
             elif approval.rests_on & denied:
-                denied.add(call_id)  # what rests on it in turn was not seen as it will be either
+                denied.add(item.id)  # what rests on it in turn was not seen as it will be either
                 left.append(item)  # asked again, about the cell as it is without that edit
             else:
                 left.append(replace(item, approval=approval))
@@ -253,26 +260,6 @@ class _Step:
             return {}
         await self._outbox.tell(Moment(events=tuple(events), questions=questions))
         return await self._turn.answers.wait(questions)
-
-    async def _question(self, item: _Pending, asking: Round) -> Approval | None:
-        turn = self._turn
-        try:
-            question = await self._dispatcher.question(
-                item.prepared, turn.work.foreseeing(asking.foreseen)
-            )
-        except ToolError as error:
-            await self._fail(item.call.id, error)
-            return None
-        if asking.must_wait_for_answer(question):
-            return None
-        return approval_of(
-            item.prepared,
-            question,
-            call_id=item.call.id,
-            seconds=turn.limits.approval_seconds,
-            rests_on=frozenset(asking.rests_on(question)),
-            group=asking.add(item.call.id, item.prepared, question),
-        )
 
 
 def outcome_event(call_id: str, audit: Audit) -> Event:
@@ -295,31 +282,6 @@ def change_events(call_id: str, audit: Audit) -> Iterator[Event]:
         yield CellsChanged(call_id=call_id, notebook=path, changes=kept)
 
 
-def approval_of(
-    prepared: Prepared,
-    question: Question,
-    *,
-    call_id: str,
-    seconds: float,
-    group: str,
-    rests_on: frozenset[str] = frozenset(),
-) -> Approval:
-    """The question of a call as it is put to a person, for so many seconds."""
-    return Approval(
-        id=f"approval_{uuid4().hex}",
-        call_id=call_id,
-        tool=prepared.tool.name,
-        input=prepared.input,
-        question=question,
-        notebook=prepared.act.notebook,
-        kernel=_bound_to(prepared, question),
-        rests_on=rests_on,
-        group=group,
-        binding=prepared.binding(question),
-        expires=datetime.now(UTC) + timedelta(seconds=seconds),
-    )
-
-
 def approval_events(approval: Approval) -> tuple[Event, ...]:
     """The events that show a question."""
     text = f"`{approval.tool}` waits for your answer."
@@ -331,23 +293,6 @@ def approval_events(approval: Approval) -> tuple[Event, ...]:
 
 def _why(audit: Audit) -> str:
     return INTERRUPTED if audit.outcome == "stopped" else audit.why
-
-
-def _bound_to(prepared: Prepared, question: Question) -> str | None:
-    """As `Act.kernel`: that for which "always" holds."""
-    if question.definition:
-        return question.definition
-    return question.kernel if prepared.tool.executes else None
-
-
-def _split(pending: Sequence[_Pending]) -> tuple[list[_Pending], list[_Pending]]:
-    """Which calls can act now, and which wait for an answer, their own or one before them."""
-    ready: list[_Pending] = []
-    waiting: list[_Pending] = []
-    for item in pending:
-        wait = item.asks or (bool(waiting) and (item.runs or item.approval is not None))
-        (waiting if wait else ready).append(item)
-    return ready, waiting
 
 
 def _is_cancelled() -> bool:

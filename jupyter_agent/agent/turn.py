@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.agent.dispatch import Audit, Dispatcher
+from jupyter_agent.agent.attempt import Audit
+from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.limits import Limit, Limits, Meter
 from jupyter_agent.agent.options import TurnOptions

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.approval import Answer, Approval, Remember
-from jupyter_agent.agent.dispatch import Audit
+from jupyter_agent.agent.attempt import Audit
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.mcp.offer import server_of
 

@@ -16,16 +16,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from jupyter_agent.agent import permissions
-from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.approval import Answer, Approval, approval_of
+from jupyter_agent.agent.attempt import Audit, CallOutcome, Ruling, ToolCall
 from jupyter_agent.agent.calls import (
     UNANSWERED,
     approval_events,
-    approval_of,
     change_events,
     declined,
     outcome_event,
 )
-from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Audit, CallOutcome, Dispatcher, Prepared
+from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Dispatcher
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Decision, Policy
@@ -62,7 +62,7 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.legible import clip, legible, quoted
 from jupyter_agent.tasks import surely
-from jupyter_agent.tools.base import Progress, Result
+from jupyter_agent.tools.base import Progress, Question, Result
 from jupyter_agent.workspace.workspace import Authorize, Services, Workspace
 
 PAUSE_S = 600.0
@@ -212,9 +212,10 @@ class Clients:
             named = {"notebook": opened["path"]}
             with suppress(ToolError):
                 looking = self.dispatcher.unrecorded()
-                prepared = await looking.prepare("get_notebook_state", named, work, policy)
-                if prepared.decision.verdict == "run":
-                    found.append(str(opened["path"]))
+                call = looking.parse("get_notebook_state", named, work)
+                async with looking.attempt(call, work, policy) as attempt:
+                    if not attempt.ruling.asks:
+                        found.append(str(opened["path"]))
         return found
 
     async def begin_turn(self, caller: Caller, goal: str) -> None:
@@ -602,18 +603,9 @@ class _Turn:
             if progress is not None:
                 await progress(output)
 
-        policy = self._live.policy
         try:
-            prepared = await self._dispatcher.prepare(tool, input, work, policy, call_id=call_id)
-            approval = None
-            if prepared.decision.verdict == "ask":
-                approval = await self._approved(key, prepared, work, form)
-            elif pending is not None:  # it was allowed in another way meanwhile
-                del self._pending[key]
-                await self._live.withdraw([pending.approval.id])
-            result = await self._dispatcher.run(
-                prepared, work, policy, tell, approved=approval.question if approval else None
-            )
+            call = self._dispatcher.parse(tool, input, work, call_id=call_id)
+            result = await self._attempt(key, call, work, form, tell)
         except ToolError as error:
             if call_id not in self._recorded and key not in self._pending:
                 failed = CallFailed(call_id=call_id, error=error.message)
@@ -628,6 +620,27 @@ class _Turn:
             images=result.images,
             news=news,
         )
+
+    async def _attempt(
+        self, key: str, call: ToolCall, work: Workspace, form: Form | None, tell: Progress
+    ) -> Result:
+        policy, question = self._live.policy, None
+        async with self._dispatcher.attempt(call, work, policy) as attempt:
+            ruling, pending = attempt.ruling, self._pending.get(key)
+            if not ruling.asks:
+                if pending is not None:  # it was allowed in another way meanwhile
+                    del self._pending[key]
+                    await self._live.withdraw([pending.approval.id])
+                return await attempt.run(tell)
+            if pending is None and self._has_somebody(form):
+                question = await attempt.question()
+        if pending is None:
+            if question is None:
+                raise await self._nobody(ruling, work)
+            pending = self._pending[key] = await self._put(ruling, question)
+        approval = await self._approved(key, pending, ruling, work, form)
+        async with self._dispatcher.attempt(call, work, policy) as attempt:
+            return await attempt.run(tell, approved=approval.question)
 
     @asynccontextmanager
     async def acting(
@@ -701,19 +714,18 @@ class _Turn:
 
     # -- asking
 
+    def _has_somebody(self, form: Form | None) -> bool:
+        """Whether there is a person who can be asked."""
+        return form is not None or self._clients.has_page(self._caller.owner)
+
     async def _approved(
-        self, key: str, prepared: Prepared, work: Workspace, form: Form | None
+        self, key: str, pending: _Pending, ruling: Ruling, work: Workspace, form: Form | None
     ) -> Approval:
-        """What a person allowed. Raises ToolError where they did not, or nobody can be asked."""
-        pending = self._pending.get(key)
-        if pending is None:
-            if form is None and not self._clients.has_page(self._caller.owner):
-                raise await self._nobody(prepared, work)
-            pending = self._pending[key] = await self._put(prepared, work)
+        """What a person allowed. Raises ToolError where they did not."""
         answer = await self._answer(pending, form)
         if answer is None:
             raise NeedsApproval(
-                f"The user has not answered yet whether `{prepared.tool.name}` may do this. The "
+                f"The user has not answered yet whether `{ruling.call.tool.name}` may do this. The "
                 f"question waits in the assistant's panel of JupyterLab, in the conversation "
                 f"{quoted(self._title)}. Ask them to answer there, then call again with the same "
                 "input: nothing is asked twice."
@@ -723,19 +735,13 @@ class _Turn:
         del self._pending[key]
         if not answer.approved:
             said = declined(answer)
-            await self._dispatcher.decline(prepared, work, said)
+            await self._dispatcher.decline(ruling, work, said)
             raise NotPermitted(said)
         return pending.approval
 
-    async def _put(self, prepared: Prepared, work: Workspace) -> _Pending:
-        assert prepared.call_id is not None
-        approval = approval_of(
-            prepared,
-            await self._dispatcher.question(prepared, work),
-            call_id=prepared.call_id,
-            seconds=self._clients.approval_seconds,
-            group=new_id("group"),
-        )
+    async def _put(self, ruling: Ruling, question: Question) -> _Pending:
+        seconds, group = self._clients.approval_seconds, new_id("group")
+        approval = approval_of(ruling, question, seconds=seconds, group=group)
         await self._live.append(Moment(events=approval_events(approval), questions=(approval,)))
         self._announce()
         pending = _Pending(self._live, approval)
@@ -768,20 +774,20 @@ class _Turn:
         """Has pages read all of the conversation again, as they know the turn as one that ended."""
         self._clients.runner.stores.announce(self._live.record.conversation_id)
 
-    async def _nobody(self, prepared: Prepared, work: Workspace) -> NeedsApproval:
-        names = [names[0] for names in prepared.act.powers] or [prepared.tool.name]
+    async def _nobody(self, ruling: Ruling, work: Workspace) -> NeedsApproval:
+        names = [names[0] for names in ruling.act.powers] or [ruling.call.tool.name]
         how = (
             "Ask the user to open the notebook in JupyterLab, where they are asked, and call "
             f"again; or to add `allow={','.join(names)}` or a freer `mode` to the address of "
             "this MCP server."
         )
-        if prepared.act.loads:
+        if ruling.act.loads:
             how = f"Leave that out. {NOBODY_TO_ASK}"
         why = (
-            f"{prepared.decision.reason} Nobody can be asked now: this client shows no forms, and "
+            f"{ruling.decision.reason} Nobody can be asked now: this client shows no forms, and "
             f"no notebook is open in JupyterLab. {how}"
         )
-        await self._dispatcher.decline(prepared, work, why)
+        await self._dispatcher.decline(ruling, work, why)
         return NeedsApproval(why)
 
     @property

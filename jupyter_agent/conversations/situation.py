@@ -67,7 +67,7 @@ async def situation(
     if options.notebook:
         try:
             async with work.lease(None, READ) as nb:
-                await nb.read()
+                await nb.look()
                 place = nb.place
                 news = await work.news()
                 kernel = await nb.kernel()
@@ -118,30 +118,28 @@ class Look:
         has none, None where it has not.
         """
         active = nb.place.cell_id if nb.place else None
-        outline = await self._read(nb, "get_notebook_state", {"outline": True})
-        if outline is None:
+        inputs: list[Mapping[str, Any]] = [{"outline": True}]
+        if known is None:
+            focus = {"focus": active} if active else {}
+            inputs.append({"budget": _WHOLE_CHARACTERS, **focus})
+        found = await self._read(nb, "get_notebook_state", *inputs)
+        if not found:
             return Shown(text="")
+        outline, *whole = found
         fence = nb.work.fence
         # The same for the same outline, which has another mark in each turn.
         digest = sha256(f"{share}\n{fence.removed(outline.text)}".encode()).hexdigest()
-        if known is None:
-            whole = await self._read(
-                nb,
-                "get_notebook_state",
-                {"budget": _WHOLE_CHARACTERS, **({"focus": active} if active else {})},
-            )
-            if whole is not None and not whole.facts["lines_only"]:
-                return Shown(text=whole.text, outline=digest)
+        if whole and not whole[0].facts["lines_only"]:
+            return Shown(text=whole[0].text, outline=digest)
         parts = [fence.line(_SAME) if digest == known else outline.text]
         if active:
             given = {"cell_ids": [active], "output_chars": _ACTIVE_CHARACTERS}
-            if cell := await self._read(nb, "read_cells", given):
-                parts.append(cell.text)
+            parts += [cell.text for cell in await self._read(nb, "read_cells", given)]
         return Shown(text="\n\n".join(parts), outline="" if digest == known else digest)
 
-    async def _read(self, nb: Lease, tool: str, input: Mapping[str, Any]) -> Result | None:
+    async def _read(self, nb: Lease, tool: str, *inputs: Mapping[str, Any]) -> list[Result]:
         try:
-            return await self.dispatcher.read(tool, input, nb, self.policy)
+            return await self.dispatcher.read(tool, inputs, nb, self.policy)
         except ToolError as error:  # the model finds out by its tools
             log.info("The notebook is not told beforehand: %s", error)
-            return None
+            return []

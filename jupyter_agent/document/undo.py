@@ -94,20 +94,22 @@ async def undo(
         if change.cell_id not in conflicts
         or (change.cell_id in returned and change.kind == "delete")
     ]
-    return Undone(
-        undone,
-        [
-            {
-                "notebook": notebook.path,
-                "cell_id": cell_id,
-                "reason": left.reason,
-                "why": left.why,
-                "current": cell.describe() if (cell := current[cell_id]) else None,
-            }
-            for cell_id, left in conflicts.items()
-        ],
-        elsewhere,
-    )
+    left = [
+        _described(notebook.path, cell_id, alone, current[cell_id])
+        for cell_id, alone in conflicts.items()
+    ]
+    return Undone(undone, left, elsewhere)
+
+
+def _described(path: str, cell_id: str, left: _LeftAlone, cell: Cell | None) -> dict[str, Any]:
+    """A cell that was left as it is, for the person who undoes."""
+    return {
+        "notebook": path,
+        "cell_id": cell_id,
+        "reason": left.reason,
+        "why": left.why,
+        "current": cell.describe() if cell else None,
+    }
 
 
 async def _recognize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -50,6 +51,19 @@ class EditTool(Tool):
     needs: ClassVar[Sequence[Need]] = (("write", "contents"),)
 
 
+class CellTool(EditTool):
+    """A tool that changes cells that are there, or their order."""
+
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        await nb.take()
+        await nb.stale()  # which `became_stale` compares with
+        return await self.change(nb, progress)
+
+    @abstractmethod
+    async def change(self, nb: Lease, progress: Progress | None) -> Result:
+        """As `run`, while nobody else can change the notebook."""
+
+
 class NewCellInput(BaseModel):
     """One new cell."""
 
@@ -70,7 +84,7 @@ class NewCellInput(BaseModel):
         )
 
 
-class CellWriter(EditTool):
+class CellWriter(CellTool):
     """Writes several cells at once, and with `run` runs the code among them."""
 
     and_run: bool = Field(default=False, alias="run")
@@ -128,9 +142,7 @@ class CreateCells(CellWriter):
         ]
         return await _question(nb, edits, await self.runs(nb), run=self.and_run)
 
-    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        await nb.take()
-        await nb.stale()
+    async def change(self, nb: Lease, progress: Progress | None) -> Result:
         steps: list[Insert] = []
         for cell in self.cells:
             above = steps[-1].cell_id if steps else self.after
@@ -219,12 +231,9 @@ class EditCells(CellWriter):
             after=[after for _, after in previews],
         )
 
-    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        wanted = [edit.edit() for edit in self.edits]
-        await nb.take()
+    async def change(self, nb: Lease, progress: Progress | None) -> Result:
         await self._refuse_to_uncover(nb)
-        await nb.stale()
-        edits = await nb.edit_all(wanted)
+        edits = await nb.edit_all([edit.edit() for edit in self.edits])
         return await _all_done(nb, edits, "Edited", run=self.and_run, progress=progress)
 
     async def _previews(self, nb: Lease) -> list[tuple[Cell, Cell]]:
@@ -243,7 +252,7 @@ class EditCells(CellWriter):
                 raise NotPermitted(f"Cell `{cell.id}` is not shared with you: it keeps its type.")
 
 
-class DeleteCell(EditTool):
+class DeleteCell(CellTool):
     """Delete a cell with its outputs. Only where the person asked for it, or one of yours that is
     not needed: never to hide an error. What it defined stays in the kernel."""
 
@@ -268,13 +277,12 @@ class DeleteCell(EditTool):
             cell_type=cell.type,
         )
 
-    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        await nb.stale()
+    async def change(self, nb: Lease, progress: Progress | None) -> Result:
         (edit,) = await nb.make([Delete(cell_id=self.cell_id)])
         return await done(f"Deleted cell `{self.cell_id}`.", nb, edit)
 
 
-class MoveCell(EditTool):
+class MoveCell(CellTool):
     """Move a cell, with its id and outputs; never delete and create it again instead. Give one of
     `after` and `before`. You get its new position and which cells became stale. Nothing is run."""
 
@@ -298,8 +306,7 @@ class MoveCell(EditTool):
             where = f"after {self.after}" if self.after else f"before {self.before}"
         return Question(notebook=nb.path, cell_id=cell.id, diff=f"move {where}")
 
-    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        await nb.stale()
+    async def change(self, nb: Lease, progress: Progress | None) -> Result:
         step = Move(cell_id=self.cell_id, after=self.after, before=self.before)
         (edit,) = await nb.make([step])
         assert edit.cell is not None
@@ -307,7 +314,7 @@ class MoveCell(EditTool):
         return await done(text, nb, edit)
 
 
-class ClearCells(EditTool):
+class ClearCells(CellTool):
     """Clear outputs and run numbers of code cells; the code stays. Only where the person asked for
     it: results that took long are gone. Refused while one of the cells runs."""
 
@@ -330,9 +337,7 @@ class ClearCells(EditTool):
             whole=self.cell_ids is None,
         )
 
-    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        await nb.take()
-        await nb.stale()
+    async def change(self, nb: Lease, progress: Progress | None) -> Result:
         edits = await nb.make([ClearOutputs(cell_id=cell.id) for cell in await self._cells(nb)])
         return await _all_done(nb, edits, "Cleared the outputs of", run=False, progress=progress)
 

@@ -38,10 +38,6 @@ class Reads:
         """The text of a cell as this conversation last knew it: the base of a whole rewrite."""
         return self._sources.get(path, {}).get(cell_id)
 
-    def sources(self, path: str) -> Mapping[str, str]:
-        """All known texts of a notebook, by cell id."""
-        return dict(self._sources.get(path, {}))
-
     def listed(self, path: str) -> frozenset[str] | None:
         """Ids of the cells that it knows to be there; None if it never saw the whole list."""
         cells = self._listed.get(path)
@@ -75,6 +71,16 @@ class Reads:
         """The cell's text is another now than the one that was known."""
         self._sources.get(path, {}).pop(cell_id, None)
 
+    def differing(self, path: str, cells: Sequence[Cell]) -> Sequence[str]:
+        """Ids of the cells that are not as it knows them to be, or that it does not know of."""
+        now = {cell.id: cell.source for cell in cells}
+        known, listed = self._sources.get(path, {}), self._listed.get(path)
+        found = [cell_id for cell_id, text in known.items() if now.get(cell_id) != text]
+        if listed is not None:
+            found += [cell_id for cell_id in listed - known.keys() if cell_id not in now]
+            found += [cell_id for cell_id in now if cell_id not in listed]
+        return found
+
     def delete(self, path: str, cell_id: str) -> None:
         """It deleted the cell itself."""
         self.forget(path, cell_id)
@@ -100,14 +106,11 @@ def news_of(reads: Reads, path: str, cells: Sequence[Cell], view: View) -> News 
     Cells whose new text is in it count as read from then on, the others as never read.
     """
     now = {cell.id: cell for cell in cells}
-    known, listed = reads.sources(path), reads.listed(path)
-    changed = [id for id, text in known.items() if id not in now or now[id].source != text]
-    if listed is not None:
-        changed += [id for id in listed - set(known) if id not in now]
-        changed += [id for id in now if id not in listed]
-        reads.list(path, cells)
+    listed, changed = reads.listed(path), reads.differing(path, cells)
     if not changed:
         return None
+    if listed is not None:
+        reads.list(path, cells)
     shown: list[Cell] = []
     new = frozenset() if listed is None else now.keys() - listed
     seen = {cell_id: view.cell(now[cell_id]) for cell_id in changed if cell_id in now}

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -133,10 +141,6 @@ class Workspace:
         fence = replace(self.fence, mask=self.services.redactor.mask())
         object.__setattr__(self, "fence", fence)
 
-    def foreseeing(self, cells: Mapping[tuple[str, str], Cell]) -> Workspace:
-        """The same workspace, where these edits are taken as done in what a person is shown."""
-        return replace(self, foreseen=cells)
-
     # -- which notebook, and who may
 
     def resolve(self, path: str | None) -> str:
@@ -157,14 +161,16 @@ class Workspace:
                 raise NotPermitted(f"You are not allowed to {action} {resource} on this server.")
 
     @asynccontextmanager
-    async def lease(self, path: str | None, *needs: Need) -> AsyncIterator[Lease]:
+    async def lease(
+        self, path: str | None, *needs: Need, paths: Lookup | None = None
+    ) -> AsyncIterator[Lease]:
         """The notebook of that path, the turn's own without one, for one call.
 
         `needs` is what the call is about to do; raises NotPermitted where the authorizer forbids
-        some of it.
+        some of it. `paths` has what was looked up for the call already.
         """
         await self.need(*needs)
-        lease = Lease(self, path)
+        lease = Lease(self, path, paths or self.lookup())
         try:
             yield lease
         finally:
@@ -270,8 +276,11 @@ class Workspace:
 
     async def _news_of(self, path: str) -> News | None:
         try:
+            known = await (await self.find(path)).look(patience=_PATIENCE_S)
+            if not self.reads.differing(path, known):
+                return None
             async with self.lease(path, READ) as nb:
-                cells = await nb.look(patience=_PATIENCE_S)
+                cells = await nb.look()
                 news = news_of(self.reads, path, cells, nb.view)
                 return news and replace(news, turns=nb.turns_behind(news.cells))
         except ToolError:  # the next call that needs the notebook tells why
@@ -318,8 +327,10 @@ class Lease:
     `release`, so that what was read is what is changed.
     """
 
-    def __init__(self, work: Workspace, path: str | None) -> None:
+    def __init__(self, work: Workspace, path: str | None, paths: Lookup) -> None:
         self.work = work
+        self.paths = paths
+        """What the paths of the call mean."""
         self._named = path
         self._notebook: Notebook | None = None
         self._cells: Sequence[Cell] | None = None
@@ -467,6 +478,15 @@ class Lease:
         return await executions.news(self.path, cells, await self.language(), life)
 
     # -- what a person is shown before they allow something
+
+    @contextmanager
+    def foreseeing(self, cells: Mapping[tuple[str, str], Cell]) -> Iterator[None]:
+        """Within the block these edits are taken as done in what a person is shown."""
+        work, self.work = self.work, replace(self.work, foreseen=cells)
+        try:
+            yield
+        finally:
+            self.work = work
 
     async def foreseen(self, cell_id: str) -> Cell:
         """The cell as it will be once what is asked before was allowed. Raises CellNotFound."""

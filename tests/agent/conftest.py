@@ -11,7 +11,8 @@ import pytest
 from jupyter_server.services.contents.manager import ContentsManager
 
 from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.agent.dispatch import Audit, Dispatcher
+from jupyter_agent.agent.attempt import Audit
+from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.loop import Ending, Moment, Turn, run_turn

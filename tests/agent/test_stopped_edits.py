@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.agent.dispatch import Audit
+from jupyter_agent.agent.attempt import Audit
 from jupyter_agent.agent.loop import Moment
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.events import CallFailed, CallOutput, CellsChanged

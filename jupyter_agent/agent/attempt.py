@@ -1,0 +1,266 @@
+"""One call in the lease that it acts by: decided, asked about, done, recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from jupyter_agent.agent.acts import loads_of
+from jupyter_agent.agent.permissions import Act, Decision, Policy
+from jupyter_agent.document.cell import Cell, Change
+from jupyter_agent.errors import (
+    Busy,
+    Conflict,
+    NeedsApproval,
+    NotConfirmed,
+    NotPermitted,
+    StoreUnavailable,
+    ToolError,
+)
+from jupyter_agent.tasks import surely
+from jupyter_agent.tools.base import TEXTS, Progress, Question, Result, Tool
+from jupyter_agent.workspace.workspace import Lease, Workspace
+
+CallOutcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
+
+_FIRST_PAUSE_S = 0.5
+"""Before a call is tried again; twice as long each further time."""
+_BUG = "Something went wrong inside the assistant; the call may have been done."
+_STOPPED = "The turn was stopped; what it did until then stays."
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """A call that fits its tool's schema."""
+
+    tool: Tool
+    input: Mapping[str, Any]
+    id: str | None = None
+
+    @property
+    def reads(self) -> bool:
+        return self.tool.effect == "read"
+
+    @property
+    def runs(self) -> bool:
+        """Whether it has a kernel do something."""
+        return self.tool.effect == "run" or self.tool.executes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ruling:
+    """What is to happen to a call."""
+
+    call: ToolCall
+    act: Act
+    decision: Decision
+
+    @property
+    def asks(self) -> bool:
+        """Whether a person has to answer first."""
+        return self.decision.verdict == "ask"
+
+    def binding(self, question: Question) -> str:
+        """A hash of all that the answer to this question is given for."""
+        return question.binding(self.call.tool.name, self.call.input)
+
+    def audit(
+        self,
+        work: Workspace,
+        outcome: CallOutcome,
+        why: str = "",
+        *,
+        result: Result | None = None,
+        changes: Sequence[Change] = (),
+    ) -> Audit:
+        """What came of the call."""
+        return Audit(
+            work=work,
+            call_id=self.call.id,
+            act=self.act,
+            input=self.call.input,
+            decision=self.decision,
+            outcome=outcome,
+            why=why,
+            result=result,
+            changes=result.changes if result else changes,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """Who wanted what where, by which decision, and what came of it."""
+
+    work: Workspace
+    call_id: str | None
+    act: Act
+    input: Mapping[str, Any]
+    decision: Decision
+    outcome: CallOutcome
+    why: str = ""
+    """Why it failed or was refused."""
+    result: Result | None = None
+    """What the model gets, where it is done."""
+    changes: Sequence[Change] = ()
+    """What it did to cells, also where it failed."""
+
+
+Record: TypeAlias = Callable[[Audit], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A call that was decided, as long as its lease is held: the notebook that the decision saw is
+    the one that a question shows and that the call acts on.
+    """
+
+    ruling: Ruling
+    policy: Policy
+    record: Record
+    retries: int = 0
+    """How often it is tried again where nothing was done and the tab or the kernel is busy."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    nb: Lease
+
+    def of(self, call: ToolCall) -> Attempt:
+        """The same for another call, which differs in nothing that permission depends on."""
+        return replace(self, ruling=replace(self.ruling, call=call))
+
+    async def question(self, foreseen: Mapping[tuple[str, str], Cell] | None = None) -> Question:
+        """What a person has to see first, where the cells in `foreseen` (see `Workspace`) are as
+        they are there. Raises ToolError where the call could not succeed.
+        """
+        try:
+            with self.nb.foreseeing(foreseen or {}):
+                return await self._question()
+        except ToolError as error:
+            raise await self._failure(error) from error
+
+    async def run(
+        self, progress: Progress | None = None, *, approved: Question | None = None
+    ) -> Result:
+        """Act. Raises ToolError; Conflict where what a person saw and approved is no longer so."""
+        nb, tool, act = self.nb, self.ruling.call.tool, self.ruling.act
+        attempts = 0
+        while True:
+            try:
+                if attempts:
+                    await self.sleep(_FIRST_PAUSE_S * 2 ** (attempts - 1))
+                if approved is not None:
+                    await self._compare(approved)
+                elif self.ruling.asks:
+                    raise NeedsApproval(self.ruling.decision.reason)
+                await nb.refuse_hidden(tool.acts_on)
+                result = await tool.run(nb, progress and _masking(progress, nb.work))
+                if tool.executes and (kernel := await nb.kernel()) is not None:
+                    self.policy.started(act, kernel.life)
+                result = _masked(result, nb.work)
+                break
+            except ToolError as error:
+                if not self._may_pass(error, attempts):
+                    raise await self._failure(error) from error
+                attempts += 1
+            except asyncio.CancelledError:
+                await self._note("stopped", _STOPPED)
+                raise
+            except Exception as error:  # a bug: what the call did until then is in the audit
+                await self._note("failed", f"{_BUG} ({type(error).__name__})")
+                raise
+        if not self.ruling.call.reads and act.notebook is not None:
+            self.policy.touched.add(act.notebook)
+        await self._note("done", result=result)
+        return result
+
+    def _may_pass(self, error: ToolError, attempts: int) -> bool:
+        """Whether what failed is worth another try."""
+        return self.ruling.call.reads and isinstance(error, Busy) and attempts < self.retries
+
+    async def _question(self) -> Question:
+        nb, tool = self.nb, self.ruling.call.tool
+        await nb.refuse_hidden(tool.acts_on)
+        question = replace(await tool.question(nb), loads=await loads_of(tool, nb))
+        if not tool.in_one_kernel:
+            return question
+        spec = question.kernelspec or await nb.kernelspec()
+        return replace(question, kernel=await nb.kernel_life(), kernelspec=spec)
+
+    async def _compare(self, approved: Question) -> None:
+        """Raises Conflict unless the call is still what a person saw."""
+        current = await self._question()
+        if not approved.kernel:
+            current = replace(current, kernel="")  # no kernel ran then; a fresh one was approved
+        if not approved.kernelspec:
+            current = replace(current, kernelspec="")  # nor was there a notebook
+        as_approved = self.ruling.binding(approved) == self.ruling.binding(current)
+        if not as_approved or not set(current.loads) <= set(approved.loads):
+            raise Conflict(
+                "What was approved has changed since, so it was not done. "
+                "Read the cell again and call again to request approval."
+            )
+        self.nb.approve(current.cells)
+
+    async def _failure(self, error: ToolError) -> ToolError:
+        """The error as a model may be told it, once it is recorded."""
+        if "current" in error.facts:
+            error = (await self.nb.visible()).error(error)
+        error = as_told(error, self.nb.work, self.ruling.call.input)
+        outcome: CallOutcome = "refused" if isinstance(error, NotPermitted) else "failed"
+        made = error.changes if isinstance(error, NotConfirmed) else ()
+        await surely(self._recorded(outcome, error.message, changes=made))
+        return error
+
+    async def _note(
+        self, outcome: CallOutcome, why: str = "", *, result: Result | None = None
+    ) -> None:
+        """Records what has happened, whoever cancels the call meanwhile."""
+        try:
+            await surely(self._recorded(outcome, why, result=result))
+        except StoreUnavailable as error:  # it has happened: that must be told all the same
+            log.error("`%s` is not in the audit: %s", self.ruling.act.tool, error)
+
+    async def _recorded(
+        self,
+        outcome: CallOutcome,
+        why: str,
+        *,
+        result: Result | None = None,
+        changes: Sequence[Change] = (),
+    ) -> None:
+        await self.nb.release()  # nobody waits for the store
+        made = [*self.nb.changes, *changes]
+        await self.record(
+            self.ruling.audit(self.nb.work, outcome, why, result=result, changes=made)
+        )
+
+
+def as_told(error: ToolError, work: Workspace, input: Mapping[str, Any]) -> ToolError:
+    """The error of a call with this input as a model may be told it."""
+    named = {field: value for field, value in input.items() if field not in TEXTS}
+    return work.told_error(error, named)
+
+
+@contextmanager
+def telling(work: Workspace, input: Mapping[str, Any]) -> Iterator[None]:
+    """Errors leave as a model may be told them."""
+    try:
+        yield
+    except ToolError as error:
+        raise as_told(error, work, input) from error
+
+
+def _masked(result: Result, work: Workspace) -> Result:
+    redactor = work.services.redactor
+    return replace(result, text=redactor.text(result.text), facts=redactor.masked(result.facts))
+
+
+def _masking(progress: Progress, work: Workspace) -> Progress:
+    async def masked(output: Mapping[str, Any]) -> None:
+        await progress(work.services.redactor.masked(output))
+
+    return masked

@@ -150,11 +150,11 @@ async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
         path = posixpath.join(folder, name)
         try:
             await work.need(("read", "contents"))
-            if not await work.services.files.exists(path):
-                continue
             named = await work.services.identities.of(path)
             if named.linked or named.refusal:
                 raise ToolError(f"`{path}` is a link, or no regular file.")
+            if not await work.services.files.exists(path):
+                continue
             text = (await work.services.files.read(path)).text
         except (NotebookNotFound, NotPermitted):
             continue

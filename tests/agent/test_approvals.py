@@ -176,6 +176,14 @@ async def test_a_run_waits_for_every_answer_before_it(bench: Bench) -> None:
     assert bench.desk.log == ["restart", "run x = 1"]
 
 
+async def test_a_person_is_asked_about_the_code_as_the_whole_step_leaves_it(bench: Bench) -> None:
+    bench.answering = approving()
+    run, edit = calls("execute", cell_id="a"), calls("write", cell_id="a", source="x = 2")
+    await bench.run(asking(bench, run, edit, mode="edit"))
+    assert [approval.question.code for approval in bench.asked] == ["x = 2"]
+    assert bench.desk.log == ["write a", "run x = 2"]
+
+
 async def test_code_that_changed_since_it_was_shown_is_not_run(bench: Bench) -> None:
     bench.answering = meanwhile(lambda: bench.desk.cells.update(a="import os"))
     model = asking(bench, calls("execute", cell_id="a"))

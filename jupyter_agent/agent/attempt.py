@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.agent.acts import loads_of
-from jupyter_agent.agent.permissions import Act, Decision, Policy
+from jupyter_agent.agent.acts import loads_of, look_into
+from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
 from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.errors import (
     Busy,
@@ -131,6 +131,22 @@ class Attempt:
     def of(self, call: ToolCall) -> Attempt:
         """The same for another call, which differs in nothing that permission depends on."""
         return replace(self, ruling=replace(self.ruling, call=call))
+
+    async def settled(self) -> Attempt:
+        """The same, decided by what is in the notebook: what is about to be changed is let go of
+        only once it is, or at the end of the lease. Raises ToolError.
+        """
+        call, act = self.ruling.call, self.ruling.act
+        try:
+            if call.tool.takes:
+                await self.nb.take()
+            seen = await look_into(act, call.tool, self.nb, self.policy)
+        except ToolError as error:
+            raise await self._failure(error) from error
+        if seen == act:
+            return self
+        ruling = Ruling(call=call, act=seen, decision=decide(seen, self.policy))
+        return replace(self, ruling=ruling)
 
     async def question(self, foreseen: Mapping[tuple[str, str], Cell] | None = None) -> Question:
         """What a person has to see first, where the cells in `foreseen` (see `Workspace`) are as

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
-from jupyter_agent.agent.acts import act_of, look_into
+from jupyter_agent.agent.acts import act_of
 from jupyter_agent.agent.attempt import Attempt, Audit, Record, Ruling, ToolCall, telling
 from jupyter_agent.agent.permissions import Decision, Policy, decide
 from jupyter_agent.errors import NeedsApproval, NotPermitted
@@ -136,7 +136,7 @@ class Dispatcher:
         self, call: ToolCall, work: Workspace, policy: Policy
     ) -> AsyncIterator[Attempt]:
         """The call, decided now, and the lease to do it by. Raises NotPermitted, or ToolError where
-        it cannot even be decided.
+        it cannot be done anyway.
         """
         with telling(work, call.input):
             paths = work.lookup()
@@ -147,7 +147,7 @@ class Dispatcher:
                 with telling(work, call.input):
                     lease = work.lease(call.tool.target, *call.tool.needed, paths=paths)
                     nb = await stack.enter_async_context(lease)
-                    attempt = await self._decided(call, nb, policy)
+                    attempt = await self._weighed(call, nb, policy)
                 ruling = attempt.ruling
             except NotPermitted as error:
                 denied = Decision(verdict="deny", reason=error.message)
@@ -155,7 +155,7 @@ class Dispatcher:
             if ruling.decision.verdict == "deny":
                 await self.decline(ruling, work, ruling.decision.reason)
                 raise NotPermitted(ruling.decision.reason)
-            yield attempt
+            yield await attempt.settled()
 
     async def read(
         self, name: str, inputs: Sequence[Mapping[str, Any]], nb: Lease, policy: Policy
@@ -166,7 +166,9 @@ class Dispatcher:
         """
         calls = [self.parse(name, input, nb.work) for input in inputs]
         with telling(nb.work, calls[0].input):
-            attempt = await self.unrecorded()._decided(calls[0], nb, policy)
+            attempt = await self.unrecorded()._weighed(calls[0], nb, policy)
+        if attempt.ruling.decision.verdict == "run":
+            attempt = await attempt.settled()
         if attempt.ruling.decision.verdict != "run":
             raise NotPermitted(attempt.ruling.decision.reason)
         return [await attempt.of(call).run() for call in calls]
@@ -175,24 +177,16 @@ class Dispatcher:
         """The call is not done: somebody said no, or nobody can be asked."""
         await self._record(ruling.audit(work, "refused", work.told(reason)))
 
-    async def _decided(self, call: ToolCall, nb: Lease, policy: Policy) -> Attempt:
-        """What is forbidden is not even looked at; what changes is not let go of again."""
-        tool = call.tool
-        act = await act_of(tool, await tool.acts(nb), nb.paths, policy)
-        await nb.paths.refuse_outside(tool.paths.values())
-        decision = decide(act, policy)
-        if decision.verdict != "deny":
-            if tool.takes:
-                await nb.take()
-            seen = await look_into(act, tool, nb, policy)
-            if seen != act:
-                act, decision = seen, decide(seen, policy)
+    async def _weighed(self, call: ToolCall, nb: Lease, policy: Policy) -> Attempt:
+        """The call, decided as far as that needs no look into the notebook."""
+        act = await act_of(call.tool, await call.tool.acts(nb), nb.paths, policy)
+        await nb.paths.refuse_outside(call.tool.paths.values())
         return Attempt(
-            ruling=Ruling(call=call, act=act, decision=decision),
+            ruling=Ruling(call=call, act=act, decision=decide(act, policy)),
             nb=nb,
             policy=policy,
             record=self._record,
-            retries=self._retries.get(tool.name, self._retries.get("*", 0)),
+            retries=self._retries.get(call.tool.name, self._retries.get("*", 0)),
             sleep=self._sleep,
         )
 

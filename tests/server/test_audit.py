@@ -73,6 +73,17 @@ async def test_every_decision_and_effect_is_told_with_who_when_and_which_model(
     assert exported["turns"][0]["audit"] == audit
 
 
+async def test_a_call_for_a_notebook_that_is_not_there_is_told_like_any_other(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    gone = calls("delete_cell", notebook="gone.ipynb", cell_id="d4")
+    replies += [[gone], [says("It is gone.")]]
+    turn = (await call("POST", "chat", body=ask("Do it.", mode="auto", stream=False))).body
+    (entry,) = (await call("GET", "turns", turn["turn_id"])).body["audit"]
+    assert short([entry]) == [("chat", "delete_cell", "d4", "failed")]
+    assert entry["notebook"] == "gone.ipynb"
+
+
 async def test_the_audit_outlives_its_conversation_and_is_printed(
     call: Call,
     replies: list[FakeReply],

@@ -16,7 +16,7 @@ from jupyter_agent.errors import NotebookNotFound, ToolError
 from jupyter_agent.legible import legible
 from jupyter_agent.tools.base import Action, Tool
 from jupyter_agent.workspace.identity import Lookup
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
 
 _LARGE = 50_000
 """Characters beyond which cells are looked through in a thread."""
@@ -54,7 +54,6 @@ async def look_into(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
     leaves = False
     with suppress(ToolError):  # the call fails for it, too
         if codes := [cell.source for cell in await tool.runs(nb)]:
-            await nb.read()
             asked = partial(leaves_language, language=await nb.language())
             leaves = await asyncio.to_thread(lambda: any(map(asked, codes)))  # of much code
     return replace(
@@ -75,7 +74,7 @@ async def loads_of(tool: Tool, nb: Lease) -> tuple[str, ...]:
     if not has_commands and not await _added((), after):
         return ()
     try:
-        cells = await nb.read()
+        cells = (await nb.read()).cells
     except NotebookNotFound:
         return ()
     except ToolError:

@@ -23,7 +23,8 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.tasks import surely
 from jupyter_agent.tools.base import TEXTS, Progress, Question, Result, Tool
-from jupyter_agent.workspace.workspace import Lease, Workspace
+from jupyter_agent.workspace.lease import Lease
+from jupyter_agent.workspace.workspace import Workspace
 
 CallOutcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
 

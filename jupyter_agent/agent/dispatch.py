@@ -15,7 +15,8 @@ from jupyter_agent.agent.permissions import Decision, Policy, decide
 from jupyter_agent.errors import NeedsApproval, NotPermitted
 from jupyter_agent.tools.base import Progress, Result, Tool, Toolbox
 from jupyter_agent.workspace.identity import Lookup
-from jupyter_agent.workspace.workspace import Lease, Workspace
+from jupyter_agent.workspace.lease import Lease, lease
+from jupyter_agent.workspace.workspace import Workspace
 
 
 class Others(Protocol):
@@ -145,8 +146,9 @@ class Dispatcher:
         async with AsyncExitStack() as stack:
             try:
                 with telling(work, call.input):
-                    lease = work.lease(call.tool.target, *call.tool.needed, paths=paths)
-                    nb = await stack.enter_async_context(lease)
+                    nb = await stack.enter_async_context(
+                        lease(work, call.tool.target, *call.tool.needed, paths=paths)
+                    )
                     attempt = await self._weighed(call, nb, policy)
                 ruling = attempt.ruling
             except NotPermitted as error:

@@ -19,6 +19,7 @@ from jupyter_agent.text.datafile import beginning, shape
 from jupyter_agent.text.encodings import Decoded, decoded
 from jupyter_agent.text.images import fitting
 from jupyter_agent.text.notebook import render_cells, whole
+from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, Need, Workspace
 
 MOST_CHARACTERS = 20_000
@@ -49,9 +50,9 @@ class CellAttached(_Attached):
     notebook: str | None = None
 
     async def text(self, work: Workspace) -> str:
-        async with work.lease(self.notebook, self.needs) as nb:
-            cell = await nb.cell(self.cell_id)
-            cell = nb.view.cell(cell)
+        async with lease(work, self.notebook, self.needs) as nb:
+            now = await nb.read()
+            cell = now.view.cell(now.cell(self.cell_id))
             nb.remember([cell] if whole(cell) else [])
         return f"Attached cell of {quoted(nb.path)}:\n{render_cells([cell], fence=work.fence)}"
 
@@ -66,9 +67,9 @@ class SelectionAttached(_Attached):
 
     async def text(self, work: Workspace) -> str:
         where = f" of cell `{quoted_id(self.cell_id)}`" if self.cell_id else ""
-        async with work.lease(self.notebook, self.needs) as nb:
+        async with lease(work, self.notebook, self.needs) as nb:
             view = await nb.visible()
-            cells = await nb.read() if view.share != "all" else ()
+            cells = (await nb.read()).cells if view.share != "all" else ()
         text = view.selection(self.text_, cells, of=self.cell_id)
         return f"Attached selection{where}:\n{_data(text, work)}"
 
@@ -84,13 +85,13 @@ class FileAttached(_Attached):
         return self.path.lower().endswith(".pdf")
 
     async def text(self, work: Workspace) -> str:
-        async with work.lease(self.path, self.needs) as nb:
+        async with lease(work, self.path, self.needs) as nb:
             read = await nb.file_text()
         return _file(self.path, read, work)
 
     async def document(self, work: Workspace) -> Block:
         """The PDF itself. Raises ToolError."""
-        async with work.lease(self.path, self.needs) as nb:
+        async with lease(work, self.path, self.needs) as nb:
             data = await nb.file_data()
         if not is_pdf(data):
             raise ToolError(f"`{self.path}` is no PDF.")
@@ -109,7 +110,7 @@ class VariableAttached(_Attached):
     name: str
 
     async def text(self, work: Workspace) -> str:
-        async with work.lease(None, self.needs) as nb:
+        async with lease(work, None, self.needs) as nb:
             text = await nb.variables([self.name])
         return f"Attached variable:\n{work.fence.around(text)}"
 

@@ -15,11 +15,13 @@ from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.prompt import facts
 from jupyter_agent.choices import Share
 from jupyter_agent.conversations.request import TurnRequest
+from jupyter_agent.document.carrier import Place
 from jupyter_agent.errors import ToolError
 from jupyter_agent.tools.base import Result
+from jupyter_agent.workspace.lease import Lease, lease
 from jupyter_agent.workspace.reads import News
 from jupyter_agent.workspace.visibility import KEPT_BACK
-from jupyter_agent.workspace.workspace import READ, Lease, Workspace
+from jupyter_agent.workspace.workspace import READ, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -66,14 +68,13 @@ async def situation(
     options = request.options
     if options.notebook:
         try:
-            async with work.lease(None, READ) as nb:
-                await nb.look()
-                place = nb.place
+            async with lease(work, None, READ) as nb:
+                place = (await nb.look()).place
                 news = await work.news()
                 kernel = await nb.kernel()
                 known = transcript.outline(nb.path) if transcript.shows(nb.path) else None
                 shown = await look.notebook(
-                    nb, share, known=known if nb.path in work.reads.paths else None
+                    nb, share, place, known=known if nb.path in work.reads.paths else None
                 )
                 path = nb.path
         except ToolError as error:  # the model finds out by its tools, as it does later
@@ -111,13 +112,16 @@ class Look:
     dispatcher: Dispatcher
     policy: Policy
 
-    async def notebook(self, nb: Lease, share: Share, *, known: str | None) -> Shown:
-        """The turn's notebook, or its outline and the active cell; empty where it must not look.
+    async def notebook(
+        self, nb: Lease, share: Share, place: Place | None, *, known: str | None
+    ) -> Shown:
+        """The turn's notebook, or its outline and the cell at this place; empty where it must not
+        look.
 
         `known`: digest of the outline that the model has, empty where it has read the notebook and
         has none, None where it has not.
         """
-        active = nb.place.cell_id if nb.place else None
+        active = place.cell_id if place else None
         inputs: list[Mapping[str, Any]] = [{"outline": True}]
         if known is None:
             focus = {"focus": active} if active else {}

@@ -17,6 +17,7 @@ from jupyter_agent.document.undo import Undone, undo
 from jupyter_agent.errors import Conflict, ToolError
 from jupyter_agent.legible import quoted
 from jupyter_agent.mcp.offer import server_of
+from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
 
 _REACHED = ("done", "failed", "stopped")
@@ -60,10 +61,9 @@ async def undo_turn(
         of_notebook = list(group)
         try:
             _refuse_other_root(turn, stores.conversations.database.root)
-            async with work.lease(path, WRITE) as nb:
-                await nb.take()
+            async with lease(work, path, WRITE) as nb:
                 result = await undo(
-                    nb.notebook,
+                    (await nb.take()).notebook,
                     [entry.change for entry in of_notebook],
                     [entry.change for entry in every if entry.change.notebook == path],
                 )
@@ -108,8 +108,8 @@ async def _left(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[s
     left = [f"What the MCP server `{server}` did stays: it is not taken back." for server in asked]
     for path in dict.fromkeys(made):
         try:
-            async with work.lease(path, READ) as nb:
-                inside = "with what is in it" if await nb.read() else "without cells"
+            async with lease(work, path, READ) as nb:
+                inside = "with what is in it" if (await nb.read()).cells else "without cells"
                 left.append(
                     f"The turn made `{quoted(nb.path)}`: the file is left, {inside}. Delete it in "
                     "the file browser if you do not need it."

@@ -15,6 +15,7 @@ from collections.abc import (
     Callable,
     Collection,
     Coroutine,
+    Iterable,
     Mapping,
     Sequence,
 )
@@ -280,6 +281,15 @@ class Notebook:
         if self._carrier is None:
             raise CellNotFound(cell_id, [])
         return self._carrier.cells.get(cell_id)
+
+    def turns_behind(self, cells: Iterable[Cell]) -> Mapping[str, str]:
+        """Which turns of this server wrote the texts that these cells have: cell id -> turn."""
+        edits = self.last_edits
+        return {
+            cell.id: edit.turn_id
+            for cell in cells
+            if (edit := edits.get(cell.id)) and edit.turn_id and edit.version == cell.version
+        }
 
     @property
     def place(self) -> Place | None:

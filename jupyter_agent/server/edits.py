@@ -23,6 +23,7 @@ from jupyter_agent.server.answers import CellAnswer, ClearAnswer, EditsAnswer
 from jupyter_agent.server.base import operation
 from jupyter_agent.server.notebooks import EDITS, Body, DocumentHandler, described
 from jupyter_agent.tools.edit import diff
+from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ
 
 _MOST_EDITS = 500
@@ -167,7 +168,7 @@ class CellHandler(DocumentHandler):
     @operation("read", "contents", gives=CellAnswer)
     async def get(self, path: str, cell_id: str) -> None:
         """One cell with its full outputs."""
-        async with self.work.lease(path, READ) as nb:
+        async with lease(self.work, path, READ) as nb:
             cell, stale = await nb.cell(cell_id), await nb.stale()
         self.set_header("ETag", f'"{cell.version}"')
         self.answer(described(cell, stale=stale.get(cell.id)))
@@ -247,7 +248,7 @@ class ClearHandler(DocumentHandler):
     async def post(self, path: str, body: ClearBody) -> None:
         """Clears the outputs and numbers of cells; 409 while one of them runs."""
         async with self.acting(path, "clear_outputs", body.model_dump(exclude_none=True)) as nb:
-            cells = await nb.take()
+            cells = (await nb.take()).cells
             chosen = body.cells
             if chosen is None:
                 shown = (cell for cell in cells if cell.outputs or cell.execution_count is not None)

@@ -16,6 +16,7 @@ from jupyter_agent.server.base import STREAM, operation
 from jupyter_agent.server.notebooks import DocumentHandler
 from jupyter_agent.server.runs import described_run
 from jupyter_agent.server.sse import StreamHandler, numbered
+from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ
 
 LOOK_S = 0.5
@@ -30,7 +31,7 @@ class EventsHandler(StreamHandler, DocumentHandler):
         """Cells that changed, runs of yours and saves, as they come; first the cells that there
         are. It ends with the notebook, or after so many seconds."""
         seconds = self.number("seconds", 0, least=0) or None
-        async with self.work.lease(path, READ) as nb:
+        async with lease(self.work, path, READ) as nb:
             await nb.read()
         await self.send_data(numbered(self._events(path, seconds)))
 
@@ -51,20 +52,20 @@ class EventsHandler(StreamHandler, DocumentHandler):
             while until is None or clock() < until:
                 woken.clear()
                 try:
-                    async with self.work.lease(path, READ) as nb:
-                        cells, here[0] = await nb.look(), nb.path
+                    async with lease(self.work, path, READ) as nb:
+                        now, here[0] = await nb.look(), nb.path
                 except NotebookNotFound:
                     yield {"type": "gone"}
                     return
                 except ToolError:  # a page or a file that does not answer now
-                    cells = None
-                if cells is not None and seen is None:
-                    seen = _Seen(cells, self._runs(here[0]))
-                    told = [{"id": cell.id, "version": cell.version} for cell in cells]
-                    carrier = nb.notebook.carrier
+                    now = None
+                if now is not None and seen is None:
+                    seen = _Seen(now.cells, self._runs(here[0]))
+                    told = [{"id": cell.id, "version": cell.version} for cell in now.cells]
+                    carrier = now.notebook.carrier
                     yield {"type": "notebook", "path": nb.path, "carrier": carrier, "cells": told}
-                elif cells is not None and seen is not None:
-                    for event in seen.news(cells, self._runs(here[0])):
+                elif now is not None and seen is not None:
+                    for event in seen.news(now.cells, self._runs(here[0])):
                         yield event
                 if saved[0]:
                     saved[0] = 0

@@ -46,8 +46,9 @@ from jupyter_agent.server.base import (
 from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.tools.base import Result
 from jupyter_agent.tools.run import result_of
+from jupyter_agent.workspace.lease import Lease, lease
 from jupyter_agent.workspace.verify import Verification, record, unrecord, update, verify
-from jupyter_agent.workspace.workspace import READ, WRITE, Lease, Need, Services, Workspace
+from jupyter_agent.workspace.workspace import READ, WRITE, Need, Services, Workspace
 
 OUTPUTS = ("full", "none", "text")
 YES_OR_NO = ("false", "true")
@@ -141,7 +142,7 @@ class DocumentHandler(AgentHandler):
         """
         work, by = self.work, shown_name(self.get_query_argument("by", ""))
         if not by:
-            async with work.lease(path, need) as nb:
+            async with lease(work, path, need) as nb:
                 yield nb
             return
         await work.need(need, ("write", "agent"))
@@ -157,7 +158,7 @@ class DocumentHandler(AgentHandler):
             await self.clients.begin_turn(caller, "")
         async with self.clients.acting(caller, work, path, does, asked) as act:
             self._act = act
-            async with replace(work, turn_id=act.turn_id).lease(path, need) as nb:
+            async with lease(replace(work, turn_id=act.turn_id), path, need) as nb:
                 try:
                     yield nb
                 except NotConfirmed as error:
@@ -216,11 +217,11 @@ class NotebookHandler(DocumentHandler):
         budget = self.number("budget", BUDGET)
         if form == "ipynb":
             return await self._download(path)
-        async with self.work.lease(path, READ) as nb:
-            cells, stale = await nb.read(), await nb.stale()
+        async with lease(self.work, path, READ) as nb:
+            now, stale = await nb.read(), await nb.stale()
         if form == "text":
             focus = self.get_query_argument("focus", None)
-            cells = nb.view.cells(cells)
+            cells = now.view.cells(now.cells)
             shown = await asyncio.to_thread(
                 render, cells, stale=stale, focus=focus, budget=budget, fence=nb.work.fence
             )
@@ -229,18 +230,17 @@ class NotebookHandler(DocumentHandler):
         kernel = await nb.kernel()
         facts = {
             "path": nb.path,
-            "carrier": nb.notebook.carrier,
+            "carrier": now.notebook.carrier,
             "kernel": kernel and {"id": kernel.id, "name": kernel.name, "state": kernel.state},
-            "verified": self.services.verified.of(nb.path, nb.notebook.known_metadata, cells),
-            "metadata": dict(nb.notebook.known_metadata),
+            "verified": self.services.verified.of(nb.path, now.metadata, now.cells),
+            "metadata": dict(now.metadata),
         }
-        text = await asyncio.to_thread(_json, facts, cells, stale, outputs)
+        text = await asyncio.to_thread(_json, facts, now.cells, stale, outputs)
         await self.finish(text, set_content_type="application/json")
 
     async def _download(self, path: str) -> None:
-        async with self.work.lease(path, READ) as nb:
-            await nb.read()
-            content = await nb.notebook.content()
+        async with lease(self.work, path, READ) as nb:
+            content = await (await nb.read()).notebook.content()
         text = await asyncio.to_thread(_file_text, content)
         name = quote(posixpath.basename(nb.path))
         self.set_header("Content-Disposition", f"attachment; filename*=utf-8''{name}")
@@ -257,12 +257,12 @@ class NotebookHandler(DocumentHandler):
         """Gives keys of the notebook's own metadata other values; `null` takes a key out."""
         if not body.metadata:
             raise InvalidInput("Say in `metadata` which keys get which values.")
-        async with self.work.lease(path, WRITE) as nb:
-            await nb.take()
-            _refuse_invalid(with_items(nb.notebook.known_metadata, body.metadata))
-            nb.notebook.write_metadata(body.metadata)
-            saved = await nb.notebook.save()
-        metadata = dict(nb.notebook.known_metadata)
+        async with lease(self.work, path, WRITE) as nb:
+            notebook = (await nb.take()).notebook
+            _refuse_invalid(with_items(notebook.known_metadata, body.metadata))
+            notebook.write_metadata(body.metadata)
+            saved = await notebook.save()
+        metadata = dict(notebook.known_metadata)
         self.answer({"path": nb.path, "metadata": metadata, "saved": saved.saved})
 
     @operation("write", "contents", body=NewNotebook, answers=201, gives=NewNotebookAnswer)
@@ -286,7 +286,7 @@ class SaveHandler(DocumentHandler):
             raise InvalidInput(
                 "`clocks` are those of Yjs clients, whose ids are numbers."
             ) from None
-        async with self.work.lease(path, WRITE) as nb:
+        async with lease(self.work, path, WRITE) as nb:
             hash = await self.services.notebooks.save_room(nb.path, clocks)
             self.answer({"path": nb.path, "hash": hash})
 
@@ -301,7 +301,7 @@ class KernelHandler(DocumentHandler):
             raise InvalidInput("`name` says which kernel to start: leave it out here.")
         if body.action in ("start", "shutdown"):
             await self.require("write", "sessions")
-        async with self.work.lease(path, ("write", "kernels")) as nb:
+        async with lease(self.work, path, ("write", "kernels")) as nb:
             if body.action == "start":
                 kernel = await nb.start_kernel(body.name)
             else:
@@ -381,7 +381,7 @@ class VerifyHandler(DocumentHandler):
         try:
             writes = body.update or body.record
             needs = (WRITE if writes else READ, ("write", "kernels"))
-            async with self.work.lease(path, *needs) as nb:
+            async with lease(self.work, path, *needs) as nb:
                 verifying = verify(nb, kernel=body.kernel, parameters=body.parameters)
                 self._verifying = asyncio.ensure_future(verifying)
                 done = await self._verifying
@@ -411,7 +411,7 @@ class VerifiedHandler(DocumentHandler):
     @operation("write", "contents", gives=RecordedAnswer)
     async def put(self, path: str) -> None:
         """Has the notebook itself say that it was verified, as this server last did."""
-        async with self.work.lease(path, WRITE) as nb:
+        async with lease(self.work, path, WRITE) as nb:
             await nb.read()
             saved = await record(nb)
         self.answer({"recorded": True, "saved": saved.saved})
@@ -419,7 +419,7 @@ class VerifiedHandler(DocumentHandler):
     @operation("write", "contents", answers=204)
     async def delete(self, path: str) -> None:
         """Forgets the last verification, here and in the notebook."""
-        async with self.work.lease(path, WRITE) as nb:
+        async with lease(self.work, path, WRITE) as nb:
             await nb.read()
             await unrecord(nb)
             self.services.verified.forget(nb.path)

@@ -23,9 +23,10 @@ from jupyter_agent.server.notebooks import BY, OUTPUTS, Body, DocumentHandler
 from jupyter_agent.server.sse import StreamHandler, numbered
 from jupyter_agent.tasks import surely
 from jupyter_agent.text.notebook import output_text
+from jupyter_agent.workspace.lease import Lease, lease
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.verify import PARAMETERS, assignments_of
-from jupyter_agent.workspace.workspace import READ, WRITE, Lease, Need, Services
+from jupyter_agent.workspace.workspace import READ, WRITE, Need, Services
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +210,7 @@ class VariablesHandler(DocumentHandler):
         """What the variables of the notebook's kernel hold, a line or more each; of all where no
         `names` are given. No code of theirs runs for that."""
         names = [name for given in self.get_query_arguments("names") for name in given.split(",")]
-        async with self.work.lease(path, READ) as nb:
+        async with lease(self.work, path, READ) as nb:
             text = await nb.all_variables(list(filter(None, names)) or None)
         self.answer({"text": text})
 
@@ -285,7 +286,7 @@ async def _plan(nb: Lease, body: RunAllBody) -> list[Cell | str]:
     ranged = body.from_ is not None or body.until is not None
     if body.cells is not None and ranged:
         raise InvalidInput("Give `cells`, or `from` and `until`, not both.")
-    setting = assignments_of(body.parameters, await _language(nb) if body.parameters else "")
+    setting = assignments_of(body.parameters, await nb.language() if body.parameters else "")
     cells = await nb.code_cells(body.cells)
     if ranged:
         first = (await nb.cell(body.from_)).index if body.from_ is not None else 0
@@ -300,11 +301,6 @@ async def _plan(nb: Lease, body: RunAllBody) -> list[Cell | str]:
         return [*cells[:replaced], setting, *cells[replaced + 1 :]]
     after = next((n + 1 for n, cell in enumerate(cells) if PARAMETERS in cell.tags), 0)
     return [*cells[:after], setting, *cells[after:]]
-
-
-async def _language(nb: Lease) -> str:
-    await nb.read()
-    return await nb.language()
 
 
 async def _frames_of_all(

@@ -30,6 +30,7 @@ from jupyter_agent.server.answers import (
 )
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.identity import Identities
+from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, Services, Workspace
 
 OUTPUTS = ("full", "none")
@@ -259,9 +260,10 @@ class BlameHandler(TurnHandlerBase):
         """Per cell: turn, model, time, request, whether it was reviewed and changed since."""
         await self.require("read", "agent")
         work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
-        async with work.lease(path, READ) as nb:
+        async with lease(work, path, READ) as nb:
             cells = [
-                CellText(id=cell.id, type=cell.type, source=cell.source) for cell in await nb.read()
+                CellText(id=cell.id, type=cell.type, source=cell.source)
+                for cell in (await nb.read()).cells
             ]
         found = await self.stores.journal.blame(nb.path, cells, self.owner)
         self.answer({"path": nb.path, "cells": [each.to_json() for each in found]})

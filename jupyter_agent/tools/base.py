@@ -20,7 +20,7 @@ from jupyter_agent.errors import InvalidInput
 from jupyter_agent.foreign import MOST_IN_PATH
 from jupyter_agent.legible import clip, quoted_id
 from jupyter_agent.tools.elsewhere import NAMES_ELSEWHERE
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.workspace import Need as Need
 
 Effect: TypeAlias = Literal["read", "edit", "run"]

@@ -37,7 +37,8 @@ from jupyter_agent.tools.base import (
     told_stale,
 )
 from jupyter_agent.tools.run import RunCells, results_of, run_written
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
+from jupyter_agent.workspace.visibility import View
 
 _MOST_CELLS = 50
 """Of one call."""
@@ -247,8 +248,8 @@ class EditCells(CellWriter):
         for edit in self.edits:
             if edit.type is None:
                 continue
-            cell = await nb.cell(edit.cell_id)
-            if nb.view.cell(cell).withheld:
+            now = await nb.read()
+            if now.view.cell(cell := now.cell(edit.cell_id)).withheld:
                 raise NotPermitted(f"Cell `{cell.id}` is not shared with you: it keeps its type.")
 
 
@@ -409,7 +410,6 @@ async def _question(
     started: tuple[str, ...] = ()
     if run:
         with suppress(NotebookNotFound):  # it may be made by what is asked before
-            await nb.read()
             started = await nb.clusters([cell.source for cell in codes])
     return Question(
         notebook=nb.path,
@@ -431,6 +431,7 @@ async def _all_done(
     await nb.release()
     saved = edits[0].saved
     cells = [edit.cell for edit in edits if edit.cell is not None]
+    merges = _merges(nb, (await nb.read()).view, cells)
     versions = {
         edit.cell.id: _written(edit) for edit in edits if edit.cell is not None and _runs(edit.cell)
     }
@@ -451,7 +452,7 @@ async def _all_done(
         "stale": stale,
     }
     named = told_stale(stale if run else [cell_id for cell_id in stale if cell_id not in ids])
-    text = [head, _merges(nb, cells), result.text]
+    text = [head, merges, result.text]
     return replace(
         result,
         text="\n".join(filter(None, ["\n\n".join(filter(None, text)), named])),
@@ -460,13 +461,13 @@ async def _all_done(
     )
 
 
-def _merges(nb: Lease, cells: Sequence[Cell]) -> str:
+def _merges(nb: Lease, view: View, cells: Sequence[Cell]) -> str:
     """The cells that are not as the edits alone would have left them, with their text."""
     told = []
     for cell in cells:
         if nb.work.reads.source(nb.path, cell.id) in (None, cell.source):
             continue
-        shown = nb.view.cell(cell)
+        shown = view.cell(cell)
         now = nb.work.fence.around(shown.source)
         told.append(
             f"Somebody typed in `{quoted_id(cell.id)}` meanwhile; merged, it is now:\n{now}"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from jupyter_agent.legible import quoted
 from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.read import ReadTool
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
 
 MOST_CHARACTERS = 20_000
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.edit import CellEditInput, CreateCells, EditCells, NewCellInput
 from jupyter_agent.tools.run import RunCells
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
 
 
 class CreateCell(CreateCells):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from jupyter_agent.tools.base import Need, Progress, Result
 from jupyter_agent.tools.read import ReadTool
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
 
 
 class InspectVariables(ReadTool):

@@ -14,7 +14,7 @@ from jupyter_agent.mcp.offer import Offer
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.text.images import KINDS, attached
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
 
 MOST_CHARACTERS = 20_000
 """Characters of a result for the model."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
 
 _MOST_STEPS = 20
 _MOST_CHARACTERS = 200

@@ -6,14 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from jupyter_agent.document.cell import Cell
-from jupyter_agent.errors import CellNotFound
 from jupyter_agent.legible import quoted
 from jupyter_agent.text.images import attached
 from jupyter_agent.text.notebook import MOST, pictures, render, render_cells, whole
 from jupyter_agent.text.search import search
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
-from jupyter_agent.workspace.workspace import Lease, refuse_odd_ids
+from jupyter_agent.workspace.lease import Lease
 
 _PICTURES = 5
 
@@ -41,8 +39,8 @@ class GetNotebookState(ReadTool):
     """Only a line per cell"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        every, stale = await nb.read(), await nb.stale()
-        cells = nb.view.cells(every)
+        now, stale = await nb.read(), await nb.stale()
+        cells = now.view.cells(now.cells)
         shown = await asyncio.to_thread(  # of a large notebook it takes a second
             render,
             cells,
@@ -82,8 +80,8 @@ class ReadCells(ReadTool):
     """Show pictures, too"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        chosen = _chosen(await nb.read(), self.cell_ids)
-        cells = nb.view.cells(chosen)
+        now = await nb.read()
+        cells = now.view.cells([now.cell(cell_id) for cell_id in dict.fromkeys(self.cell_ids)])
         nb.remember([cell for cell in cells if whole(cell)])
         text = render_cells(
             cells,
@@ -112,17 +110,8 @@ class SearchNotebook(ReadTool):
     """The query is a regular expression"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        cells = await nb.read()
-        shown = nb.view.cells(cells)
+        now = await nb.read()
+        shown = now.view.cells(now.cells)
         async with nb.work.searching:
             text = await search(shown, self.query, regex=bool(self.regex), fence=nb.work.fence)
         return Result(text=text, facts={"notebook": nb.path})
-
-
-def _chosen(cells: Sequence[Cell], cell_ids: Sequence[str]) -> list[Cell]:
-    by_id = {cell.id: cell for cell in cells}
-    for cell_id in cell_ids:
-        if cell_id not in by_id:
-            refuse_odd_ids(cell_id)
-            raise CellNotFound(cell_id, known=list(by_id))
-    return [by_id[cell_id] for cell_id in dict.fromkeys(cell_ids)]

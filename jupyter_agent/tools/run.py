@@ -16,8 +16,9 @@ from jupyter_agent.legible import quoted_id
 from jupyter_agent.text.images import attached
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.runs import Run
-from jupyter_agent.workspace.workspace import Lease, Workspace
+from jupyter_agent.workspace.workspace import Workspace
 
 MAX_PROGRESS_CHARS = 20_000
 """Of the outputs that are told while a cell runs."""
@@ -64,7 +65,6 @@ class RunCode(RunTool):
 
     async def question(self, nb: Lease) -> Question:
         self._refuse_nothing()
-        await nb.read()
         return Question(notebook=nb.path, code=self.code, clusters=await nb.clusters([self.code]))
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:

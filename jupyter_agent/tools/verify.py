@@ -13,9 +13,9 @@ from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.text.notebook import head, hidden
 from jupyter_agent.text.outputs import output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.verify import SKIP, CellStatus, CellVerdict, Verification, plan, verify
 from jupyter_agent.workspace.visibility import View
-from jupyter_agent.workspace.workspace import Lease
 
 _ERROR_CHARACTERS = 2_000
 MAX_LISTED_CELLS = 20
@@ -61,7 +61,7 @@ class VerifyNotebook(Tool):
                 await progress({"text": "", "running": cell.id})
 
         done = await verify(nb, begins, kernel=self.kernel)
-        view = await nb.work.visibility_of(nb.notebook)
+        view = await nb.work.visibility_of((await nb.look()).notebook)
         ran = [verdict.cell for verdict in done.cells if SKIP not in verdict.cell.tags]
         counts = (count for count, cell in enumerate(ran, start=1) if hidden(cell))
         view = replace(view, hidden_counts=frozenset(counts))  # those of the fresh kernel

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 from jupyter_agent.analysis.compare import compare
 from jupyter_agent.analysis.names import names_of
 from jupyter_agent.document.carrier import Saved
-from jupyter_agent.document.cell import Cell, Output, metadata_text
+from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.outputs import OutputList
 from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable
@@ -25,8 +25,9 @@ from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import Discarded
 from jupyter_agent.text.outputs import joined
+from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.verified import code_hash, recorded_in, with_record
-from jupyter_agent.workspace.workspace import Lease, Services
+from jupyter_agent.workspace.workspace import Services
 
 SKIP = "skip-execution"
 """Tag of cells that are left out, as nbclient leaves them out."""
@@ -140,14 +141,12 @@ async def plan(nb: Lease, kernel: str | None = None) -> Plan:
     """What `verify` would run now: in a kernel of that name, or of the one that runs, or that the
     notebook names. Raises KernelNotInstalled.
     """
-    cells = await nb.read()
-    running = await nb.kernel()
-    named = metadata_text(nb.notebook.known_metadata, "kernelspec", "name")
-    chosen = kernel or (running.name if running else named)
+    now, running = await nb.read(), await nb.kernel()
+    chosen = kernel or (running.name if running else now.kernel_name)
     spec = await nb.work.services.kernels.kernelspec(chosen)
-    code = [cell for cell in cells if cell.type == "code" and cell.source.strip()]
+    code = [cell for cell in now.cells if cell.type == "code" and cell.source.strip()]
     return Plan(
-        notebook=nb.notebook, kernel_name=spec["name"], language=spec["language"], cells=code
+        notebook=now.notebook, kernel_name=spec["name"], language=spec["language"], cells=code
     )
 
 
@@ -408,7 +407,8 @@ async def update(nb: Lease, done: Verification) -> Saved:
     """
     if any(verdict.status == "error" for verdict in done.cells):
         raise Conflict("A cell failed, so no outputs were written. Mend it and verify again.")
-    now = {cell.id: cell for cell in await nb.take()}
+    taken = await nb.take()
+    now = {cell.id: cell for cell in taken.cells}
     ran = [verdict for verdict in done.cells if verdict.status != "skipped"]
     for verdict in ran:
         cell = now.get(verdict.cell.id)
@@ -419,7 +419,7 @@ async def update(nb: Lease, done: Verification) -> Saved:
             )
     limit = nb.work.services.runs.output_limit
     for count, verdict in enumerate(ran, start=1):
-        writer = nb.notebook.outputs(verdict.cell.id, limit=_room(verdict.outputs, limit))
+        writer = taken.notebook.outputs(verdict.cell.id, limit=_room(verdict.outputs, limit))
         writer.start()
         for output in verdict.outputs:
             if output["output_type"] == "stream":
@@ -428,7 +428,7 @@ async def update(nb: Lease, done: Verification) -> Saved:
                 writer.display(_numbered(output, count))
         writer.finish(count)
     await nb.release()
-    return await nb.notebook.save()
+    return await taken.notebook.save()
 
 
 async def record(nb: Lease) -> Saved:
@@ -437,28 +437,28 @@ async def record(nb: Lease) -> Saved:
     Raises InvalidInput where this server did not verify it or not all was the same, Conflict where
     the code has changed since.
     """
-    done, cells = nb.work.services.verified.here(nb.path), await nb.take()
+    done, now = nb.work.services.verified.here(nb.path), await nb.take()
     if done is None or not done["ok"]:
         raise InvalidInput(
             "Only a verification in which all cells showed the same is recorded. Verify first."
         )
-    if done["hash"] != code_hash(cells):
+    if done["hash"] != code_hash(now.cells):
         raise Conflict("The code changed since it was verified. Verify again.")
-    return await _write_record(nb, done)
+    return await _write_record(nb, now.notebook, done)
 
 
 async def unrecord(nb: Lease) -> Saved:
     """Take out of the notebook what it records of its verification; nothing where it does not."""
-    await nb.take()
-    if recorded_in(nb.notebook.known_metadata) is None:
+    now = await nb.take()
+    if recorded_in(now.metadata) is None:
         return Saved(saved=True)
-    return await _write_record(nb, None)
+    return await _write_record(nb, now.notebook, None)
 
 
-async def _write_record(nb: Lease, facts: Mapping[str, Any] | None) -> Saved:
-    nb.notebook.write_metadata(with_record(nb.notebook.known_metadata, facts))
+async def _write_record(nb: Lease, notebook: Notebook, facts: Mapping[str, Any] | None) -> Saved:
+    notebook.write_metadata(with_record(notebook.known_metadata, facts))
     await nb.release()
-    return await nb.notebook.save()
+    return await notebook.save()
 
 
 def _numbered(output: Output, count: int) -> Output:

@@ -12,7 +12,7 @@ from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.errors import Busy, ToolError
 from jupyter_agent.testing import ScriptedModel
 from jupyter_agent.tools.base import Action, Effect, Progress, Result, Toolbox
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
 
 from .conftest import Bench, TinyTool, desk_of
 

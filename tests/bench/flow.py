@@ -41,8 +41,8 @@ from jupyter_agent.mcp.messages import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from jupyter_agent.models.base import Block
 from jupyter_agent.testing import FakeAnthropic, calls, in_thread, says
 from jupyter_agent.workspace.identity import Identities
+from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.visibility import View
-from jupyter_agent.workspace.workspace import Workspace
 from tests.bench.sources import Sources
 from tests.notebook.browser import Tab
 
@@ -125,7 +125,7 @@ class Watch:
         # Where it is defined: our product recognises Jupyter's own managers by it.
         self._count(next(each for each in contents.mro() if "get" in vars(each)), "get", "reads")
         self._count(Database, "_transaction", "SQLite")
-        self._count(Workspace, "lease", "leases")
+        self._count(Lease, "__init__", "leases")
         self._count(Identities, "of", "identities")
         self._called = {decide.__code__: "decisions", View.of.__func__.__code__: "views"}  # type: ignore[attr-defined]
         threading.setprofile(self._see)

@@ -32,6 +32,7 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.tools import ALL
 from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, WRITE
 from tests.waiting import until
 
@@ -206,14 +207,14 @@ async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
 ) -> None:
     work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
     elsewhere = await desk.notebooks.create("elsewhere.ipynb")
-    async with work.lease(None, WRITE) as nb:
-        before = await nb.take()
+    async with lease(work, None, WRITE) as nb:
+        before = (await nb.take()).cells
         other = asyncio.create_task(notebook.delete("c"))
         for _ in range(3):
             await elsewhere.insert(source="begun later, and done")
         assert not other.done()
         (edit,) = await nb.make([Insert(source="z = 3", index=0)])
-        after = await nb.read()
+        after = (await nb.read()).cells
     assert edit.cell is not None
     assert [cell.id for cell in before] == ["a", "b", "c", "d"]
     assert [cell.id for cell in after] == [edit.cell.id, "a", "b", "c", "d"]
@@ -225,7 +226,7 @@ async def test_what_somebody_types_after_a_call_looked_is_kept(
     desk: Desk, notebook: Notebook
 ) -> None:
     work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
-    async with work.lease(None, WRITE) as nb:
+    async with lease(work, None, WRITE) as nb:
         await nb.take()
         (await desk.synced()).type("a", "00", at=5)
         await desk.synced()
@@ -239,7 +240,7 @@ async def test_who_is_not_allowed_gets_no_notebook(desk: Desk) -> None:
 
     work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
     with pytest.raises(NotPermitted, match="not allowed to read contents"):
-        async with replace(work, authorize=nothing).lease(None, READ):
+        async with lease(replace(work, authorize=nothing), None, READ):
             raise AssertionError
     assert desk.notebooks.open() == []
 
@@ -256,7 +257,7 @@ async def test_what_is_hidden_is_kept_from_models_as_soon_as_it_arrives(
     assert (await work.visibility()).hidden_ids == {"c"}
     (await desk.synced()).tag("a", "agent-hidden")
     await desk.synced()
-    async with work.lease(None, WRITE) as nb:  # that asks the page
+    async with lease(work, None, WRITE) as nb:  # that asks the page
         with pytest.raises(NotPermitted, match="agent-hidden"):
             await nb.refuse_hidden(["a"])
 
@@ -278,14 +279,14 @@ async def test_a_call_that_changes_a_line_that_somebody_changed_is_refused_with_
 ) -> None:
     work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
     tools = Toolbox(ALL)
-    async with work.lease(None) as nb:
+    async with lease(work, None) as nb:
         await tools.parse("read_cells", {"cell_ids": ["a"]}).run(nb)
     (await desk.synced()).type("a", "00", at=5)
     await desk.synced()
     cells, file = await notebook.read(), desk.file.read_bytes()
     for source in ("x = 11\ny = 2", "y = 2"):
         edit = tools.parse("edit_cells", {"edits": [{"cell_id": "a", "source": source}]})
-        async with work.lease(None) as nb:
+        async with lease(work, None) as nb:
             with pytest.raises(ToolError, match="x = 100") as refusal:
                 await edit.run(nb)
         assert refusal.value.reason == "changed"

@@ -19,6 +19,7 @@ from jupyter_agent.errors import CellNotFound, NotConfirmed, ToolError
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.tools.base import Result, Toolbox
+from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.workspace import Services, Workspace
 
@@ -185,7 +186,7 @@ class Agent:
 
     async def _call(self, tool: str, **input: Any) -> Result:
         call = self._toolbox.parse(tool, input)
-        async with self.work.lease(None) as nb:
+        async with lease(self.work, None) as nb:
             if call.takes:
                 await nb.take()
             result = await call.run(nb)

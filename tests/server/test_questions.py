@@ -17,7 +17,7 @@ from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.tools.base import Progress
 from jupyter_agent.tools.run import RunCells
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
 
 from ..waiting import until
 from .conftest import PATH, Call, answered, ask, frames, live

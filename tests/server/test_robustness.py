@@ -47,7 +47,7 @@ from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply, Script
 from jupyter_agent.testing.server import in_thread
 from jupyter_agent.tools.base import Progress, Result, Tool
-from jupyter_agent.workspace.workspace import Lease
+from jupyter_agent.workspace.lease import Lease
 
 from ..programs import Server, jupyter_server
 from ..waiting import eventually, until

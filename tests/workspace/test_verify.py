@@ -27,6 +27,7 @@ from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.verify import VerifyNotebook
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.identity import Identities
+from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verify import Verification, assignments_of, plan, update, verify
 from jupyter_agent.workspace.workspace import Services, Workspace
@@ -52,17 +53,16 @@ class Desk:
         nbformat.write(new_notebook(cells=list(cells), metadata=metadata), self.file)
 
     async def verify(self, begins: Callable[[Any], Awaitable[None]] | None = None) -> Verification:
-        async with self.work.lease(PATH) as nb:
+        async with lease(self.work, PATH) as nb:
             return await verify(nb, begins)
 
     async def verify_by_tool(self, progress: Progress | None = None) -> Result:
-        async with self.work.lease(PATH) as nb:
+        async with lease(self.work, PATH) as nb:
             return await VerifyNotebook().run(nb, progress)
 
     async def notebook(self) -> Notebook:
-        async with self.work.lease(PATH) as nb:
-            await nb.read()
-            return nb.notebook
+        async with lease(self.work, PATH) as nb:
+            return (await nb.read()).notebook
 
     def kernels(self) -> list[str]:
         return list(self.server.kernel_manager.list_kernel_ids())
@@ -139,7 +139,7 @@ async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
     desk.write(ran("import os\nx = 'theirs'\nprint(os.getcwd())", printed("elsewhere\n")))
     before = desk.file.read_bytes()
     theirs = await desk.work.services.kernels.get(PATH)
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         assert await (await nb.run("c0")).wait(60)
         held = await nb.read()
     begun: list[list[str]] = []
@@ -288,7 +288,7 @@ async def test_what_is_stored_beyond_our_limit_is_held_against_as_much(desk: Des
         ran(large, printed("x" * 5_000 + "\n")),
         ran("display({'text/html': '<b>' + 'y' * 50_000}, raw=True)"),
     )
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         assert await (await nb.run("c1")).wait(60)
         assert await (await nb.run("c0")).wait(60)
     done = await desk.verify()
@@ -308,7 +308,7 @@ async def test_parameters_are_set_where_papermill_sets_them(desk: Desk) -> None:
         ran("n, word = 1, 'a'", tags=("parameters",)),
         ran("print(n, word)", printed("2 None\n")),
     )
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         done = await verify(nb, parameters={"n": 2, "word": None})
     assert statuses(done) == ["same", "same", "same"]
     desk.write(
@@ -316,12 +316,12 @@ async def test_parameters_are_set_where_papermill_sets_them(desk: Desk) -> None:
         ran("n = 5", tags=("injected-parameters",)),
         ran("print(n)", printed("5\n")),
     )
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         assert statuses(await verify(nb)) == ["same"] * 3
         done = await verify(nb, parameters={"n": 7})
     assert done.cells[2].why == "stdout: was `5`, is now `7`"
     desk.write(ran("print(n)", printed("[1, {'a': True}]\n")))
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         assert (await verify(nb, parameters={"n": [1, {"a": True}]})).ok
         for name in ("import os; n", "class", ""):
             with pytest.raises(InvalidInput, match="name of a Python variable"):
@@ -347,7 +347,7 @@ async def test_fresh_outputs_are_written_if_that_is_wanted(desk: Desk) -> None:
         ran("left", tags=("skip-execution",), count=7),
         ran("x * 2", count=3),
     )
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         done = await verify(nb)
         assert statuses(done) == ["differs", "skipped", "differs"]
         assert (await update(nb, done)).saved
@@ -364,17 +364,17 @@ async def test_fresh_outputs_are_written_if_that_is_wanted(desk: Desk) -> None:
 async def test_outputs_are_not_written_over_what_failed_or_changed(desk: Desk) -> None:
     desk.write(ran("print(1)", printed("0\n")), ran("1 / 0"))
     before = desk.file.read_bytes()
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         done = await verify(nb)
         with pytest.raises(Conflict, match="A cell failed"):
             await update(nb, done)
     assert desk.file.read_bytes() == before
     desk.write(ran("print(1)", printed("0\n")))
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         done = await verify(nb)
     desk.write(ran("print(5)", printed("0\n")))
     before = desk.file.read_bytes()
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         with pytest.raises(Conflict, match="`c0` changed or ran meanwhile"):
             await update(nb, done)
     assert desk.file.read_bytes() == before
@@ -490,14 +490,14 @@ async def test_starting_a_kernel_needs_leave(desk: Desk) -> None:
         return (action, resource) != ("write", "kernels")
 
     with pytest.raises(NotPermitted, match="write kernels"):
-        async with replace(desk.work, authorize=authorize).lease(PATH) as nb:
+        async with lease(replace(desk.work, authorize=authorize), PATH) as nb:
             await verify(nb)
     assert desk.kernels() == []
 
 
 async def test_the_question_lists_the_cells_with_their_exact_code(desk: Desk) -> None:
     desk.write(ran("a = 1"), new_markdown_cell("b"), ran("c", tags=("skip-execution",)), ran("d"))
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         question = await VerifyNotebook().question(nb)
     assert question.codes == {"c0": "a = 1", "c3": "d"}
     assert question.code == "a = 1\n\nd"
@@ -506,10 +506,10 @@ async def test_the_question_lists_the_cells_with_their_exact_code(desk: Desk) ->
 
 async def test_what_changed_after_it_was_allowed_is_not_run(desk: Desk) -> None:
     desk.write(ran("a = 1"))
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         seen = (await plan(nb)).versions
         await nb.edit_all([Update(cell_id="c0", old_string="1", new_string="2")])
-    async with desk.work.lease(PATH) as nb:
+    async with lease(desk.work, PATH) as nb:
         nb.approve(seen)
         with pytest.raises(Conflict, match="nothing was run"):
             await verify(nb)

@@ -49,7 +49,8 @@ class TabCarrier:
     def __init__(self, link: TabLink, tabs: Tabs, disk: Disk) -> None:
         self.link = link
         self.cells = SharedCells(YNotebook())
-        self.place: Place | None = None
+        self._editing: bool | None = None
+        """Whether the person was typing at the last answer; None before."""
         self.writable = True
         self._tabs = tabs
         self._disk = disk
@@ -71,6 +72,10 @@ class TabCarrier:
     @property
     def path(self) -> str:
         return self.link.path
+
+    @property
+    def place(self) -> Place | None:
+        return None if self._editing is None else Place(self.link.cell_id, self._editing)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -330,7 +335,7 @@ class TabCarrier:
                 return not situation.saving
 
     def _note(self, situation: TabState) -> None:
-        self.place = Place(situation.cell_id, situation.editing)
+        self.link.cell_id, self._editing = situation.cell_id, situation.editing
         self.writable = situation.writable
 
 

@@ -102,6 +102,8 @@ class TabLink:
         """Ids of the cells that show a run of ours there, from before it connected."""
         self.active = time.monotonic()
         """When the person was last seen here."""
+        self.cell_id: str | None = None
+        """The cell that they are in, as far as the tab has said."""
         self.closed = False
         self.unsaved = hello.get("unsaved") is True
         """Whether it has anything that its file has not, as far as it has said."""
@@ -243,6 +245,8 @@ class TabLink:
         match message:
             case {"op": "active"}:
                 self.active = time.monotonic()
+                if "cell" in message:
+                    self.cell_id = None if message["cell"] is None else _text(message["cell"])
             case {"op": "ran", "cell": str(cell_id)}:
                 self.ran(cell_id)
             case {"op": "path", "path": str(path)}:

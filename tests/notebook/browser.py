@@ -74,6 +74,7 @@ class Tab(Page):
     def edit_in(self, cell_id: str | None, editing: bool = True) -> None:
         """Put the cursor in a cell."""
         self.active_cell, self.editing = cell_id, editing
+        self._to_server(json.dumps({"op": "active", "cell": cell_id}))
         self._structure.take_back_due()
 
     def as_the_edit_arrives(self, act: Callable[[], object]) -> None:

@@ -803,6 +803,8 @@ async def test_a_page_is_asked_no_more_often_than_it_takes(
     await notebook.read()
     edit = notebook.update("a", old_string="1", new_string="2")
     assert await asked(edit) == ["sync", "sync", "save"]
+    tab.edit_in("c")
+    await until(lambda: notebook.place == Place("c", editing=False))  # it says so unasked
     assert await asked(notebook.look()) == []
     writer = notebook.outputs("a")
     writer.start()

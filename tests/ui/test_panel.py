@@ -26,7 +26,7 @@ $$x = \sum_{i=1}^{7} 1$$
 
 @pytest.mark.story
 def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendered(
-    panel: Panel, notebook: OpenNotebook, replies: Replies
+    panel: Panel, notebook: OpenNotebook, replies: Replies, lab: Lab
 ) -> None:
     replies.append([thinks("Look first."), says("I look first."), calls("get_notebook_state")])
     replies.append([says("Now I set it."), calls("update_cell", cell_id="c0", source="x = 7")])
@@ -53,6 +53,11 @@ def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendere
     expect(panel.log.locator("mjx-container")).to_be_visible()
     expect(panel.log.locator("li code")).to_have_text("7")
     expect(panel.log).not_to_contain_text("$$")
+    replies.append([says("It prints x.")])
+    notebook.cell("c1").locator(".cm-content").click()
+    panel.ask("And this one?")
+    expect(panel.log).to_contain_text("It prints x.")
+    assert "Active cell: c1" in str(lab.fake.requests[-1]["messages"][-1])
 
 
 @pytest.mark.story

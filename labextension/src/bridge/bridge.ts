@@ -29,6 +29,7 @@ export class TabBridge implements ITabBridge {
     _notebooks.widgetAdded.connect(this._link, this);
     _notebooks.forEach(panel => this._link(_notebooks, panel));
     _notebooks.currentChanged.connect(this._touch, this);
+    _notebooks.activeCellChanged.connect(this._touch, this);
     NotebookActions.executionScheduled.connect(this._onRun, this);
     for (const event of ['keydown', 'pointerdown']) {
       window.addEventListener(event, this._act, { capture: true, passive: true });

@@ -73,9 +73,9 @@ export class TabLink implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** Tell the server that the user is in this notebook. */
+  /** Tell the server that the user is in this notebook, and in which cell. */
   touch(): void {
-    this._send({ op: 'active' });
+    this._send({ op: 'active', cell: this._situation().cell });
   }
 
   /** Tell the server that the user runs a cell: what a run of its own still puts out there is not shown. */
@@ -206,7 +206,7 @@ export class TabLink implements IDisposable {
   }
 
   /** What the server has to know before it changes or saves anything. */
-  private _situation(): object {
+  private _situation(): { cell: string | null; [fact: string]: unknown } {
     const { context } = this._options;
     const { writable } = context.contentsModel ?? {};
     const notebook = this._options.view()?.content;

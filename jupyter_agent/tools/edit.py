@@ -37,8 +37,7 @@ from jupyter_agent.tools.base import (
     told_stale,
 )
 from jupyter_agent.tools.run import RunCells, results_of, run_written
-from jupyter_agent.workspace.lease import Lease
-from jupyter_agent.workspace.visibility import View
+from jupyter_agent.workspace.lease import Lease, Snapshot
 
 _MOST_CELLS = 50
 """Of one call."""
@@ -431,7 +430,7 @@ async def _all_done(
     await nb.release()
     saved = edits[0].saved
     cells = [edit.cell for edit in edits if edit.cell is not None]
-    merges = _merges(nb, (await nb.read()).view, cells)
+    merges = _merges(nb, await nb.read(), cells)
     versions = {
         edit.cell.id: _written(edit) for edit in edits if edit.cell is not None and _runs(edit.cell)
     }
@@ -461,16 +460,16 @@ async def _all_done(
     )
 
 
-def _merges(nb: Lease, view: View, cells: Sequence[Cell]) -> str:
+def _merges(nb: Lease, now: Snapshot, cells: Sequence[Cell]) -> str:
     """The cells that are not as the edits alone would have left them, with their text."""
     told = []
     for cell in cells:
         if nb.work.reads.source(nb.path, cell.id) in (None, cell.source):
             continue
-        shown = view.cell(cell)
-        now = nb.work.fence.around(shown.source)
+        shown = now.view.cell(cell)
+        text = nb.work.fence.around(shown.source)
         told.append(
-            f"Somebody typed in `{quoted_id(cell.id)}` meanwhile; merged, it is now:\n{now}"
+            f"Somebody typed in `{quoted_id(cell.id)}` meanwhile; merged, it is now:\n{text}"
         )
         nb.remember([shown] if whole(shown) else [])
     return "\n\n".join(told)

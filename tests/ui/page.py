@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -91,6 +92,16 @@ HOLD = """inRoom => {
     agentHeld.forEach(deliver);
   };
 }"""
+
+
+GO_TO = """(() => {
+  const socket = agentSockets.at(-1);
+  const said = [];
+  socket.send = frame => void said.push(frame) ?? WebSocket.prototype.send.call(socket, frame);
+  agentTest.notebook(path).activeCellIndex = at;
+  delete socket.send;
+  return said;
+})()"""
 
 
 IS_LAYOUT_SAVED = """async () => {
@@ -289,6 +300,12 @@ class OpenNotebook:
     def cut_socket(self) -> None:
         """Lose the connection of the bridge, as a proxy or a sleeping laptop does."""
         self.page.evaluate("() => agentSockets.at(-1).close()")
+
+    def go_to(self, index: int) -> list[dict[str, Any]]:
+        """Make another cell the active one, without a key or a click; what the page tells the
+        server of it.
+        """
+        return [json.loads(frame) for frame in self._list(GO_TO, at=index)]
 
     def sockets(self) -> int:
         """How many connections the bridge has had."""

@@ -122,12 +122,12 @@ class Attempt:
     """
 
     ruling: Ruling
+    nb: Lease
     policy: Policy
     record: Record
     retries: int = 0
     """How often it is tried again where nothing was done and the tab or the kernel is busy."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    nb: Lease
 
     def of(self, call: ToolCall) -> Attempt:
         """The same for another call, which differs in nothing that permission depends on."""

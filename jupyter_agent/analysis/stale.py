@@ -84,23 +84,10 @@ class Executions:
         """Ids of the stale cells, each with why, as a sentence; `cells` are remembered. `kernel` is
         the life of the notebook's kernel now (`Kernel.life`), empty where none runs.
         """
-        _, now = await self._look(path, cells, language, kernel)
-        return now
-
-    async def news(self, path: str, cells: Sequence[Cell], language: str, kernel: str) -> list[str]:
-        """Ids of the cells that are stale and were not at the last look, in order."""
-        before, now = await self._look(path, cells, language, kernel)
-        return [cell_id for cell_id in now if cell_id not in before]
-
-    async def _look(
-        self, path: str, cells: Sequence[Cell], language: str, kernel: str
-    ) -> tuple[dict[str, str], dict[str, str]]:
-        """What was stale at the last look, and what is."""
         seen = self._seen(path)
         async with seen.lock:
-            before = seen.stale
             await asyncio.to_thread(_parse, cells, language)
-            return before, seen.look(cells, language, kernel)
+            return seen.look(cells, language, kernel)
 
     def _seen(self, path: str) -> _Seen:
         seen = self._notebooks.setdefault(path, _Seen())
@@ -175,7 +162,6 @@ class _Flow:
 class _Seen:
     """One notebook over time."""
 
-    stale: dict[str, str] = field(default_factory=dict)
     executions: dict[str, RecordedExecution] = field(default_factory=dict)
     ran: deque[tuple[Cell, _Run]] = field(default_factory=lambda: deque(maxlen=_TOLD))
     """What ran since the last look and was told, in order."""
@@ -198,10 +184,8 @@ class _Seen:
             above = _Flow()
             expected = {cell.id: above.take(cell.id, names_of(cell.source)) for cell in code}
             by_id = {cell.id: cell for cell in code}
-            self.stale = _by_names(ran, by_id, self.executions, expected)
-        else:
-            self.stale = _by_counts(ran)
-        return dict(self.stale)
+            return _by_names(ran, by_id, self.executions, expected)
+        return _by_counts(ran)
 
     def _remember(self, code: Sequence[Cell], language: str, kernel: str) -> None:
         """Which cells ran since the last look; of several the counts tell the order."""

@@ -119,6 +119,8 @@ class Lease:
         self._notebook: Notebook | None = None
         self._seen: Snapshot | None = None
         self._taken: AsyncExitStack | None = None
+        self._stale: Mapping[str, str] = {}
+        """What was stale before it acted."""
         self.changes: list[Change] = []
         """What was done to cells by this lease, for the journal if the call does not come to its
         end."""
@@ -218,16 +220,20 @@ class Lease:
 
     async def stale(self) -> Mapping[str, str]:
         """Ids of the cells whose outputs no longer follow from the code above, each with why."""
-        cells, language = (await self.read()).cells, await self.language()
-        executions, life = self.work.services.executions, await self.kernel_life()
-        return await executions.stale(self.path, cells, language, life)
+        now = await self.read()
+        self._stale = await self._stale_among(now.notebook, now.cells)
+        return self._stale
 
     async def became_stale(self) -> list[str]:
         """Ids of the cells that are stale and were not when `stale` was called before the act."""
-        notebook, kernel = await self._find(), await self.kernel()
+        notebook = await self._find()
+        stale = await self._stale_among(notebook, notebook.cells())
+        return [cell_id for cell_id in stale if cell_id not in self._stale]
+
+    async def _stale_among(self, notebook: Notebook, cells: Sequence[Cell]) -> Mapping[str, str]:
+        kernel = await self.kernel()
         language, life = _language(notebook, kernel), kernel.life if kernel else ""
-        executions = self.work.services.executions
-        return await executions.news(self.path, notebook.cells(), language, life)
+        return await self.work.services.executions.stale(self.path, cells, language, life)
 
     # -- what a person is shown before they allow something
 

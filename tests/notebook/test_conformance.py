@@ -222,6 +222,22 @@ async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
     assert (await desk.synced()).ids() == [edit.cell.id, "a", "b", "d"]
 
 
+async def test_a_call_tells_what_it_made_stale_whoever_else_looked_meanwhile(
+    desk: Desk, notebook: Notebook
+) -> None:
+    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    writer = notebook.outputs("a")
+    writer.start()
+    writer.finish(1)
+    async with lease(work, None, WRITE) as nb:
+        assert await nb.stale() == {}
+        await nb.make([Update(cell_id="a", old_string="1", new_string="2")])
+        await nb.release()
+        async with lease(work, None, READ) as other:
+            assert list(await other.stale()) == ["a", "c"]
+        assert await nb.became_stale() == ["a", "c"]
+
+
 async def test_what_somebody_types_after_a_call_looked_is_kept(
     desk: Desk, notebook: Notebook
 ) -> None:

@@ -88,9 +88,6 @@ class Watched:
     def look(self) -> dict[str, str]:
         return asyncio.run(self.executions.stale("a.ipynb", self.cells, "python", self.kernel))
 
-    def news(self) -> list[str]:
-        return asyncio.run(self.executions.news("a.ipynb", self.cells, "python", self.kernel))
-
     def run(self, cell_id: str, count: int, way: str) -> None:
         """By us, who are told of it, or by a person, of whom the document alone tells."""
         (cell,) = (cell for cell in self.cells if cell.id == cell_id)
@@ -192,14 +189,6 @@ def test_one_run_that_is_told_and_seen_counts_once(way: str) -> None:
     notebook.set("c1", writes=0)  # moved in JupyterLab, which makes it anew
     notebook.kernel = "k/1"
     assert set(notebook.look()) == {"c1"}
-
-
-def test_news_are_the_cells_that_were_not_stale_before() -> None:
-    notebook = Watched(("x = load()", 1), ("x", 2), ("x + 1", 3))
-    notebook.set("c1", source="x + 0")
-    assert notebook.news() == ["c1"]
-    notebook.set("c0", execution_count=9)
-    assert notebook.news() == ["c2"]
 
 
 async def test_without_python_what_is_below_an_edit_is_stale() -> None:

@@ -218,7 +218,7 @@ class NotebookHandler(DocumentHandler):
         if form == "ipynb":
             return await self._download(path)
         async with lease(self.work, path, READ) as nb:
-            now, stale = await nb.read(), await nb.stale()
+            now, stale, kernel = await nb.read(), await nb.stale(), await nb.kernel()
         if form == "text":
             focus = self.get_query_argument("focus", None)
             cells = now.view.cells(now.cells)
@@ -227,7 +227,6 @@ class NotebookHandler(DocumentHandler):
             )
             await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return
-        kernel = await nb.kernel()
         facts = {
             "path": nb.path,
             "carrier": now.notebook.carrier,

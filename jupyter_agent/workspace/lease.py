@@ -63,7 +63,7 @@ async def lease(
     try:
         yield nb
     finally:
-        await nb.release()
+        await nb.end()
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ class Lease:
 
     `read` opens it; from then on all parts of the call (permission, question, what a model is told)
     see the same `Snapshot`, which is another once it was acted on. `take` keeps others out until
-    `release`, so that what was read is what is changed.
+    `release`, so that what was read is what is changed. After its end nothing is read or done with
+    it any more, but for `end_kernel`.
     """
 
     def __init__(self, work: Workspace, path: str | None, paths: Lookup) -> None:
@@ -119,6 +120,7 @@ class Lease:
         self._notebook: Notebook | None = None
         self._seen: Snapshot | None = None
         self._taken: AsyncExitStack | None = None
+        self._ended = False
         self._stale: Mapping[str, str] = {}
         """What was stale before it acted."""
         self.changes: list[Change] = []
@@ -166,6 +168,11 @@ class Lease:
         stack, self._taken = self._taken, None
         if stack is not None:
             await stack.aclose()
+
+    async def end(self) -> None:
+        """The call is over."""
+        await self.release()
+        self._seen, self._ended = None, True
 
     async def cell(self, cell_id: str) -> Cell:
         """One cell. Raises CellNotFound."""
@@ -441,6 +448,7 @@ class Lease:
 
     async def kernel(self) -> Kernel | None:
         """The notebook's own kernel, where one runs."""
+        self._refuse_ended()
         return await self.work.services.kernels.find(self.path)
 
     async def kernel_life(self) -> str:
@@ -523,7 +531,12 @@ class Lease:
 
     # -- how
 
+    def _refuse_ended(self) -> None:
+        if self._ended:
+            raise RuntimeError("This lease has ended: what is done with it is nobody's call.")
+
     async def _find(self) -> Notebook:
+        self._refuse_ended()
         if self._notebook is None:
             self._notebook = await self.work.find(self._named)
         return self._notebook

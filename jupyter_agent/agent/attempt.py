@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -28,8 +28,6 @@ from jupyter_agent.workspace.workspace import Workspace
 
 CallOutcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
 
-_FIRST_PAUSE_S = 0.5
-"""Before a call is tried again; twice as long each further time."""
 _BUG = "Something went wrong inside the assistant; the call may have been done."
 _STOPPED = "The turn was stopped; what it did until then stays."
 
@@ -125,9 +123,10 @@ class Attempt:
     nb: Lease
     policy: Policy
     record: Record
-    retries: int = 0
-    """How often it is tried again where nothing was done and the tab or the kernel is busy."""
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    again: Callable[[], AbstractAsyncContextManager[Attempt]] | None = None
+    """The call once more, after a pause, where it only reads: a tab or a kernel that is busy may
+    answer soon.
+    """
 
     def of(self, call: ToolCall) -> Attempt:
         """The same for another call, which differs in nothing that permission depends on."""
@@ -164,39 +163,32 @@ class Attempt:
     ) -> Result:
         """Act. Raises ToolError; Conflict where what a person saw and approved is no longer so."""
         nb, tool, act = self.nb, self.ruling.call.tool, self.ruling.act
-        attempts = 0
-        while True:
-            try:
-                if attempts:
-                    await self.sleep(_FIRST_PAUSE_S * 2 ** (attempts - 1))
-                if approved is not None:
-                    await self._compare(approved)
-                elif self.ruling.asks:
-                    raise NeedsApproval(self.ruling.decision.reason)
-                await nb.refuse_hidden(tool.acts_on)
-                result = await tool.run(nb, progress and _masking(progress, nb.work))
-                if tool.executes and (kernel := await nb.kernel()) is not None:
-                    self.policy.started(act, kernel.life)
-                result = _masked(result, nb.work)
-                break
-            except ToolError as error:
-                if not self._may_pass(error, attempts):
-                    raise await self._failure(error) from error
-                attempts += 1
-            except asyncio.CancelledError:
-                await self._note("stopped", _STOPPED)
-                raise
-            except Exception as error:  # a bug: what the call did until then is in the audit
-                await self._note("failed", f"{_BUG} ({type(error).__name__})")
-                raise
-        if not self.ruling.call.reads and act.notebook is not None:
-            self.policy.touched.add(act.notebook)
-        await self._note("done", result=result)
-        return result
-
-    def _may_pass(self, error: ToolError, attempts: int) -> bool:
-        """Whether what failed is worth another try."""
-        return self.ruling.call.reads and isinstance(error, Busy) and attempts < self.retries
+        try:
+            if approved is not None:
+                await self._compare(approved)
+            elif self.ruling.asks:
+                raise NeedsApproval(self.ruling.decision.reason)
+            await nb.refuse_hidden(tool.acts_on)
+            result = await tool.run(nb, progress and _masking(progress, nb.work))
+            if tool.executes and (kernel := await nb.kernel()) is not None:
+                self.policy.started(act, kernel.life)
+            result = _masked(result, nb.work)
+        except ToolError as error:
+            if self.again is None or not isinstance(error, Busy):
+                raise await self._failure(error) from error
+        except asyncio.CancelledError:
+            await self._note("stopped", _STOPPED)
+            raise
+        except Exception as error:  # a bug: what the call did until then is in the audit
+            await self._note("failed", f"{_BUG} ({type(error).__name__})")
+            raise
+        else:
+            if not self.ruling.call.reads and act.notebook is not None:
+                self.policy.touched.add(act.notebook)
+            await self._note("done", result=result)
+            return result
+        async with self.again() as attempt:
+            return await attempt.run(progress, approved=approved)
 
     async def _question(self) -> Question:
         nb, tool = self.nb, self.ruling.call.tool

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 from jupyter_agent.agent.approval import Answer, Approval
@@ -153,26 +152,21 @@ class _Step:
         asking = Round(seconds=self._turn.limits.approval_seconds)
         waiting: list[_Pending] = []
         outdated = False
-        for reads, neighbours in groupby(pending, key=lambda item: item.call.reads):
-            if reads:
-                waiting += await self._side_by_side(list(neighbours), asking, act=act)
-                continue
-            for item in neighbours:
-                acts = act and not item.comes_after(waiting)
-                if await self._waits(item, asking, act=acts):
-                    waiting.append(item)
-                else:
-                    outdated |= acts and bool(asking.asked)
-        if outdated:  # a question shows what one of the calls after it has changed
+        for group in _side_by_side(pending):
+            acts = act and not any(item.comes_after(waiting) for item in group)
+            has_asked = bool(asking.asked)
+            left = await self._try(group, asking, act=acts)
+            outdated |= act and has_asked and len(left) < len(group)
+            waiting += left
+        if outdated:  # a call after it changed what a question shows, or took its time
             return await self._go_through(waiting, act=False)
         return asking, waiting
 
-    async def _side_by_side(
-        self, reading: Sequence[_Pending], asking: Round, *, act: bool
-    ) -> list[_Pending]:
+    async def _try(self, group: Sequence[_Pending], asking: Round, *, act: bool) -> list[_Pending]:
+        """Those that wait."""
         async with asyncio.TaskGroup() as together:
-            waits = [together.create_task(self._waits(item, asking, act=act)) for item in reading]
-        return [item for item, task in zip(reading, waits, strict=True) if task.result()]
+            waits = [together.create_task(self._waits(item, asking, act=act)) for item in group]
+        return [item for item, task in zip(group, waits, strict=True) if task.result()]
 
     async def _waits(self, item: _Pending, asking: Round, *, act: bool) -> bool:
         """Does the call if it may; true if it waits instead, for its own answer or an earlier one.
@@ -289,6 +283,17 @@ def approval_events(approval: Approval) -> tuple[Event, ...]:
         text = f"{text} It would load {', '.join(approval.question.loads)}."
     notice = Notice(kind="approval", text=text, facts={"approval": approval.describe()})
     return notice, approval.event()
+
+
+def _side_by_side(pending: Sequence[_Pending]) -> Sequence[Sequence[_Pending]]:
+    """In order: neighbours that only read together, all others alone."""
+    groups: list[list[_Pending]] = []
+    for item in pending:
+        if groups and item.call.reads and groups[-1][-1].call.reads:
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return groups
 
 
 def _why(audit: Audit) -> str:

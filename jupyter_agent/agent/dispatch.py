@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from jupyter_agent.agent.acts import act_of
@@ -36,6 +37,8 @@ async def _no_others(*, ask: bool) -> Sequence[type[Tool]]:
 
 
 NO_RETRIES: Mapping[str, int] = {}
+_FIRST_PAUSE_S = 0.5
+"""Before a call is tried again; twice as long each further time."""
 NOBODY_TO_ASK = (
     "Only a person, or the administrator, lets an edit load from elsewhere: in mode `auto` with "
     "`c.JupyterAgent.allow_remote_content = True`."
@@ -134,13 +137,16 @@ class Dispatcher:
 
     @asynccontextmanager
     async def attempt(
-        self, call: ToolCall, work: Workspace, policy: Policy
+        self, call: ToolCall, work: Workspace, policy: Policy, *, tries: int = 0
     ) -> AsyncIterator[Attempt]:
-        """The call, decided now, and the lease to do it by. Raises NotPermitted, or ToolError where
-        it cannot be done anyway.
+        """The call, decided now, and the lease to do it by, after so many `tries` that were in
+        vain. Raises NotPermitted, or ToolError where it cannot be done anyway.
         """
+        if tries:
+            await self._sleep(_FIRST_PAUSE_S * 2 ** (tries - 1))
         with telling(work, call.input):
             paths = work.lookup()
+            again = partial(self.attempt, call, work, policy, tries=tries + 1)
             call = replace(call, tool=await _located(call.tool, paths))
             act = await act_of(call.tool, call.tool.action, paths, policy)
         async with AsyncExitStack() as stack:
@@ -157,7 +163,10 @@ class Dispatcher:
             if ruling.decision.verdict == "deny":
                 await self.decline(ruling, work, ruling.decision.reason)
                 raise NotPermitted(ruling.decision.reason)
-            yield await attempt.settled()
+            attempt = await attempt.settled()
+            if call.reads and tries < self._retries.get(call.tool.name, self._retries.get("*", 0)):
+                attempt = replace(attempt, again=again)
+            yield attempt
 
     async def read(
         self, name: str, inputs: Sequence[Mapping[str, Any]], nb: Lease, policy: Policy
@@ -188,8 +197,6 @@ class Dispatcher:
             nb=nb,
             policy=policy,
             record=self._record,
-            retries=self._retries.get(call.tool.name, self._retries.get("*", 0)),
-            sleep=self._sleep,
         )
 
 

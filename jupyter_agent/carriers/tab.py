@@ -85,7 +85,7 @@ class TabCarrier:
         write_metadata(self.cells, items)
 
     async def is_live(self) -> bool:
-        if self.link.closed or self.link.document is None:
+        if self.link.closed or self.link.document is None or not self.link.tells_place:
             return False
         trace = self._disk.trace(self.path)
         if trace is not None and trace == self._trace:

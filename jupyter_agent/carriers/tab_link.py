@@ -102,7 +102,9 @@ class TabLink:
         """Ids of the cells that show a run of ours there, from before it connected."""
         self.active = time.monotonic()
         """When the person was last seen here."""
-        self.cell_id: str | None = None
+        self.tells_place = "cell" in hello
+        """Whether it says unasked to which cell they go; a page from before an update does not."""
+        self.cell_id = _optional_text(hello.get("cell"))
         """The cell that they are in, as far as the tab has said."""
         self.closed = False
         self.unsaved = hello.get("unsaved") is True
@@ -245,15 +247,15 @@ class TabLink:
         match message:
             case {"op": "active"}:
                 self.active = time.monotonic()
-                if "cell" in message:
-                    self.cell_id = None if message["cell"] is None else _text(message["cell"])
+            case {"op": "cell", "cell": str() | None as cell_id}:
+                self.cell_id = cell_id
             case {"op": "ran", "cell": str(cell_id)}:
                 self.ran(cell_id)
             case {"op": "path", "path": str(path)}:
                 self.path = path
             case {"op": "unsaved", "unsaved": bool(unsaved)}:
                 self.unsaved = unsaved
-            case {"op": "active" | "ran" | "path" | "unsaved"}:
+            case {"op": "active" | "cell" | "ran" | "path" | "unsaved"}:
                 raise ValueError("a field is missing, or not of its type")
             case {"op": str()}:
                 pass  # of a page that is newer than we are
@@ -287,6 +289,10 @@ class TabLink:
                 self._socket(frame)
             except TabGone:
                 self.close()
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else _text(value)
 
 
 def _text(value: object) -> str:

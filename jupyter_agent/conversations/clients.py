@@ -607,7 +607,9 @@ class _Turn:
             call = self._dispatcher.parse(tool, input, work, call_id=call_id)
             result = await self._attempt(key, call, work, form, tell)
         except ToolError as error:
-            if call_id not in self._recorded and key not in self._pending:
+            if call_id in self._recorded:
+                await self._drop_question(key, call_id)
+            elif key not in self._pending:
                 failed = CallFailed(call_id=call_id, error=error.message)
                 await self._live.append(Moment(events=(failed,)))
             raise
@@ -627,13 +629,13 @@ class _Turn:
         policy, question = self._live.policy, None
         async with self._dispatcher.attempt(call, work, policy) as attempt:
             ruling, pending = attempt.ruling, self._pending.get(key)
-            if not ruling.asks:
-                if pending is not None:  # it was allowed in another way meanwhile
-                    del self._pending[key]
-                    await self._live.withdraw([pending.approval.id])
+            if not ruling.asks and pending is None:
                 return await attempt.run(tell)
-            if pending is None and self._has_somebody(form):
+            if ruling.asks and pending is None and self._has_somebody(form):
                 question = await attempt.question()
+        if pending is not None and not ruling.asks:  # it was allowed in another way meanwhile
+            await self._drop_question(key, pending.approval.call_id)
+            return await self._attempt(key, call, work, form, tell)
         if pending is None:
             if question is None:
                 raise await self._nobody(ruling, work)
@@ -713,6 +715,13 @@ class _Turn:
         return told
 
     # -- asking
+
+    async def _drop_question(self, key: str, call_id: str) -> None:
+        """The call has failed, or may be made: nobody has to answer, if anybody was asked."""
+        pending = self._pending.get(key)
+        if pending is not None and pending.approval.call_id == call_id:
+            del self._pending[key]
+            await self._live.withdraw([pending.approval.id])
 
     def _has_somebody(self, form: Form | None) -> bool:
         """Whether there is a person who can be asked."""

@@ -69,7 +69,7 @@ async def situation(
     if options.notebook:
         try:
             async with lease(work, None, READ) as nb:
-                place = (await nb.look()).place
+                place = (await nb.look(patience=None)).place
                 news = await work.news()
                 kernel = await nb.kernel()
                 known = transcript.outline(nb.path) if transcript.shows(nb.path) else None

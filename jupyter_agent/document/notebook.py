@@ -222,11 +222,12 @@ class Notebook:
         async with self._operation() as carrier:
             return carrier.cells.all()
 
-    async def look(self, *, patience: float = 0.0) -> list[Cell]:
+    async def look(self, *, patience: float | None = 0.0) -> list[Cell]:
         """As `read`, but nobody is asked what was typed in a page and is still on its way; for so
-        many seconds it waits until the edit under way, if there is one, is confirmed.
+        many seconds (None: however long) it waits until the edit under way, if there is one, is
+        confirmed.
         """
-        if patience and self.lock.locked():
+        if patience != 0 and self.lock.locked():
             with suppress(TimeoutError):
                 async with asyncio.timeout(patience), self.lock:
                     pass

@@ -89,8 +89,10 @@ class Snapshot:
 
     @property
     def place(self) -> Place | None:
-        """Where the person is in the open notebook; None if it is not open."""
-        return self.notebook.place
+        """Where the person is in the open notebook; None if it is not open, or they are nowhere."""
+        place = self.notebook.place
+        there = place is not None and any(cell.id == place.cell_id for cell in self.cells)
+        return place if there else None
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -148,11 +150,11 @@ class Lease:
             self._seen = Snapshot(self.work, notebook, await notebook.read())
         return self._seen
 
-    async def look(self) -> Snapshot:
+    async def look(self, *, patience: float | None = 0.0) -> Snapshot:
         """As `read`, without asking a page for what is still on its way from it (Notebook.look)."""
         if self._seen is None:
             notebook = await self._find()
-            self._seen = Snapshot(self.work, notebook, await notebook.look())
+            self._seen = Snapshot(self.work, notebook, await notebook.look(patience=patience))
         return self._seen
 
     async def take(self) -> Snapshot:

@@ -232,11 +232,11 @@ class Workspace:
 
     async def _news_of(self, path: str) -> News | None:
         try:
+            await self.need(READ)
             notebook = await self.find(path)
             cells = await notebook.look(patience=_PATIENCE_S)
             if not self.reads.differing(path, cells):
-                return None
-            await self.need(READ)
+                return None  # and no view of it is needed
             news = news_of(self.reads, path, cells, self.view(notebook, cells))
             return news and replace(news, turns=notebook.turns_behind(news.cells))
         except ToolError:  # the next call that needs the notebook tells why

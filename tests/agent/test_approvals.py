@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,8 +14,9 @@ from jupyter_agent.errors import NeedsApproval, NotPermitted
 from jupyter_agent.events import ApprovalRequested, CallDenied, CallFailed, CallOutput
 from jupyter_agent.models.base import Block
 from jupyter_agent.testing import ScriptedModel, calls, says
+from tests.waiting import until
 
-from .conftest import Answering, Bench, approving
+from .conftest import Answering, Bench, approving, with_limits
 
 
 def asking(bench: Bench, *blocks: Block, mode: str = "ask") -> ScriptedModel:
@@ -183,6 +185,22 @@ async def test_a_person_is_asked_about_the_code_as_the_whole_step_leaves_it(benc
     ((approval,),) = bench.asked
     assert approval.question.code == "x = 2"
     assert bench.desk.log == ["write a", "run x = 2"]
+
+
+async def test_a_question_is_as_new_as_the_end_of_what_is_read_beside_it(bench: Bench) -> None:
+    with_limits(bench, approval_seconds=3600)
+    bench.answering = approving()
+    edit, read = calls("write", cell_id="a", source="x = 2"), calls("linger", gate="read")
+    running = asyncio.create_task(bench.run(asking(bench, edit, read)))
+    await until(lambda: "read" in bench.desk.reached)
+    bench.desk.cells["a"] = "x = typed"
+    since = datetime.now(UTC)
+    bench.desk.gates["read"].set()
+    await running
+    ((approval,),) = bench.asked
+    assert approval.question.diff == "-x = typed\n+x = 2"
+    assert approval.expires >= since + timedelta(seconds=3600)
+    assert bench.desk.cells["a"] == "x = 2"
 
 
 async def test_code_that_changed_since_it_was_shown_is_not_run(bench: Bench) -> None:

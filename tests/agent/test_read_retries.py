@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.agent.permissions import Policy
+from jupyter_agent.agent.permissions import Policy, Rule
 from jupyter_agent.errors import Busy, ToolError
 from jupyter_agent.testing import ScriptedModel
 from jupyter_agent.tools.base import Action, Effect, Progress, Result, Toolbox
@@ -50,20 +50,22 @@ class Miss(TinyTool):
 
 
 async def attempt(
-    bench: Bench, tool: str, retries: Mapping[str, int], **given: int
+    bench: Bench, tool: str, retries: Mapping[str, int], rule: Rule | None = None, **given: int
 ) -> tuple[str, list[float]]:
-    """What comes of a call, and the pauses in it."""
+    """What comes of a call, and the pauses in it; from the first one on there is this rule."""
     pauses: list[float] = []
+    policy = Policy(mode="auto")
 
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
+        policy.rules = [rule] if rule else []
 
     door = Dispatcher(
         Toolbox([Reach, Poke, Miss]), record=bench._record, retries=retries, sleep=pause
     )
     work = bench.turn(ScriptedModel([])).work
     try:
-        result = await door.call(tool, given, work, Policy(mode="auto"))
+        result = await door.call(tool, given, work, policy)
     except ToolError as error:
         return error.message, pauses
     return result.text, pauses
@@ -84,6 +86,13 @@ async def test_the_limit_is_that_of_the_tool_and_then_the_model_is_told(
     assert told == "The tab is away."
     assert bench.desk.log == ["try"] * tries
     assert [audit.outcome for audit in bench.audits] == ["failed"]
+
+
+async def test_each_try_is_decided_for_itself(bench: Bench) -> None:
+    told, _ = await attempt(bench, "reach", {"*": 3}, Rule(verdict="deny"), busy=1)
+    assert told == "A rule forbids `reach` here."
+    assert bench.desk.log == ["try"]
+    assert [audit.outcome for audit in bench.audits] == ["refused"]
 
 
 async def test_what_changes_something_is_tried_once(bench: Bench) -> None:

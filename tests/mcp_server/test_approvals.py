@@ -107,6 +107,23 @@ async def test_an_answer_is_for_that_call_alone_and_once(tool: Tool, notebook: P
     assert twice.get("resultType") != "complete" or twice["isError"]
 
 
+async def test_a_call_that_fails_before_its_answer_is_over_and_asked_about_anew(
+    call: Call, tool: Tool, notebook: Path
+) -> None:
+    asked = await tool("edit_cells", EDIT, capabilities=FORMS)
+    content = notebook.read_bytes()
+    notebook.unlink()
+    failed = await tool("edit_cells", EDIT, capabilities=FORMS, given=answering(asked, ALLOWED))
+    assert failed["structuredContent"]["reason"] == "not_found"
+    notebook.write_bytes(content)
+    again = await tool("edit_cells", EDIT, capabilities=FORMS, given=answering(asked, ALLOWED))
+    assert again["resultType"] == "input_required"
+    assert sources(notebook)["b2"] == "x = 1"
+    (turn,) = (await call("GET", "turns", params={"notebook": PATH})).body["turns"]
+    audit = (await call("GET", "turns", turn["id"])).body["audit"]
+    assert [entry["outcome"] for entry in audit] == ["failed"]
+
+
 async def test_code_that_changed_since_is_not_run(call: Call, tool: Tool, notebook: Path) -> None:
     asked = await tool("run_cell", RUN, capabilities=FORMS)
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 'other'"})

@@ -47,6 +47,8 @@ class Tab(Page):
         self.requests: list[str] = []
         self.unsaved = False
         """What it says of itself as it connects."""
+        self.tells_place = True
+        """False: a page from before the last update."""
         self.running: list[str] = []
         """Cells that show a run of the server's."""
         self.own_runs = set[str]()
@@ -74,7 +76,8 @@ class Tab(Page):
     def edit_in(self, cell_id: str | None, editing: bool = True) -> None:
         """Put the cursor in a cell."""
         self.active_cell, self.editing = cell_id, editing
-        self._to_server(json.dumps({"op": "active", "cell": cell_id}))
+        if self.tells_place:
+            self._to_server(json.dumps({"op": "cell", "cell": cell_id}))
         self._structure.take_back_due()
 
     def as_the_edit_arrives(self, act: Callable[[], object]) -> None:
@@ -97,6 +100,7 @@ class Tab(Page):
                 "version": self.notebook.version,
                 "running": self.running,
                 "unsaved": self.unsaved,
+                **({"cell": self.active_cell} if self.tells_place else {}),
             },
             self._tabs.timeouts,
         )

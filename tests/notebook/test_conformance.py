@@ -238,6 +238,20 @@ async def test_a_call_tells_what_it_made_stale_whoever_else_looked_meanwhile(
         assert await nb.became_stale() == ["a", "c"]
 
 
+async def test_what_is_shown_of_a_notebook_waits_for_the_edit_under_way(
+    desk: Desk, notebook: Notebook
+) -> None:
+    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    elsewhere = await desk.notebooks.create("elsewhere.ipynb")
+    async with lease(work, None, READ) as nb:
+        async with notebook.opened():
+            looking = asyncio.create_task(nb.look(patience=None))
+            for _ in range(3):
+                await elsewhere.insert(source="begun later, and done")
+            assert not looking.done()
+        assert [cell.id for cell in (await looking).cells] == ["a", "b", "c", "d"]
+
+
 async def test_what_somebody_types_after_a_call_looked_is_kept(
     desk: Desk, notebook: Notebook
 ) -> None:

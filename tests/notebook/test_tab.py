@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,13 @@ from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
+from jupyter_agent.workspace.lease import lease
 from tests.waiting import until
 
 from .browser import Tab, is_edit
 from .conftest import cells_of, code, markdown
+from .play import Log
+from .tool_user import Agent
 
 Write = Callable[..., Path]
 Loop = asyncio.AbstractEventLoop
@@ -746,6 +751,12 @@ async def test_the_tab_with_the_chat_is_preferred_then_the_last_active_one(
     assert tabs.find("a.ipynb") is other.link
 
 
+async def go_to(tab: Tab, cell_id: str) -> None:
+    """That cell is the active one, and the server knows it if the page says so."""
+    tab.edit_in(cell_id)
+    await until(lambda: not tab.tells_place or tab.link.cell_id == cell_id)
+
+
 def act(tab: Tab) -> None:
     """The person does something in that tab."""
     tab.link.receive(json.dumps({"op": "active"}))
@@ -756,8 +767,9 @@ async def test_without_a_chat_the_person_is_followed_from_tab_to_tab(
 ) -> None:
     other = await Tab(tabs, contents, "a.ipynb", client="page-2").open()
     notebook = await notebooks.get("a.ipynb")
-    for here, word in ((tab, "one"), (other, "two"), (tab, "three")):
+    for here, away, word in ((tab, other, "one"), (other, tab, "two"), (tab, other, "three")):
         act(here)
+        await go_to(away, away.ids()[len(word) - 3])  # as an edit of ours there may lead it
         here.type("c", f" # {word}")
         assert f"# {word}" in (await notebook.read())[2].source
         await notebook.update("a", old_string="x", new_string=f"{word}.x")
@@ -817,6 +829,29 @@ async def test_a_page_is_asked_no_more_often_than_it_takes(
     file.write_text(file.read_text().replace("print(x)", "print(y)"))
     assert await asked(notebook.look()) != []
     assert (await notebook.look())[2].source == "print(y)" == tab.source("c")
+
+
+async def test_where_the_person_is_a_page_says_or_is_asked_and_a_cell_that_is_gone_is_nowhere(
+    notebooks: Notebooks, contents: Any, tabs: Tabs, tab: Tab
+) -> None:
+    tab.leave()
+    older = Tab(tabs, contents, "a.ipynb", client="page-0")
+    older.tells_place = False
+    work = Agent(notebooks, "a.ipynb", Log(), random.Random(0)).work
+
+    async def seen(page: Tab) -> str | None:
+        async with lease(replace(work, client=page.client), None) as nb:
+            place = (await nb.look()).place
+        return place and place.cell_id
+
+    for page in (await older.open(), await Tab(tabs, contents, "a.ipynb", "page-2").open()):
+        for cell_id in ("a", "c"):
+            await go_to(page, cell_id)
+            assert await seen(page) == cell_id
+    page.delete_cell("c")
+    await page.save()
+    assert page.link.cell_id == "c"
+    assert await seen(page) is None
 
 
 async def test_a_page_that_read_the_file_before_we_wrote_it_has_what_we_wrote_as_it_connects(

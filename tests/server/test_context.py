@@ -12,9 +12,12 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 from tests.agent.test_context import without_marks
+from tests.notebook.browser import Tab
+from tests.waiting import until
 
 from .conftest import PATH, Call, ask, frames
 
@@ -108,6 +111,26 @@ async def test_what_changed_between_two_turns_is_told_with_the_question(
     mark = mark_of(fake.requests[-1])
     assert f"- Cell `b2` is now:\n<{mark}>\nx = 7\n</{mark}>" in facts["text"]
     assert question["text"] == "And now?"
+
+
+async def test_a_turn_is_shown_an_edit_of_others_once_it_is_confirmed(
+    call: Call, agent: Assistant, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
+) -> None:
+    tab = await Tab(agent.tabs, agent.server.contents_manager, PATH).open()
+    replies += [[says("One.")], [says("Two.")]]
+    await call("POST", "chat", body=ask("What is it?"))
+    tab.as_the_edit_arrives(tab.freeze)
+    body = {"source": "x = 'unconfirmed'"}
+    edit = asyncio.create_task(call("PATCH", "notebooks", PATH, "cells", "b2", body=body))
+    await until(lambda: tab.frozen)
+    turn = asyncio.create_task(call("POST", "chat", body=ask("And now?")))
+    for _ in range(20):
+        await call("GET", "status")
+    assert len(fake.requests) == 1
+    tab.thaw()
+    assert (await edit).status == 200
+    await turn
+    assert "unconfirmed" in json.dumps(fake.requests[1]["messages"][-1])
 
 
 @pytest.mark.full

@@ -54,7 +54,7 @@ def test_each_step_shows_in_its_place_the_cells_change_and_the_answer_is_rendere
     expect(panel.log.locator("li code")).to_have_text("7")
     expect(panel.log).not_to_contain_text("$$")
     replies.append([says("It prints x.")])
-    assert notebook.go_to(1) == [{"op": "active", "cell": "c1"}]
+    assert notebook.go_to(1) == [{"op": "cell", "cell": "c1"}]
     panel.ask("And this one?")
     expect(panel.log).to_contain_text("It prints x.")
     assert "Active cell: c1" in str(lab.fake.requests[-1]["messages"][-1])

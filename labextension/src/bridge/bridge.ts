@@ -29,7 +29,6 @@ export class TabBridge implements ITabBridge {
     _notebooks.widgetAdded.connect(this._link, this);
     _notebooks.forEach(panel => this._link(_notebooks, panel));
     _notebooks.currentChanged.connect(this._touch, this);
-    _notebooks.activeCellChanged.connect(this._touch, this);
     NotebookActions.executionScheduled.connect(this._onRun, this);
     for (const event of ['keydown', 'pointerdown']) {
       window.addEventListener(event, this._act, { capture: true, passive: true });
@@ -96,8 +95,9 @@ export class TabBridge implements ITabBridge {
   }
 
   private _link(_: INotebookTracker, panel: NotebookPanel): void {
-    const { context } = panel;
+    const { context, content } = panel;
     const { contents } = this._services;
+    content.activeCellChanged.connect(() => this._links.get(context)?.tell('cell'));
     if (this._links.has(context) || contents.driveName(context.path)) {
       return; // a second view of the same notebook, or none of our server's files
     }
@@ -142,7 +142,7 @@ export class TabBridge implements ITabBridge {
   private _touch(): void {
     const context = this._notebooks.currentWidget?.context;
     if (context && document.visibilityState === 'visible') {
-      this._links.get(context)?.touch();
+      this._links.get(context)?.tell('active');
     }
   }
 

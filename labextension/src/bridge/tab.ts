@@ -73,9 +73,9 @@ export class TabLink implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** Tell the server that the user is in this notebook, and in which cell. */
-  touch(): void {
-    this._send({ op: 'active', cell: this._situation().cell });
+  /** Tell the server that the user is in this notebook, or (`cell`) to which cell they, or we, went. */
+  tell(op: 'active' | 'cell'): void {
+    this._send(op === 'cell' ? { op, cell: this._situation().cell } : { op });
   }
 
   /** Tell the server that the user runs a cell: what a run of its own still puts out there is not shown. */
@@ -111,7 +111,8 @@ export class TabLink implements IDisposable {
     socket.onopen = () => {
       this._wasOpen = true;
       const { version } = context.model.sharedModel;
-      const hello = { op: 'hello', protocol: PROTOCOL, path: context.path, client, version };
+      const { cell } = this._situation();
+      const hello = { op: 'hello', protocol: PROTOCOL, path: context.path, client, version, cell };
       this._told = this._file?.isAhead ?? false;
       this._send({ ...hello, running: this._lent.ids, unsaved: this._told });
       if (isBack) {

@@ -124,7 +124,8 @@ describe('TabLink', () => {
       path: 'sales.ipynb',
       client: 'page-1',
       running: [],
-      unsaved: false
+      unsaved: false,
+      cell: null
     };
     notebook.getCell(0).setSource('x = 3');
     expect(socket.messages).toEqual([

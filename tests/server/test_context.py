@@ -13,6 +13,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from jupyter_agent.assistant import Assistant
+from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
 from tests.agent.test_context import without_marks
@@ -113,9 +114,10 @@ async def test_what_changed_between_two_turns_is_told_with_the_question(
     assert question["text"] == "And now?"
 
 
-async def test_a_turn_is_shown_an_edit_of_others_once_it_is_confirmed(
+async def test_a_turn_is_not_shown_an_edit_of_others_that_is_taken_back(
     call: Call, agent: Assistant, fake: FakeAnthropic, replies: list[FakeReply], notebook: Path
 ) -> None:
+    agent.tabs.timeouts = Timeouts(sync=1.0)
     tab = await Tab(agent.tabs, agent.server.contents_manager, PATH).open()
     replies += [[says("One.")], [says("Two.")]]
     await call("POST", "chat", body=ask("What is it?"))
@@ -123,14 +125,9 @@ async def test_a_turn_is_shown_an_edit_of_others_once_it_is_confirmed(
     body = {"source": "x = 'unconfirmed'"}
     edit = asyncio.create_task(call("PATCH", "notebooks", PATH, "cells", "b2", body=body))
     await until(lambda: tab.frozen)
-    turn = asyncio.create_task(call("POST", "chat", body=ask("And now?")))
-    for _ in range(20):
-        await call("GET", "status")
-    assert len(fake.requests) == 1
-    tab.thaw()
-    assert (await edit).status == 200
-    await turn
-    assert "unconfirmed" in json.dumps(fake.requests[1]["messages"][-1])
+    await call("POST", "chat", body=ask("And now?"))
+    assert (await edit).status == 409
+    assert "unconfirmed" not in json.dumps(fake.requests[1]["messages"])
 
 
 @pytest.mark.full

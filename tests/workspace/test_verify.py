@@ -141,7 +141,7 @@ async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
     theirs = await desk.work.services.kernels.get(PATH)
     async with lease(desk.work, PATH) as nb:
         assert await (await nb.run("c0")).wait(60)
-        held = await nb.read()
+        held = (await nb.read()).cells
     begun: list[list[str]] = []
 
     async def begins(cell: Any) -> None:

@@ -245,10 +245,11 @@ class TabLink:
                 answer.set_result(message)
             return
         match message:
-            case {"op": "active"}:
+            case {"op": "active", **where}:
                 self.active = time.monotonic()
-            case {"op": "cell", "cell": str() | None as cell_id}:
-                self.cell_id = cell_id
+                self.cell_id = _optional_text(where.get("cell"))
+            case {"op": "cell", "cell": cell_id}:
+                self.cell_id = _optional_text(cell_id)
             case {"op": "ran", "cell": str(cell_id)}:
                 self.ran(cell_id)
             case {"op": "path", "path": str(path)}:

@@ -73,9 +73,9 @@ export class TabLink implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** Tell the server that the user is in this notebook, or (`cell`) to which cell they, or we, went. */
+  /** Tell the server that the user is in this notebook, and where; `cell`: they, or we, only went there. */
   tell(op: 'active' | 'cell'): void {
-    this._send(op === 'cell' ? { op, cell: this._situation().cell } : { op });
+    this._send({ op, cell: this._situation().cell });
   }
 
   /** Tell the server that the user runs a cell: what a run of its own still puts out there is not shown. */

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.agent.acts import loads_of, look_into
+from jupyter_agent.agent.acts import act_of, loads_of, look_into
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
 from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.errors import (
@@ -105,9 +105,9 @@ class Audit:
     why: str = ""
     """Why it failed or was refused."""
     result: Result | None = None
-    """What the model gets, where it is done."""
+    """What the model gets; None unless it is done."""
     changes: Sequence[Change] = ()
-    """What it did to cells, also where it failed."""
+    """What it did to cells, also if it failed."""
 
 
 Record: TypeAlias = Callable[[Audit], Coroutine[Any, Any, None]]
@@ -124,19 +124,29 @@ class Attempt:
     policy: Policy
     record: Record
     again: Callable[[], AbstractAsyncContextManager[Attempt]] | None = None
-    """The call once more, after a pause, where it only reads: a tab or a kernel that is busy may
+    """The call once more, after a pause, if it only reads: a tab or a kernel that is busy may
     answer soon.
     """
+
+    @classmethod
+    async def begin(cls, call: ToolCall, nb: Lease, policy: Policy, record: Record) -> Attempt:
+        """The call, decided as far as that needs no look into the notebook. Raises NotPermitted."""
+        act = await act_of(call.tool, await call.tool.acts(nb), nb.paths, policy)
+        await nb.paths.refuse_outside(call.tool.paths.values())
+        ruling = Ruling(call=call, act=act, decision=decide(act, policy))
+        return cls(ruling=ruling, nb=nb, policy=policy, record=record)
 
     def of(self, call: ToolCall) -> Attempt:
         """The same for another call, which differs in nothing that permission depends on."""
         return replace(self, ruling=replace(self.ruling, call=call))
 
     async def settled(self) -> Attempt:
-        """The same, decided by what is in the notebook: what is about to be changed is let go of
-        only once it is, or at the end of the lease. Raises ToolError.
+        """The same, decided by what is in the notebook, unless it is denied already. Others are
+        kept out of a notebook that is to be changed until it is. Raises ToolError.
         """
         call, act = self.ruling.call, self.ruling.act
+        if self.ruling.decision.verdict == "deny":
+            return self
         try:
             if call.tool.takes:
                 await self.nb.take()
@@ -218,7 +228,7 @@ class Attempt:
         """The error as a model may be told it, once it is recorded."""
         if "current" in error.facts:
             error = (await self.nb.visible()).error(error)
-        error = as_told(error, self.nb.work, self.ruling.call.input)
+        error = _as_told(error, self.nb.work, self.ruling.call.input)
         outcome: CallOutcome = "refused" if isinstance(error, NotPermitted) else "failed"
         made = error.changes if isinstance(error, NotConfirmed) else ()
         await surely(self._recorded(outcome, error.message, changes=made))
@@ -248,7 +258,7 @@ class Attempt:
         )
 
 
-def as_told(error: ToolError, work: Workspace, input: Mapping[str, Any]) -> ToolError:
+def _as_told(error: ToolError, work: Workspace, input: Mapping[str, Any]) -> ToolError:
     """The error of a call with this input as a model may be told it."""
     named = {field: value for field, value in input.items() if field not in TEXTS}
     return work.told_error(error, named)
@@ -260,7 +270,7 @@ def telling(work: Workspace, input: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except ToolError as error:
-        raise as_told(error, work, input) from error
+        raise _as_told(error, work, input) from error
 
 
 def _masked(result: Result, work: Workspace) -> Result:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from jupyter_agent.agent.acts import act_of
 from jupyter_agent.agent.attempt import Attempt, Audit, Record, Ruling, ToolCall, telling
-from jupyter_agent.agent.permissions import Decision, Policy, decide
+from jupyter_agent.agent.permissions import Decision, Policy
 from jupyter_agent.errors import NeedsApproval, NotPermitted
 from jupyter_agent.tools.base import Progress, Result, Tool, Toolbox
 from jupyter_agent.workspace.identity import Lookup
@@ -155,7 +155,7 @@ class Dispatcher:
                     nb = await stack.enter_async_context(
                         lease(work, call.tool.target, *call.tool.needed, paths=paths)
                     )
-                    attempt = await self._weighed(call, nb, policy)
+                    attempt = await Attempt.begin(call, nb, policy, self._record)
                 ruling = attempt.ruling
             except NotPermitted as error:
                 denied = Decision(verdict="deny", reason=error.message)
@@ -177,9 +177,8 @@ class Dispatcher:
         """
         calls = [self.parse(name, input, nb.work) for input in inputs]
         with telling(nb.work, calls[0].input):
-            attempt = await self.unrecorded()._weighed(calls[0], nb, policy)
-        if attempt.ruling.decision.verdict == "run":
-            attempt = await attempt.settled()
+            attempt = await Attempt.begin(calls[0], nb, policy, _unrecorded)
+        attempt = await attempt.settled()
         if attempt.ruling.decision.verdict != "run":
             raise NotPermitted(attempt.ruling.decision.reason)
         return [await attempt.of(call).run() for call in calls]
@@ -187,17 +186,6 @@ class Dispatcher:
     async def decline(self, ruling: Ruling, work: Workspace, reason: str) -> None:
         """The call is not done: somebody said no, or nobody can be asked."""
         await self._record(ruling.audit(work, "refused", work.told(reason)))
-
-    async def _weighed(self, call: ToolCall, nb: Lease, policy: Policy) -> Attempt:
-        """The call, decided as far as that needs no look into the notebook."""
-        act = await act_of(call.tool, await call.tool.acts(nb), nb.paths, policy)
-        await nb.paths.refuse_outside(call.tool.paths.values())
-        return Attempt(
-            ruling=Ruling(call=call, act=act, decision=decide(act, policy)),
-            nb=nb,
-            policy=policy,
-            record=self._record,
-        )
 
 
 async def _located(tool: Tool, paths: Lookup) -> Tool:

@@ -75,12 +75,15 @@ class Snapshot:
     cells: Sequence[Cell]
 
     def cell(self, cell_id: str) -> Cell:
-        """Raises CellNotFound."""
-        for cell in self.cells:
-            if cell.id == cell_id:
-                return cell
-        refuse_odd_ids(cell_id)
-        raise CellNotFound(cell_id, known=[cell.id for cell in self.cells])
+        """The first of that id. Raises CellNotFound."""
+        if cell_id not in self._by_id:
+            refuse_odd_ids(cell_id)
+            raise CellNotFound(cell_id, known=[cell.id for cell in self.cells])
+        return self._by_id[cell_id]
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, Cell]:
+        return {cell.id: cell for cell in reversed(self.cells)}
 
     @cached_property
     def view(self) -> View:
@@ -91,8 +94,7 @@ class Snapshot:
     def place(self) -> Place | None:
         """Where the person is in the open notebook; None if it is not open, or they are nowhere."""
         place = self.notebook.place
-        there = place is not None and any(cell.id == place.cell_id for cell in self.cells)
-        return place if there else None
+        return place if place is not None and place.cell_id in self._by_id else None
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -390,18 +392,11 @@ class Lease:
     ) -> Run:
         """Starts a cell in the notebook's own kernel; what it shows is no part of this lease."""
         refuse_odd_ids(cell_id)
-        now = await self.read()
-        cell = now.cell(cell_id)
+        cell = await self.cell(cell_id)
         if cell.type != "code":
             raise InvalidInput(f"Cell `{cell_id}` is a {cell.type} cell: there is nothing to run.")
-        kernel = await self._kernel_to_use()
-        if kernel is None:
-            kernel = await self.start_kernel()
-            # That takes seconds: the code that runs is the code that is there now.
-            now = await self.read()
-            cell = now.cell(cell_id)
-        await self.work.meet(self.path, kernel)
-        self.work.reads.kernels.setdefault(self.path, kernel.life)
+        now, kernel = await self._kernel_to_run()
+        cell = now.cell(cell_id)
         if self._expected(cell_id, expect) not in (None, cell.version):
             raise Conflict(
                 f"Cell `{cell_id}` changed meanwhile and was not run. It is now:\n{cell.source}",
@@ -429,13 +424,7 @@ class Lease:
 
     async def run_code(self, code: str, *, timeout: float | None = None) -> Run:
         """Starts code that is in no cell in the notebook's own kernel."""
-        now = await self.read()
-        kernel = await self._kernel_to_use()
-        if kernel is None:
-            kernel = await self.start_kernel()
-            now = await self.read()
-        await self.work.meet(self.path, kernel)
-        self.work.reads.kernels.setdefault(self.path, kernel.life)
+        now, kernel = await self._kernel_to_run()
         run = self.work.services.runs.start_code(
             now.notebook,
             kernel,
@@ -477,6 +466,19 @@ class Lease:
         if kernel is not None:
             kernel.use(self._user)
         return kernel
+
+    async def _kernel_to_run(self) -> tuple[Snapshot, Kernel]:
+        """The kernel that code runs in, started where none runs, which takes seconds, and the
+        notebook as it is then.
+        """
+        await self.read()
+        kernel = await self._kernel_to_use()
+        if kernel is None:
+            kernel = await self.start_kernel()
+        now = await self.read()
+        await self.work.meet(self.path, kernel)
+        self.work.reads.kernels.setdefault(self.path, kernel.life)
+        return now, kernel
 
     async def end_kernel(self) -> None:
         """Ends the kernel that this lease had started, once its runs are over and saved, unless

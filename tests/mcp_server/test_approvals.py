@@ -107,7 +107,7 @@ async def test_an_answer_is_for_that_call_alone_and_once(tool: Tool, notebook: P
     assert twice.get("resultType") != "complete" or twice["isError"]
 
 
-async def test_a_call_that_fails_before_its_answer_is_over_and_asked_about_anew(
+async def test_a_call_that_fails_before_its_answer_withdraws_its_question(
     call: Call, tool: Tool, notebook: Path
 ) -> None:
     asked = await tool("edit_cells", EDIT, capabilities=FORMS)

@@ -33,7 +33,7 @@ from jupyter_agent.errors import (
 from jupyter_agent.tools import ALL
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.workspace.lease import lease
-from jupyter_agent.workspace.workspace import READ, WRITE
+from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
 from tests.waiting import until
 
 from .conftest import cells_of, code, markdown, sign_in_memory
@@ -202,16 +202,26 @@ async def test_both_in_the_same_line_is_refused_with_the_text_as_it_is(
     assert (await desk.synced()).ids() == ["a", "b", "c", "d"]
 
 
+def work_on(desk: Desk) -> Workspace:
+    """As a turn has it whose notebook this is."""
+    return Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+
+
+async def let_others_pass(desk: Desk) -> None:
+    """What waits for nothing is over then."""
+    elsewhere = await desk.notebooks.create("elsewhere.ipynb")
+    for _ in range(3):
+        await elsewhere.insert(source="begun later, and done")
+
+
 async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
     desk: Desk, notebook: Notebook
 ) -> None:
-    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
-    elsewhere = await desk.notebooks.create("elsewhere.ipynb")
+    work = work_on(desk)
     async with lease(work, None, WRITE) as nb:
         before = (await nb.take()).cells
         other = asyncio.create_task(notebook.delete("c"))
-        for _ in range(3):
-            await elsewhere.insert(source="begun later, and done")
+        await let_others_pass(desk)
         assert not other.done()
         (edit,) = await nb.make([Insert(source="z = 3", index=0)])
         after = (await nb.read()).cells
@@ -225,7 +235,7 @@ async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
 async def test_a_call_tells_what_it_made_stale_whoever_else_looked_meanwhile(
     desk: Desk, notebook: Notebook
 ) -> None:
-    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    work = work_on(desk)
     writer = notebook.outputs("a")
     writer.start()
     writer.finish(1)
@@ -241,13 +251,11 @@ async def test_a_call_tells_what_it_made_stale_whoever_else_looked_meanwhile(
 async def test_what_is_shown_of_a_notebook_waits_for_the_edit_under_way(
     desk: Desk, notebook: Notebook
 ) -> None:
-    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
-    elsewhere = await desk.notebooks.create("elsewhere.ipynb")
+    work = work_on(desk)
     async with lease(work, None, READ) as nb:
         async with notebook.opened():
             looking = asyncio.create_task(nb.look(patience=None))
-            for _ in range(3):
-                await elsewhere.insert(source="begun later, and done")
+            await let_others_pass(desk)
             assert not looking.done()
         assert [cell.id for cell in (await looking).cells] == ["a", "b", "c", "d"]
 
@@ -255,7 +263,7 @@ async def test_what_is_shown_of_a_notebook_waits_for_the_edit_under_way(
 async def test_what_somebody_types_after_a_call_looked_is_kept(
     desk: Desk, notebook: Notebook
 ) -> None:
-    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    work = work_on(desk)
     async with lease(work, None, WRITE) as nb:
         await nb.take()
         (await desk.synced()).type("a", "00", at=5)
@@ -268,7 +276,7 @@ async def test_who_is_not_allowed_gets_no_notebook(desk: Desk) -> None:
     async def nothing(action: str, resource: str) -> bool:
         return False
 
-    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    work = work_on(desk)
     with pytest.raises(NotPermitted, match="not allowed to read contents"):
         async with lease(replace(work, authorize=nothing), None, READ):
             raise AssertionError
@@ -278,7 +286,7 @@ async def test_who_is_not_allowed_gets_no_notebook(desk: Desk) -> None:
 async def test_what_is_hidden_is_kept_from_models_as_soon_as_it_arrives(
     desk: Desk, notebook: Notebook
 ) -> None:
-    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    work = work_on(desk)
     assert (await work.visibility()).hidden_ids == set()
     (await desk.synced()).tag("c", "agent-hidden")
     await desk.synced()
@@ -296,7 +304,7 @@ async def test_what_is_hidden_is_kept_from_models_as_soon_as_it_arrives(
 async def test_what_another_program_hides_is_kept_from_models(
     desk: Desk, notebook: Notebook
 ) -> None:
-    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    work = work_on(desk)
     assert (await work.visibility()).hidden_ids == set()
     Program(desk.file).tag("a", "agent-hidden")
     if desk.carrier == "room":  # which takes in a changed file by itself, by and by
@@ -307,7 +315,7 @@ async def test_what_another_program_hides_is_kept_from_models(
 async def test_a_call_that_changes_a_line_that_somebody_changed_is_refused_with_the_text(
     desk: Desk, notebook: Notebook
 ) -> None:
-    work = Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
+    work = work_on(desk)
     tools = Toolbox(ALL)
     async with lease(work, None) as nb:
         await tools.parse("read_cells", {"cell_ids": ["a"]}).run(nb)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -17,6 +17,24 @@ def begin(work: Coroutine[Any, Any, T], tasks: set[asyncio.Task[T]]) -> asyncio.
     tasks.add(task)
     task.add_done_callback(tasks.discard)
     return task
+
+
+async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all, in order. Where one fails, the others are cancelled, and its error is
+    raised as it is once they have ended.
+    """
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await surely(_ended(tasks))
+
+
+async def _ended(tasks: Collection[asyncio.Task[Any]]) -> None:
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 async def surely(work: Coroutine[Any, Any, T]) -> T:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 from jupyter_agent.agent.attempt import Ruling
-from jupyter_agent.events import ApprovalRequested
+from jupyter_agent.events import ApprovalRequested, Notice
 from jupyter_agent.tools.base import Question
 
 
@@ -74,10 +74,16 @@ class Approval:
             described["clusters"] = list(self.question.clusters)
         return described
 
-    def event(self) -> ApprovalRequested:
-        """How the question is told."""
-        return ApprovalRequested(
-            approval_id=self.id, call_id=self.call_id, approval=self.describe()
+    @property
+    def events(self) -> tuple[Notice, ApprovalRequested]:
+        """How the question is shown."""
+        described = self.describe()
+        text = f"`{self.tool}` waits for your answer."
+        if self.question.loads:
+            text = f"{text} It would load {', '.join(self.question.loads)}."
+        return (
+            Notice(kind="approval", text=text, facts={"approval": described}),
+            ApprovalRequested(approval_id=self.id, call_id=self.call_id, approval=described),
         )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.acts import act_of, loads_of, look_into
+from jupyter_agent.agent.history import INTERRUPTED
 from jupyter_agent.agent.permissions import Act, Decision, Policy, decide
 from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.errors import (
@@ -21,6 +22,7 @@ from jupyter_agent.errors import (
     StoreUnavailable,
     ToolError,
 )
+from jupyter_agent.events import CallDenied, CallFailed, CallOutput, CellsChanged, Event
 from jupyter_agent.tasks import surely
 from jupyter_agent.tools.base import TEXTS, Progress, Question, Result, Tool
 from jupyter_agent.workspace.lease import Lease
@@ -108,6 +110,34 @@ class Audit:
     """What the model gets; None unless it is done."""
     changes: Sequence[Change] = ()
     """What it did to cells, also if it failed."""
+
+    @property
+    def events(self) -> Iterator[Event]:
+        """What is shown of a call in a turn: its outcome, then what it changed, notebook by
+        notebook.
+        """
+        assert self.call_id is not None
+        yield self._outcome(self.call_id)
+        made = [replace(change, call_id=self.call_id) for change in self.changes]
+        for path in dict.fromkeys(change.notebook for change in made):
+            changes = tuple(
+                self.work.services.redactor.change(each) for each in made if each.notebook == path
+            )
+            yield CellsChanged(call_id=self.call_id, notebook=path, changes=changes)
+
+    def _outcome(self, call_id: str) -> Event:
+        fence = self.work.fence
+        if self.result is not None:
+            shown = replace(self.result, text=fence.removed(self.result.text))
+            return CallOutput(call_id=call_id, output=shown.output())
+        if self.outcome == "refused":
+            return CallDenied(call_id=call_id)
+        return CallFailed(call_id=call_id, error=fence.removed(self.error))
+
+    @property
+    def error(self) -> str:
+        """Why there is no result, for a model."""
+        return INTERRUPTED if self.outcome == "stopped" else self.why
 
 
 Record: TypeAlias = Callable[[Audit], Coroutine[Any, Any, None]]

@@ -8,7 +8,7 @@ them, a run waits for every answer before it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,21 +16,14 @@ from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.asking import Round
 from jupyter_agent.agent.attempt import Audit, ToolCall
 from jupyter_agent.agent.dispatch import NOBODY_TO_ASK
-from jupyter_agent.agent.history import INTERRUPTED, error_result
+from jupyter_agent.agent.history import INTERRUPTED, Transcript, error_result
 from jupyter_agent.agent.reply import Call
-from jupyter_agent.agent.turn import Moment, Outbox, Turn
+from jupyter_agent.agent.turn import Entry, Turn
 from jupyter_agent.errors import ToolError
-from jupyter_agent.events import (
-    CallDenied,
-    CallFailed,
-    CallInvalid,
-    CallOutput,
-    CellsChanged,
-    Event,
-    Notice,
-)
+from jupyter_agent.events import CallFailed, CallInvalid, CallOutput, Notice
 from jupyter_agent.legible import clip
 from jupyter_agent.models.base import Block
+from jupyter_agent.tasks import together
 from jupyter_agent.tools.base import Result
 
 CUT_OFF = "The reply was cut off, so this call was not executed. Make a smaller call."
@@ -43,38 +36,35 @@ _ALONE = (
 )
 
 
-async def run_calls(turn: Turn, outbox: Outbox, calls: Sequence[Call]) -> None:
-    """Execute the calls of a step and append their results to the history, also when stopped."""
-    if not calls:
-        return
-    step = _Step(turn, outbox)
+async def run_calls(turn: Turn, answer: Sequence[Entry], calls: Sequence[Call]) -> None:
+    """Show the answer that has these calls, execute them, and append their results to the history;
+    also when stopped.
+    """
+    step = _Step(turn)
     try:
-        await outbox.flush()  # the reply is in the history before anything is done
+        await turn.log.show(*answer)
         await step.run(calls)
         await step.tell_news(calls)
     finally:
-        for call in calls:
-            if call.id not in step.results:
-                outbox.hold(step.failure(call.id, INTERRUPTED))
+        open_ = [step.failure(call.id, INTERRUPTED) for call in calls if not step.answered(call)]
         results = turn.transcript.append("user", [step.results[call.id] for call in calls])
-        outbox.hold(Moment(messages=results, streamed=True))
+        await turn.log.show(*open_, *results)
 
 
-def refuse_calls(turn: Turn, outbox: Outbox, calls: Sequence[Call]) -> None:
+def refuse_calls(transcript: Transcript, calls: Sequence[Call]) -> list[Entry]:
     """Answer the calls of a reply that was cut off: what is left of them is not what was meant."""
-    told = tuple(CallFailed(call_id=call.id, error=CUT_OFF) for call in calls if not call.error)
-    results = turn.transcript.append("user", [error_result(call.id, CUT_OFF) for call in calls])
-    outbox.hold(Moment(events=told, messages=results))
+    failed = [CallFailed(call_id=call.id, error=CUT_OFF) for call in calls if call.error is None]
+    results = [error_result(call.id, CUT_OFF) for call in calls]
+    return [*failed, *transcript.append("user", results)]
 
 
-def drop_calls(outbox: Outbox, calls: Sequence[Call]) -> None:
-    """Tell that calls of a last reply are not executed; they are no part of the history."""
-    told = tuple(
+def drop_calls(calls: Sequence[Call]) -> list[Entry]:
+    """Calls of a last reply are not executed; they are no part of the history."""
+    return [
         CallInvalid(call_id=call.id, tool=call.name, input=call.input, error=LAST_STEP)
         for call in calls
         if call.error is None
-    )
-    outbox.hold(Moment(events=told))
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +86,8 @@ class _Pending:
 
 
 class _Step:
-    def __init__(self, turn: Turn, outbox: Outbox) -> None:
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._outbox = outbox
         self._dispatcher = turn.dispatcher.recording(self._record)
         self.results: dict[str, Block] = {}
 
@@ -107,11 +96,13 @@ class _Step:
         while pending:
             pending = await self._ask(*await self._go_through(pending))
 
-    def failure(self, call_id: str, text: str) -> Moment:
+    def answered(self, call: Call) -> bool:
+        return call.id in self.results
+
+    def failure(self, call_id: str, text: str) -> CallFailed:
         """The call failed, or was not executed."""
         self.results[call_id] = error_result(call_id, text)
-        shown = self._turn.work.fence.removed(text)
-        return Moment(events=(CallFailed(call_id=call_id, error=shown),))
+        return CallFailed(call_id=call_id, error=self._turn.work.fence.removed(text))
 
     async def _parse(self, call: Call) -> _Pending | None:
         if call.error is not None:  # told when the block ended
@@ -130,7 +121,7 @@ class _Step:
         There it is part of the history, so that what was sent stays what it was; a text after the
         results would be taken for another question.
         """
-        for news in await self._turn.work.news():
+        for news in await self._turn.work.news() if calls else ():
             who = await self._turn.authors(news)
             text = self._turn.work.told(f"{news.text}\n{who}".rstrip())
             last = self.results[calls[-1].id]
@@ -139,7 +130,7 @@ class _Step:
             facts = {"notebook": news.notebook, "cell_ids": list(news.cell_ids)}
             said = f"{news.notebook} changed meanwhile; the model is told."
             notice = Notice(kind="notebook-changed", text=said, facts=facts)
-            self._outbox.hold(Moment(events=(notice,)))
+            await self._turn.log.show(notice)
 
     # -- acting
 
@@ -164,9 +155,10 @@ class _Step:
 
     async def _try(self, group: Sequence[_Pending], asking: Round, *, act: bool) -> list[_Pending]:
         """Those that wait."""
-        async with asyncio.TaskGroup() as together:
-            waits = [together.create_task(self._waits(item, asking, act=act)) for item in group]
-        return [item for item, task in zip(group, waits, strict=True) if task.result()]
+        if act:
+            await self._turn.log.append()  # all that led to it is stored before anything is done
+        waits = await together(self._waits(item, asking, act=act) for item in group)
+        return [item for item, waiting in zip(group, waits, strict=True) if waiting]
 
     async def _waits(self, item: _Pending, asking: Round, *, act: bool) -> bool:
         """Does the call if it may; true if it waits instead, for its own answer or an earlier one.
@@ -177,7 +169,7 @@ class _Step:
 
         async def progress(output: Mapping[str, Any]) -> None:
             told = CallOutput(call_id=item.id, output=output, preliminary=True)
-            await self._outbox.tell(Moment(events=(told,), streamed=True))
+            await self._turn.log.show(told)
 
         turn = self._turn
         approved = item.approval.question if item.approval else None
@@ -197,27 +189,23 @@ class _Step:
         return False
 
     async def _record(self, audit: Audit) -> None:
-        """Tells what came of a call: outcome, changes and audit belong together."""
+        """What came of a call is a result for the model, and in the log."""
         assert audit.call_id is not None
-        events = (self._outcome(audit.call_id, audit), *change_events(audit.call_id, audit))
-        await self._outbox.tell(Moment(events=events, audits=(audit,)))
-
-    def _outcome(self, call_id: str, audit: Audit) -> Event:
         if audit.result is not None:
             content = _content(audit.result, self._turn.limits.result_chars)
-            self.results[call_id] = {
+            self.results[audit.call_id] = {
                 "type": "tool_result",
-                "tool_use_id": call_id,
+                "tool_use_id": audit.call_id,
                 "content": content,
             }
         else:
-            self.results[call_id] = error_result(call_id, _why(audit))
-        return outcome_event(call_id, audit)
+            self.results[audit.call_id] = error_result(audit.call_id, audit.error)
+        await self._turn.log.append(audit)
 
     async def _fail(self, call_id: str, error: ToolError) -> None:
         """Tells of an error that came before anything was decided, and is in no audit."""
         if call_id not in self.results:
-            await self._outbox.tell(self.failure(call_id, error.message))
+            await self._turn.log.append(self.failure(call_id, error.message))
 
     # -- asking
 
@@ -247,42 +235,12 @@ class _Step:
         return left
 
     async def _put(self, questions: tuple[Approval, ...]) -> Mapping[str, Answer]:
-        events = [event for approval in questions for event in approval_events(approval)]
         if not self._turn.options.attended:
             # Followers see what it was about; nothing waits for them.
-            await self._outbox.tell(Moment(events=tuple(events)))
+            await self._turn.log.show(*(event for each in questions for event in each.events))
             return {}
-        await self._outbox.tell(Moment(events=tuple(events), questions=questions))
+        await self._turn.log.append(*questions)
         return await self._turn.answers.wait(questions)
-
-
-def outcome_event(call_id: str, audit: Audit) -> Event:
-    """The event that shows the outcome of a call."""
-    fence = audit.work.fence
-    if audit.result is not None:
-        shown = replace(audit.result, text=fence.removed(audit.result.text))
-        return CallOutput(call_id=call_id, output=shown.output())
-    if audit.outcome == "refused":
-        return CallDenied(call_id=call_id)
-    return CallFailed(call_id=call_id, error=fence.removed(_why(audit)))
-
-
-def change_events(call_id: str, audit: Audit) -> Iterator[Event]:
-    """The events that show what a call changed, one for each notebook."""
-    redactor = audit.work.services.redactor
-    made = [replace(change, call_id=audit.call_id) for change in audit.changes]
-    for path in dict.fromkeys(change.notebook for change in made):
-        kept = tuple(redactor.change(each) for each in made if each.notebook == path)
-        yield CellsChanged(call_id=call_id, notebook=path, changes=kept)
-
-
-def approval_events(approval: Approval) -> tuple[Event, ...]:
-    """The events that show a question."""
-    text = f"`{approval.tool}` waits for your answer."
-    if approval.question.loads:
-        text = f"{text} It would load {', '.join(approval.question.loads)}."
-    notice = Notice(kind="approval", text=text, facts={"approval": approval.describe()})
-    return notice, approval.event()
 
 
 def _side_by_side(pending: Sequence[_Pending]) -> Sequence[Sequence[_Pending]]:
@@ -294,10 +252,6 @@ def _side_by_side(pending: Sequence[_Pending]) -> Sequence[Sequence[_Pending]]:
         else:
             groups.append([item])
     return groups
-
-
-def _why(audit: Audit) -> str:
-    return INTERRUPTED if audit.outcome == "stopped" else audit.why
 
 
 def _is_cancelled() -> bool:

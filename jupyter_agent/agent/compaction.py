@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
-from jupyter_agent.agent.history import Transcript
+from jupyter_agent.agent.history import MessageAdded, Transcript
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.reply import Reply, receive
 from jupyter_agent.errors import ModelError
@@ -79,7 +79,7 @@ async def summarise(model: Model, messages: Sequence[Message], limits: Limits, s
 
 async def compact(
     transcript: Transcript, model: Model, limits: Limits, spend: Spend
-) -> tuple[Message, ...]:
+) -> tuple[MessageAdded, ...]:
     """Replace the conversation by a summary, but for its last step.
 
     Gives what has to be stored; nothing if there is nothing to summarise. Raises ModelError.

@@ -11,6 +11,7 @@ of that; one with `plan` ends a summary with that plan. Such keys are taken off 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.agent.reply import INVALID_INPUT
@@ -35,6 +36,13 @@ _ELIDED_FROM = 500
 """Characters of a tool result that are worth eliding."""
 
 
+@dataclass(frozen=True)
+class MessageAdded:
+    """A message that is part of the history from now on."""
+
+    message: Message
+
+
 class Transcript:
     """The history of one conversation: append-only.
 
@@ -48,7 +56,7 @@ class Transcript:
 
     def append(
         self, role: str, content: Sequence[Block], *, model: str | None = None
-    ) -> tuple[Message, ...]:
+    ) -> tuple[MessageAdded, ...]:
         """Add a message, unless it is empty: the API would refuse it."""
         if not content:
             return ()
@@ -59,7 +67,7 @@ class Transcript:
 
     def situate(
         self, facts: str, *, shows: str | None = None, outline: str = ""
-    ) -> tuple[Message, ...]:
+    ) -> tuple[MessageAdded, ...]:
         """Tell what holds while the last question is answered; `shows` is the notebook that it
         tells of, `outline` the digest of the outline that is in it.
 
@@ -84,7 +92,7 @@ class Transcript:
         shown = (each for each in reversed(self.messages) if each.get("shows") == notebook)
         return next((str(each["outline"]) for each in shown if "outline" in each), "")
 
-    def instruct(self, text: str, digest: str) -> tuple[Message, ...]:
+    def instruct(self, text: str, digest: str) -> tuple[MessageAdded, ...]:
         """Put the instructions of the project before the last question; they outlive a summary."""
         block = _text(text)
         return self._add({"role": "user", "content": [block], "leads": True, "instructs": digest})
@@ -94,7 +102,7 @@ class Transcript:
         """The digest of the instructions that the model was last given, or empty."""
         return next((str(each["instructs"]) for each in self._instructing()), "")
 
-    def finish(self) -> tuple[Message, ...]:
+    def finish(self) -> tuple[MessageAdded, ...]:
         """Answer the calls that the last message left open, as after a crash."""
         open_calls = unanswered(self.messages)
         return self.append("user", [error_result(call_id, INTERRUPTED) for call_id in open_calls])
@@ -124,7 +132,7 @@ class Transcript:
         older = self.messages[: len(self.messages) - self._open]
         return [] if len(older) == 1 and "keeps" in older[0] else older
 
-    def replace_older(self, summary: str) -> tuple[Message, ...]:
+    def replace_older(self, summary: str) -> tuple[MessageAdded, ...]:
         """From now on the summary stands for what is older; the store keeps all of it."""
         content = [_text(f"[Summary of the conversation so far]\n{summary}")]
         if plan := self._plan():
@@ -186,9 +194,9 @@ class Transcript:
         asked = (m for m in reversed(self.messages) if m["role"] == "user" and not _answers(m))
         return list(next(asked, {"content": []})["content"])
 
-    def _add(self, message: Message) -> tuple[Message, ...]:
+    def _add(self, message: Message) -> tuple[MessageAdded, ...]:
         self._take(message)
-        return (message,)
+        return (MessageAdded(message),)
 
     def _take(self, message: Message) -> None:
         if "keeps" in message:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -24,9 +24,9 @@ from jupyter_agent.agent.retries import (
 )
 from jupyter_agent.agent.turn import (
     Ending,
+    Entry,
     Fallback,
-    Moment,
-    Outbox,
+    Log,
     Turn,
     failed,
     finished,
@@ -43,7 +43,7 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.models.base import Block, ModelRequest
 
-__all__ = ["Ending", "Moment", "Turn", "run_turn"]
+__all__ = ["Ending", "Turn", "run_turn"]
 
 log = logging.getLogger(__name__)
 
@@ -58,84 +58,65 @@ _PAUSES = 5
 """How often in a turn a service may ask to be called again to go on."""
 
 
-async def run_turn(turn: Turn) -> AsyncGenerator[Moment, None]:
-    """The moments of one turn as they come. The turn continues when the next is asked for.
+async def run_turn(turn: Turn) -> Ending:
+    """Goes through one turn, and writes into its log what happens. Gives how it ended, which is not
+    in the log yet.
 
-    The last one has the ending, whose event is not among the events yet. `turn.stop` stops the
-    turn, and so does a cancellation of who waits for the next moment: the connection to the model
-    is closed, running tools are cancelled, the history is finished, and the rest is yielded. An
-    exception that is neither ours nor a cancellation is a bug and is raised, with the history
-    finished too. Who closes the generator early loses what was not yielded.
+    `turn.stop` stops the turn, and so does a cancellation of the caller: the connection to the
+    model is closed, running tools are cancelled, and the history is finished. It is finished too
+    where an error is raised: StoreUnavailable, or a bug.
     """
-    outbox = Outbox()
-    loop = asyncio.create_task(_run(turn, outbox))
-    loop.add_done_callback(lambda _: outbox.close())
+    loop = asyncio.create_task(_run(turn))
     turn.stop.calls(loop.cancel)
     if turn.stop.requested:
         loop.cancel()
-    try:
-        while moment := await _next(turn, outbox):
-            yield moment
-            outbox.taken()
-    finally:
-        outbox.close()
-        loop.cancel()
-        await asyncio.wait([loop])
-    if loop.cancelled():  # stopped before its first step
-        yield Moment(ending=stopped(Meter(turn.limits, turn.facts)))
-    else:
-        loop.result()
-
-
-async def _next(turn: Turn, outbox: Outbox) -> Moment | None:
-    while True:
+    while not loop.done():
         try:
-            return await outbox.next()
+            await asyncio.wait([loop])
         except asyncio.CancelledError:
             turn.stop.request()
             _take_back_cancellation()
+    if loop.cancelled():  # stopped before its first step
+        return stopped(Meter(turn.limits, turn.facts))
+    return loop.result()
 
 
-async def _run(turn: Turn, outbox: Outbox) -> None:
+async def _run(turn: Turn) -> Ending:
     meter = Meter(turn.limits, turn.facts)
     try:
-        ending = await _steps(turn, outbox, meter)
+        return await _steps(turn, meter)
     except ModelError as error:
-        ending = failed(error, meter)
+        return failed(error, meter)
     except asyncio.CancelledError:
         _take_back_cancellation()
-        ending = stopped(meter)
+        return stopped(meter)
     finally:
-        outbox.hold(Moment(messages=turn.transcript.finish()))
-        await outbox.flush()
-    await outbox.tell(Moment(ending=ending))
+        await turn.log.show(*turn.transcript.finish())
 
 
-async def _steps(turn: Turn, outbox: Outbox, meter: Meter) -> Ending:
+async def _steps(turn: Turn, meter: Meter) -> Ending:
     first = turn.model.id
     while True:
         try:
-            turn, reply = await ask_model(turn, outbox, meter)
+            turn, reply = await ask_model(turn, meter)
             turn = replace(turn, container=reply.container or turn.container)
             outcome = classify(reply, meter)
-            answer = turn.transcript.append("assistant", outcome.keep, model=turn.model.id)
-            outbox.hold(Moment(messages=answer))
-            await run_calls(turn, outbox, outcome.run)
-            if outcome.refuse:
-                refuse_calls(turn, outbox, outcome.refuse)
-            if outcome.drop:
-                drop_calls(outbox, outcome.drop)
+            answer: list[Entry] = [
+                *turn.transcript.append("assistant", outcome.keep, model=turn.model.id),
+                *refuse_calls(turn.transcript, outcome.refuse),
+                *drop_calls(outcome.drop),
+            ]
             if outcome.finish:
-                outbox.hold(Moment(events=tuple(reply.lost())))
-            _explain(outbox, reply, outcome)
+                answer += [*reply.lost(), *_explanation(reply, outcome)]
+            await run_calls(turn, answer, outcome.run)
         finally:
             other = turn.model.id if turn.model.id != first else ""
             used = UsageUpdated(usage=meter.usage, step=meter.step_usage, model=other)
-            outbox.hold(Moment(events=(used, StepFinished()), streamed=True))
+            await turn.log.show(used, StepFinished())
         if outcome.finish:
             if meter.limit:
                 more = Continuable(turn_id=turn.work.turn_id or "", limit=meter.limit)
-                outbox.hold(Moment(events=(more,)))
+                await turn.log.show(more)
             return finished(outcome.finish, reply.stop_reason, meter)
 
 
@@ -146,7 +127,7 @@ def _take_back_cancellation() -> None:
         task.uncancel()
 
 
-async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Reply]:
+async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
     """The model's complete reply to the history as it is, and the turn with the model that gave it:
     its fallback, where the first one cannot be had or refuses.
 
@@ -154,7 +135,7 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Rep
     a stop, is kept in the history; that of a reply that is tried again is not.
     """
     meter.start_step()
-    await outbox.tell(Moment(events=(StepStarted(),), streamed=True))
+    await turn.log.show(StepStarted())
     attempt = 1
     while True:
         exhausted = await turn.exhausted(turn.model)
@@ -162,38 +143,37 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Rep
             kind, reached = _LIMIT_NOTICES[limit]
             spent = exhausted if limit == "month" else meter.spent
             text = f"{reached} ({spent}); this is the last answer."
-            outbox.hold(Moment(events=(Notice(kind=kind, text=text, facts={"limit": limit}),)))
-        request = await _roomy_request(turn, outbox, meter)
-        await outbox.flush()
+            await turn.log.show(Notice(kind=kind, text=text, facts={"limit": limit}))
+        request = await _roomy_request(turn, meter)
         meter.replies += 1
         reply = Reply(meter.replies, turn.limits, turn.transcript.awaited)
         try:
             stream = receive(turn.model, request, reply, idle_seconds=turn.limits.idle_seconds)
             async with aclosing(stream):
                 async for events in stream:
-                    await outbox.tell(Moment(events=events, streamed=True))
+                    await turn.log.show(*events)
         except ModelError as error:
             meter.spend(reply.usage)
             if error.kind == "context_length" and (room := await _make_room(turn, meter)):
-                await _start_again(outbox, reply, error.message, room)
+                await _start_again(turn.log, reply, error.message, *room)
             elif (seconds := pause_before_retry(error, attempt, turn.limits)) is not None:
                 attempt += 1
-                retrying = Moment(events=(retry_notice(error, attempt, seconds),))
-                await _start_again(outbox, reply, error.message, retrying)
+                retrying = retry_notice(error, attempt, seconds)
+                await _start_again(turn.log, reply, error.message, retrying)
                 await turn.sleep(seconds)
             elif turn.fallback is not None:
                 attempt = 1
-                turn = await _fall_back(turn, turn.fallback, outbox, meter, reply, error)
+                turn = await _fall_back(turn, turn.fallback, meter, reply, error)
             elif asks_too_long(error, turn.limits):
                 late = too_long(error)
-                _give_up(turn, outbox, reply, late.message)
+                await _give_up(turn, reply, late.message)
                 raise late from error
             else:
-                _give_up(turn, outbox, reply, error.message)
+                await _give_up(turn, reply, error.message)
                 raise
         except asyncio.CancelledError:
             meter.spend(reply.usage)
-            _give_up(turn, outbox, reply, "Stopped before it was complete.")
+            await _give_up(turn, reply, "Stopped before it was complete.")
             raise
         else:
             meter.spend(reply.usage)
@@ -201,16 +181,11 @@ async def ask_model(turn: Turn, outbox: Outbox, meter: Meter) -> tuple[Turn, Rep
             if reply.stop_reason != "refusal" or turn.fallback is None:
                 return turn, reply
             attempt = 1
-            turn = await _fall_back(turn, turn.fallback, outbox, meter, reply)
+            turn = await _fall_back(turn, turn.fallback, meter, reply)
 
 
 async def _fall_back(
-    turn: Turn,
-    other: Fallback,
-    outbox: Outbox,
-    meter: Meter,
-    reply: Reply,
-    error: ModelError | None = None,
+    turn: Turn, other: Fallback, meter: Meter, reply: Reply, error: ModelError | None = None
 ) -> Turn:
     """The turn as the other model continues it; nothing of the reply is part of the history.
 
@@ -226,20 +201,20 @@ async def _fall_back(
         text = f"{names[0]} refused to answer, so {names[1]} does this time. {explained}".rstrip()
         if explained:
             facts["explanation"] = explained
-    told = (Notice(kind="fallback", text=text, facts=facts), *other.notices)
-    await _start_again(outbox, reply, text, Moment(events=told))
+    notice = Notice(kind="fallback", text=text, facts=facts)
+    await _start_again(turn.log, reply, text, notice, *other.notices)
     meter.change_model(other.facts)
     return replace(turn, model=other.model, facts=other.facts, fallback=None, container=None)
 
 
-async def _roomy_request(turn: Turn, outbox: Outbox, meter: Meter) -> ModelRequest:
+async def _roomy_request(turn: Turn, meter: Meter) -> ModelRequest:
     """What to ask; room is made first where it would fill the model's window."""
     request = _request(turn, meter)
     while meter.window.is_full(request) and (room := await _make_room(turn, meter)):
-        outbox.hold(room)
+        await turn.log.show(*room)
         request = _request(turn, meter)
     if excess := meter.window.excess(request):  # some services leave out the rest in silence
-        outbox.hold(Moment(events=(_window_notice(turn.model.id, *excess),)))
+        await turn.log.show(_window_notice(turn.model.id, *excess))
     return request
 
 
@@ -266,32 +241,28 @@ def _request(turn: Turn, meter: Meter) -> ModelRequest:
     )
 
 
-async def _make_room(turn: Turn, meter: Meter) -> Moment | None:
-    """Shorten the history; None if nothing is left to shorten."""
+async def _make_room(turn: Turn, meter: Meter) -> Sequence[Entry]:
+    """Shorten the history; gives what the log has to say of it, nothing if none is left."""
     if turn.transcript.elide():
-        return Moment(events=(ELIDED,))
+        return (ELIDED,)
     try:
         summary = await compact(turn.transcript, turn.model, turn.limits, meter.spend)
     except ModelError as error:  # the request itself shows whether it matters
         log.warning("The conversation could not be summarised: %s", error.message)
-        return None
-    return Moment(events=(SUMMARISED,), messages=summary) if summary else None
+        return ()
+    return (SUMMARISED, *summary) if summary else ()
 
 
-async def _start_again(outbox: Outbox, reply: Reply, error: str, why: Moment) -> None:
+async def _start_again(log: Log, reply: Reply, error: str, *why: Entry) -> None:
     if reply.shown:
-        outbox.hold(Moment(events=(*reply.abandon(error), StepFinished())))
-        outbox.hold(why)
-        outbox.hold(Moment(events=(StepStarted(),)))
+        await log.show(*reply.abandon(error), StepFinished(), *why, StepStarted())
     else:
-        outbox.hold(Moment(events=tuple(reply.abandon(error))))
-        outbox.hold(why)
-    await outbox.flush()
+        await log.show(*reply.abandon(error), *why)
 
 
-def _give_up(turn: Turn, outbox: Outbox, reply: Reply, why: str) -> None:
+async def _give_up(turn: Turn, reply: Reply, why: str) -> None:
     said = turn.transcript.append("assistant", reply.text, model=turn.model.id)
-    outbox.hold(Moment(events=tuple(reply.abandon(why)), messages=said))
+    await turn.log.show(*reply.abandon(why), *said)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,14 +313,12 @@ def _can_go_on(reply: Reply) -> bool:
     return any(block["type"] not in ("text", "thinking") for block in reply.content)
 
 
-def _explain(outbox: Outbox, reply: Reply, outcome: StepOutcome) -> None:
-    """Tell what a reader would otherwise wonder about: a refusal, or an end without an answer."""
+def _explanation(reply: Reply, outcome: StepOutcome) -> Iterator[Notice]:
+    """What a reader would otherwise wonder about: a refusal, or an end without an answer."""
     if outcome.finish == "content-filter":
         said = reply.details.get("explanation")
         why = said or "The model gave no reason."
         text = f"The model refused to answer: {why} Rephrase the question or choose another model."
-        facts = {"explanation": said} if said else {}
-        outbox.hold(Moment(events=(Notice(kind="refusal", text=text, facts=facts),)))
-    elif outcome.finish and not reply.text:
-        text = "The model ended without an answer."
-        outbox.hold(Moment(events=(Notice(kind="no-answer", text=text),)))
+        yield Notice(kind="refusal", text=text, facts={"explanation": said} if said else {})
+    elif not reply.text:
+        yield Notice(kind="no-answer", text="The model ended without an answer.")

@@ -1,17 +1,16 @@
-"""What goes into a turn and what comes out of it: moments, and how it ends."""
+"""What goes into a turn and what comes out of it: its log, and how it ends."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.attempt import Audit
 from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.agent.history import Transcript
+from jupyter_agent.agent.history import MessageAdded, Transcript
 from jupyter_agent.agent.limits import Limit, Limits, Meter
 from jupyter_agent.agent.options import TurnOptions
 from jupyter_agent.agent.permissions import Policy
@@ -25,12 +24,43 @@ from jupyter_agent.events import (
     TurnFinished,
     Usage,
 )
-from jupyter_agent.models.base import Message, Model, ServerTool
+from jupyter_agent.models.base import Model, ServerTool
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.workspace.reads import News
 from jupyter_agent.workspace.workspace import Workspace
 
 State: TypeAlias = Literal["done", "stopped", "failed"]
+
+Entry: TypeAlias = Event | MessageAdded | Audit | Approval
+"""What is written into the log of a turn: what is shown as it is, a message of the history, what
+came of a call, a question."""
+
+
+def events_of(entry: Entry) -> Iterable[Event]:
+    """What is shown of an entry."""
+    match entry:
+        case MessageAdded():
+            return ()
+        case Audit() | Approval():
+            return entry.events
+    return (entry,)
+
+
+class Log(Protocol):
+    """Where everything that happens in a turn is written, in order.
+
+    What is given to it is in it, also if the caller is cancelled meanwhile.
+    """
+
+    async def append(self, *entries: Entry) -> None:
+        """Returns once these are stored, with all that was shown before: all of it or nothing. Then
+        they are shown. Without entries: once all that was shown is stored.
+
+        Raises StoreUnavailable; they are stored with what follows then.
+        """
+
+    async def show(self, *entries: Entry) -> None:
+        """Shows these at once. They are stored soon, or with what is appended next."""
 
 
 class Answers(Protocol):
@@ -39,7 +69,7 @@ class Answers(Protocol):
     async def wait(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
         """Answers by approval id, once all are given; one that is missing was not given in time.
 
-        The questions were yielded before it is called. It may be called more than once in a step.
+        The questions are in the log by then. It may be called more than once in a step.
         """
 
 
@@ -99,6 +129,7 @@ class Turn:
     work: Workspace
     policy: Policy
     system: str
+    log: Log
     answers: Answers
     options: TurnOptions = TurnOptions()
     authors: Authors = _unknown
@@ -146,92 +177,6 @@ class Ending:
     def why(self) -> str:
         """Why the turn ended, for the server's operator."""
         return f"{self.stop_reason} ({self.limit} limit)" if self.limit else self.stop_reason
-
-
-@dataclass(frozen=True, kw_only=True)
-class Moment:
-    """What belongs together: all of it is stored at once, or nothing."""
-
-    events: tuple[Event, ...] = ()
-    messages: tuple[Message, ...] = ()
-    """Of the history, in order."""
-    audits: tuple[Audit, ...] = ()
-    questions: tuple[Approval, ...] = ()
-    """Put to a person now; the turn waits for their answers."""
-    streamed: bool = False
-    """It may be shown before it is stored: what a model or a cell is writing, and what is stored
-    with the next request to the model.
-    """
-    ending: Ending | None = None
-    """In the turn's last moment."""
-
-    def __add__(self, later: Moment) -> Moment:
-        return Moment(
-            events=self.events + later.events,
-            messages=self.messages + later.messages,
-            audits=self.audits + later.audits,
-            questions=self.questions + later.questions,
-            streamed=self.streamed and later.streamed,
-            ending=later.ending,
-        )
-
-
-class Outbox:
-    """Moments on their way from the tasks of a turn to whoever iterates over it."""
-
-    def __init__(self) -> None:
-        self._held: Moment | None = None
-        self._moments: deque[Moment] = deque()
-        self._waiting: list[asyncio.Future[None]] = []
-        self._taking: list[asyncio.Future[None]] = []
-        self._changed = asyncio.Event()
-        self._closed = False
-
-    def hold(self, moment: Moment) -> None:
-        """Keeps a moment, which becomes a part of the next one that is told."""
-        self._held = moment if self._held is None else self._held + moment
-
-    async def tell(self, moment: Moment) -> None:
-        """Returns when the moment is dealt with. It arrives also if the caller is cancelled."""
-        held, self._held = self._held, None
-        self._moments.append(moment if held is None else held + moment)
-        if not self._closed:
-            taken = asyncio.get_running_loop().create_future()
-            self._waiting.append(taken)
-            self._changed.set()
-            await taken
-
-    async def flush(self) -> None:
-        """Tells what was held, if anything was."""
-        if self._held is not None:
-            await self.tell(Moment())
-
-    async def next(self) -> Moment | None:
-        """All that was told since the last call, as one moment; None at the end."""
-        while not self._moments:
-            if self._closed:
-                return None
-            self._changed.clear()
-            await self._changed.wait()
-        self._taking, self._waiting = self._waiting, []
-        moment = self._moments.popleft()
-        while self._moments and moment.ending is None and self._moments[0].ending is None:
-            moment += self._moments.popleft()
-        return moment
-
-    def taken(self) -> None:
-        """What `next` returned is dealt with."""
-        for future in self._taking:
-            if not future.done():
-                future.set_result(None)
-
-    def close(self) -> None:
-        """Nobody waits for anything any more."""
-        self._closed = True
-        self._changed.set()
-        for future in (*self._taking, *self._waiting):
-            if not future.done():
-                future.set_result(None)
 
 
 def finished(reason: FinishReason, stop_reason: str, meter: Meter) -> Ending:

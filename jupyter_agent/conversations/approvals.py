@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.permissions import Grant
@@ -61,65 +61,77 @@ def rules_of(db: sqlite3.Connection, owner: str, conversation_id: str) -> list[G
     return [Grant(tool=row["tool"], notebook=row["notebook"], kernel=row["kernel"]) for row in rows]
 
 
-def bind_rules(db: sqlite3.Connection, turn_id: str, grants: Sequence[Grant]) -> None:
-    """Within a transaction: what was granted while no kernel ran is for the one that started.
+@dataclass(frozen=True)
+class AnswerGiven:
+    """Somebody answered a question."""
 
-    What was taken back meanwhile stays so.
-    """
-    db.executemany(
-        "UPDATE rules SET kernel = ? FROM turns WHERE turns.id = ? AND rules.kernel = ''"
-        " AND (rules.owner, rules.conversation_id) = (turns.owner, turns.conversation_id)"
-        " AND rules.tool = ? AND rules.notebook = ?",
-        [(grant.kernel, turn_id, grant.tool, grant.notebook) for grant in grants],
-    )
+    approval_id: str
+    answer: Answer
 
 
-def add_questions(db: sqlite3.Connection, turn_id: str, approvals: Sequence[Approval]) -> None:
-    """Within a transaction: keeps questions, before anybody is asked."""
-    db.executemany(
-        "INSERT INTO approvals (id, turn_id, call_id, approval, binding, state, expires)"
-        " VALUES (?, ?, ?, ?, ?, 'pending', ?)",
-        [
-            (
-                approval.id,
-                turn_id,
-                approval.call_id,
-                json.dumps(approval.describe()),
-                approval.binding,
-                approval.expires.isoformat(),
+@dataclass(frozen=True)
+class QuestionClosed:
+    """Nobody answered it in time, or nobody needs its answer any more."""
+
+    approval_id: str
+
+
+@dataclass(frozen=True)
+class GrantAdded:
+    """What needs no answer in the conversation of the turn from now on."""
+
+    grant: Grant
+
+
+@dataclass(frozen=True)
+class GrantBound:
+    """What was granted while no kernel ran is for the one that started."""
+
+    grant: Grant
+
+
+ApprovalEntry: TypeAlias = Approval | AnswerGiven | QuestionClosed | GrantAdded | GrantBound
+
+
+def project(db: sqlite3.Connection, turn_id: str, entry: ApprovalEntry) -> None:
+    """Within a transaction: what an entry of a turn's log says of questions and rules."""
+    match entry:
+        case Approval():
+            db.execute(
+                "INSERT INTO approvals (id, turn_id, call_id, approval, binding, state, expires)"
+                " VALUES (?, ?, ?, ?, ?, 'pending', ?)",
+                (
+                    entry.id,
+                    turn_id,
+                    entry.call_id,
+                    json.dumps(entry.describe()),
+                    entry.binding,
+                    entry.expires.isoformat(),
+                ),
             )
-            for approval in approvals
-        ],
-    )
-
-
-def add_answers(db: sqlite3.Connection, answers: Mapping[str, Answer]) -> None:
-    """Within a transaction: keeps answers, by the ids of their questions."""
-    time = now()
-    db.executemany(
-        "UPDATE approvals SET state = ?, reason = ?, answered = ? WHERE id = ?",
-        [
-            ("approved" if answer.approved else "denied", answer.reason, time, approval_id)
-            for approval_id, answer in answers.items()
-        ],
-    )
-
-
-def expire(db: sqlite3.Connection, approval_ids: Sequence[str]) -> None:
-    """Within a transaction: nobody answered these in time."""
-    time = now()
-    db.executemany(
-        "UPDATE approvals SET state = 'expired', answered = ? WHERE id = ? AND state = 'pending'",
-        [(time, approval_id) for approval_id in approval_ids],
-    )
-
-
-def add_rules(db: sqlite3.Connection, turn_id: str, grants: Sequence[Grant]) -> None:
-    """Within a transaction: these are granted in the turn's conversation."""
-    time = now()
-    db.executemany(
-        "INSERT INTO rules (owner, conversation_id, tool, notebook, kernel, made, root)"
-        " SELECT owner, conversation_id, ?, ?, ?, ?, root FROM turns WHERE id = ?"
-        " ON CONFLICT DO UPDATE SET root = excluded.root, kernel = excluded.kernel",
-        [(grant.tool, grant.notebook, grant.kernel, time, turn_id) for grant in grants],
-    )
+        case AnswerGiven(answer=answer):
+            state = "approved" if answer.approved else "denied"
+            db.execute(
+                "UPDATE approvals SET state = ?, reason = ?, answered = ? WHERE id = ?",
+                (state, answer.reason, now(), entry.approval_id),
+            )
+        case QuestionClosed():
+            db.execute(
+                "UPDATE approvals SET state = 'expired', answered = ?"
+                " WHERE id = ? AND state = 'pending'",
+                (now(), entry.approval_id),
+            )
+        case GrantAdded(grant=grant):
+            db.execute(
+                "INSERT INTO rules (owner, conversation_id, tool, notebook, kernel, made, root)"
+                " SELECT owner, conversation_id, ?, ?, ?, ?, root FROM turns WHERE id = ?"
+                " ON CONFLICT DO UPDATE SET root = excluded.root, kernel = excluded.kernel",
+                (grant.tool, grant.notebook, grant.kernel, now(), turn_id),
+            )
+        case GrantBound(grant=grant):  # what was taken back meanwhile stays so
+            db.execute(
+                "UPDATE rules SET kernel = ? FROM turns WHERE turns.id = ? AND rules.kernel = ''"
+                " AND (rules.owner, rules.conversation_id) = (turns.owner, turns.conversation_id)"
+                " AND rules.tool = ? AND rules.notebook = ?",
+                (grant.kernel, turn_id, grant.tool, grant.notebook),
+            )

@@ -8,7 +8,7 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.database import Database, now
@@ -35,14 +35,10 @@ class Author:
 
 
 class Journal:
-    """Reads and marks the changes of turns."""
+    """Reads the changes of turns; their logs write them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    async def add(self, turn_id: str, call_id: str, changes: Sequence[Mapping[str, Any]]) -> None:
-        """Keeps what a call changed; `changes` are docs/api.md's Change objects."""
-        await self._database.run(lambda db: add_changes(db, turn_id, call_id, changes))
 
     async def of_turn(self, turn_id: str) -> list[JournalEntry]:
         """The changes of a turn in the order in which they were made."""
@@ -78,34 +74,60 @@ class Journal:
         """What a model is told of the review of its changes when that turn begins."""
         return await self._database.run(lambda db: verdicts(db, owner, conversation_id, turn_id))
 
-    async def mark_undone(self, ids: Sequence[int]) -> None:
-        """These were taken back."""
-        await self._mark("undone = 1, conflict = NULL", ids)
 
-    async def mark_reviewed(self, ids: Sequence[int]) -> None:
-        """A person looked at these and keeps them."""
-        await self._mark("reviewed = 1", ids)
+@dataclass(frozen=True, kw_only=True)
+class ChangesMade:
+    """What a call changed, as docs/api.md's Change objects; also after the turn is over."""
 
-    async def mark_conflict(self, ids: Sequence[int], why: str) -> None:
-        """These could not be taken back, and why."""
-        await self._database.run(
-            lambda db: db.executemany(
-                "UPDATE changes SET conflict = ? WHERE id = ?", [(why, id) for id in ids]
-            )
-        )
-
-    async def _mark(self, what: str, ids: Sequence[int]) -> None:
-        await self._database.run(
-            lambda db: db.executemany(
-                f"UPDATE changes SET {what} WHERE id = ?", [(id,) for id in ids]
-            )
-        )
+    call_id: str
+    changes: Sequence[Mapping[str, Any]]
 
 
-def add_changes(
+@dataclass(frozen=True)
+class ChangesUndone:
+    """These were taken back. Changes go by their numbers in the journal."""
+
+    ids: Sequence[int]
+
+
+@dataclass(frozen=True)
+class ChangesReviewed:
+    """A person looked at these and keeps them."""
+
+    ids: Sequence[int]
+
+
+@dataclass(frozen=True)
+class ChangesInConflict:
+    """These could not be taken back, and why."""
+
+    ids: Sequence[int]
+    why: str
+
+
+ChangesEntry: TypeAlias = ChangesMade | ChangesUndone | ChangesReviewed | ChangesInConflict
+
+
+def project(db: sqlite3.Connection, turn_id: str, entry: ChangesEntry) -> None:
+    """Within a transaction: what an entry of a turn's log says of its changes."""
+    match entry:
+        case ChangesMade():
+            _add(db, turn_id, entry.call_id, entry.changes)
+        case ChangesUndone():
+            _mark(db, entry.ids, "undone = 1, conflict = NULL")
+        case ChangesReviewed():
+            _mark(db, entry.ids, "reviewed = 1")
+        case ChangesInConflict():
+            _mark(db, entry.ids, "conflict = ?", entry.why)
+
+
+def _mark(db: sqlite3.Connection, ids: Sequence[int], what: str, *values: str) -> None:
+    db.executemany(f"UPDATE changes SET {what} WHERE id = ?", [(*values, id) for id in ids])
+
+
+def _add(
     db: sqlite3.Connection, turn_id: str, call_id: str, changes: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Within a transaction: what a call changed; `changes` are docs/api.md's Change objects."""
     time = now()
     db.executemany(
         "INSERT INTO changes (turn_id, call_id, notebook, cell_id, kind, before, after, made)"

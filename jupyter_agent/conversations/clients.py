@@ -20,16 +20,13 @@ from jupyter_agent.agent.approval import Answer, Approval, approval_of
 from jupyter_agent.agent.attempt import Audit, CallOutcome, Ruling, ToolCall
 from jupyter_agent.agent.calls import (
     UNANSWERED,
-    approval_events,
-    change_events,
     declined,
-    outcome_event,
 )
 from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Dispatcher
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Decision, Policy
-from jupyter_agent.agent.turn import Ending, Moment, Stop
+from jupyter_agent.agent.turn import Ending, Stop
 from jupyter_agent.choices import MODES
 from jupyter_agent.conversations.audit import EntryPoint
 from jupyter_agent.conversations.authors import NewsAuthors
@@ -379,7 +376,7 @@ class _Client:
         if identity is not None:
             policy.touched.add(identity.name)  # the turn is about it, as ours is about its own
         live.under(policy)
-        await live.append(Moment(events=(started(opening.turn),), streamed=True))
+        await live.show(started(opening.turn))
         runner.stores.announce(opening.turn.conversation_id, turn_id)
         return _Turn(clients, caller, live, work)
 
@@ -595,11 +592,11 @@ class _Turn:
         else:
             self._count()
             ready = CallReady(call_id=call_id, tool=tool, input=input)
-            await self._live.append(Moment(events=(ready,), streamed=True))
+            await self._live.show(ready)
 
         async def tell(output: Mapping[str, Any]) -> None:
             told = CallOutput(call_id=call_id, output=output, preliminary=True)
-            await self._live.append(Moment(events=(told,), streamed=True))
+            await self._live.show(told)
             if progress is not None:
                 await progress(output)
 
@@ -611,7 +608,7 @@ class _Turn:
                 await self._drop_question(key, call_id)
             elif key not in self._pending:
                 failed = CallFailed(call_id=call_id, error=error.message)
-                await self._live.append(Moment(events=(failed,)))
+                await self._live.append(failed)
             raise
         news = await self._news(work)
         view = await work.visibility(result.facts.get("notebook", work.home))
@@ -650,7 +647,7 @@ class _Turn:
     ) -> AsyncIterator[CallerTurn]:
         call_id, act = new_id("call"), CallerTurn(turn_id=self.id, stop=self._live.stop)
         ready = CallReady(call_id=call_id, tool=tool, input=input)
-        await self._live.append(Moment(events=(ready,), streamed=True))
+        await self._live.show(ready)
         outcome: CallOutcome = "done"
         why = ""
         try:
@@ -695,11 +692,10 @@ class _Turn:
         self._made += 1
 
     async def _record(self, audit: Audit) -> None:
-        """What came of a call, its changes and the audit belong together."""
+        """What came of a call is in the log."""
         assert audit.call_id is not None
         self._recorded.add(audit.call_id)
-        events = (outcome_event(audit.call_id, audit), *change_events(audit.call_id, audit))
-        await self._live.append(Moment(events=events, audits=(audit,)))
+        await self._live.append(audit)
 
     async def _news(self, work: Workspace) -> list[str]:
         told = []
@@ -711,7 +707,7 @@ class _Turn:
             facts = {"notebook": news.notebook, "cell_ids": list(news.cell_ids)}
             said = f"{news.notebook} changed meanwhile; {self._caller.name} is told."
             notice = Notice(kind="notebook-changed", text=said, facts=facts)
-            await self._live.append(Moment(events=(notice,)))
+            await self._live.append(notice)
         return told
 
     # -- asking
@@ -751,7 +747,7 @@ class _Turn:
     async def _put(self, ruling: Ruling, question: Question) -> _Pending:
         seconds, group = self._clients.approval_seconds, new_id("group")
         approval = approval_of(ruling, question, seconds=seconds, group=group)
-        await self._live.append(Moment(events=approval_events(approval), questions=(approval,)))
+        await self._live.append(approval)
         self._announce()
         pending = _Pending(self._live, approval)
         pending.when_answered(self._rest_soon)

@@ -1,4 +1,4 @@
-"""A turn that runs in this server: what happens in it is stored, then told."""
+"""A turn that runs in this server: its log, who follows it, and what it asks."""
 
 from __future__ import annotations
 
@@ -6,19 +6,36 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeGuard, get_args
 
 from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.agent.attempt import Audit
+from jupyter_agent.agent.history import MessageAdded
 from jupyter_agent.agent.permissions import Grant, Policy
-from jupyter_agent.agent.turn import Ending, Moment, Stop
-from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
+from jupyter_agent.agent.turn import Ending, Entry, Log, Stop, events_of
+from jupyter_agent.conversations.approvals import (
+    AnswerGiven,
+    ApprovalStore,
+    GrantAdded,
+    GrantBound,
+    QuestionClosed,
+    RuleStore,
+)
 from jupyter_agent.conversations.audit import AuditLog, EntryPoint, answer_entry, entry_of
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.instructions import TrustStore
-from jupyter_agent.conversations.log import Batch, TurnState, capped
+from jupyter_agent.conversations.log import LogEntry, StateChanged, TurnEnded, TurnState, capped
 from jupyter_agent.conversations.requests import RequestStore, SentRequest
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
 from jupyter_agent.conversations.usage import UsageStore
@@ -26,7 +43,6 @@ from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
     CallInvalid,
     CallReady,
-    CellsChanged,
     Event,
     Notice,
     StepFinished,
@@ -38,13 +54,22 @@ from jupyter_agent.events import (
 from jupyter_agent.tasks import begin, surely
 
 STREAM_LAG_S = 0.25
-"""How long the file may lag behind what followers were told of what a model or a cell writes."""
+"""How long the file may lag behind what followers were shown of what a model or a cell writes."""
 
 WITHDRAWN = Answer(approved=False, reason="The call was given up.")
 """To a question that nobody needs an answer to any more."""
 TOGETHER = 100
 """Events that a follower is given at once at most."""
-_STEP = (StepStarted, StepFinished)
+_EVENTS = get_args(Event)
+
+
+def _is_event(entry: LogEntry) -> TypeGuard[Event]:
+    return isinstance(entry, _EVENTS)
+
+
+def _in_step(event: Event, before: bool) -> bool:
+    """Whether a step is open after the event."""
+    return isinstance(event, StepStarted) or (before and not isinstance(event, StepFinished))
 
 
 class Announce(Protocol):
@@ -69,7 +94,7 @@ class TurnStores:
 
 
 class LiveTurn:
-    """The outside of a running turn: moments in, followers out, questions and their answers."""
+    """The outside of a running turn: its log in, followers out, questions and their answers."""
 
     def __init__(
         self,
@@ -90,16 +115,19 @@ class LiveTurn:
         self.stop = Stop()
         self._stores = stores
         self._ends_to_ask = ends_to_ask
-        self._entry = entry
+        self._door = entry
         self._events: list[Event] = []
         """For followers; the store has them whole."""
-        self._told = 0
+        self._shown = 0
         """How many of them followers may have."""
-        self._unwritten = Batch()
+        self._in_step = False
+        self._unwritten: list[LogEntry] = []
+        self._stored_events = 0
+        """How many events the file has."""
         self._lock = asyncio.Lock()
         """Held while something is written."""
         self._passable = False
-        """What is written was told before: what is streamed meanwhile need not wait for it."""
+        """What is written was shown before: what is shown meanwhile need not wait for it."""
         self._flush: asyncio.TimerHandle | None = None
         self._flushing: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -117,66 +145,45 @@ class LiveTurn:
         """What holds in this turn, with the grants that the file has."""
         self.policy, self._kept = policy, tuple(policy.grants)
 
-    # -- writing, then telling
+    # -- writing
 
-    async def append(self, moment: Moment) -> None:
-        """Writes a moment, then tells its events; what is streamed is told first.
+    async def append(self, *entries: Entry) -> None:
+        """As `Log.append`."""
+        await surely(self._append(entries))
 
-        Raises StoreUnavailable; then nothing is told, and it is written with what follows.
-        """
-        if moment.streamed and self._passable:
-            self._stream(moment)
-            return
-        async with self._lock:
-            if moment.streamed:
-                self._stream(moment)
-                return
-            if moment.questions:
-                self._put(moment.questions)
-            batch = Batch(
-                messages=moment.messages,
-                audit=tuple(entry_of(audit, self._entry) for audit in moment.audits),
-                asked=moment.questions,
-                bound=tuple(grant for grant in self.policy.grants if grant not in self._kept),
-                state="waiting" if moment.questions else None,
-            )
-            self._kept = tuple(self.policy.grants)
-            await self._write(batch, self._shown(moment))
-            if moment.questions:
-                self.state = "waiting"
-            self._wake()
-        if any(isinstance(event, CellsChanged) for event in moment.events):
-            self._announce()
+    async def show(self, *entries: Entry) -> None:
+        """As `Log.show`."""
+        if self._lock.locked() and not self._passable:
+            await surely(self._show_next(entries))
+        else:
+            self._show(entries)
 
     async def send(self, requests: Sequence[SentRequest]) -> None:
-        """Writes what was told before, and what goes to a model next, if anything does. Raises
-        StoreUnavailable.
+        """Stores what was shown before, and what goes to a model next, if anything does. Raises
+        StoreUnavailable; it is not sent then.
         """
-        async with self._lock:
-            await self._write(Batch(requests=tuple(requests)), (), keep=False)
+        await surely(self._write(requests, keep=False))
 
     async def end(self, ending: Ending) -> None:
-        """The last events; the file says that the turn is over before anybody is told.
+        """The last events; the file says that the turn is over before anybody is shown it.
 
-        Where it cannot, followers are told all the same. Raises StoreUnavailable then.
+        Where it cannot, followers are shown it all the same. Raises StoreUnavailable then.
         """
-        async with self._lock:
-            try:
-                over = Batch(state=ending.state, stop_reason=ending.stop_reason)
-                await self._write(over, ending.events)
-            finally:
-                self.state = ending.state
-                self._wake()
-                self._announce()
+        over = TurnEnded(ending.state, ending.stop_reason)
+        try:
+            await surely(self._write([*ending.events, over]))
+        finally:
+            self.state = ending.state
+            self._wake()
+            self._announce()
 
     async def resume(self) -> None:
         """A turn that has ended works again: its client makes another call. Raises
         StoreUnavailable.
         """
-        async with self._lock:
-            await self._write(Batch(state="running"), (), keep=False)
-            self.state = "running"
-            self._wake()
+        await surely(self._write([StateChanged("running")], keep=False))
+        self.state = "running"
+        self._wake()
 
     async def close(self) -> None:
         """Waits for what is still being written."""
@@ -184,22 +191,38 @@ class LiveTurn:
             self._flush.cancel()
         await asyncio.gather(*self._flushing, return_exceptions=True)
 
-    def _shown(self, moment: Moment) -> list[Event]:
-        """Its events, and the end of the stream where it ends to ask."""
-        if not moment.questions and not any(isinstance(each, _STEP) for each in moment.events):
-            return list(moment.events)
-        steps = (each for each in reversed(self._events) if isinstance(each, _STEP))
-        is_open = isinstance(next(steps, None), StepStarted)
-        events: list[Event] = []
-        for event in moment.events:
-            if isinstance(event, StepFinished) and not is_open:
-                continue  # a turn that waited closed its step already
-            if isinstance(event, _STEP):
-                is_open = isinstance(event, StepStarted)
-            events.append(event)
-        if moment.questions and self._ends_to_ask:
-            events += [StepFinished(), self._waiting()]
-        return events
+    async def _append(self, entries: Sequence[Entry]) -> None:
+        questions = [entry for entry in entries if isinstance(entry, Approval)]
+        async with self._lock:
+            self._put(questions)
+            bound = [GrantBound(each) for each in self.policy.grants if each not in self._kept]
+            self._kept = tuple(self.policy.grants)
+            state = [StateChanged("waiting")] if questions else []
+            await self._store([*self._log_entries(entries), *bound, *state])
+            if questions:
+                self.state = "waiting"
+            self._wake()
+        if any(isinstance(entry, Audit) and entry.changes for entry in entries):
+            self._announce()
+
+    def _log_entries(self, entries: Sequence[Entry]) -> Iterator[LogEntry]:
+        """As they are stored: with the events that are shown of them, and the end of the stream
+        where it ends to ask.
+        """
+        in_step = self._in_step
+        for entry in entries:
+            for event in events_of(entry):
+                if isinstance(event, StepFinished) and not in_step:
+                    continue  # a turn that waited closed its step already
+                in_step = _in_step(event, in_step)
+                yield event
+            if isinstance(entry, Audit):
+                yield entry_of(entry, self._door)
+            elif isinstance(entry, Approval | MessageAdded):
+                yield entry
+        if self._ends_to_ask and any(isinstance(entry, Approval) for entry in entries):
+            yield StepFinished()
+            yield self._waiting()
 
     def _waiting(self) -> TurnFinished:
         steps = [event for event in self._events if isinstance(event, UsageUpdated)]
@@ -211,39 +234,54 @@ class LiveTurn:
             state="waiting",
         )
 
-    async def _write(self, batch: Batch, events: Sequence[Event], *, keep: bool = True) -> None:
-        """Within the lock. What cannot be written is kept to be written with what follows. A stop
-        in the middle waits for the end: what is in the file is never written again.
-        """
-        await surely(self._store(batch, events, keep=keep))
+    async def _write(self, entries: Sequence[LogEntry], *, keep: bool = True) -> None:
+        async with self._lock:
+            await self._store(entries, keep=keep)
 
-    async def _store(self, batch: Batch, events: Sequence[Event], *, keep: bool) -> None:
-        numbered = tuple(enumerate(events, start=len(self._events) + 1))
-        batch = self._unwritten + replace(batch, events=numbered)
-        try:
-            await self._stores.conversations.append(self.record.id, batch)
-        except StoreUnavailable:
-            if keep:
-                self._unwritten = batch
-                self._events += map(capped, events)
-            raise
-        self._unwritten = Batch()
-        self._events += map(capped, events)
+    async def _store(self, entries: Sequence[LogEntry], *, keep: bool = True) -> None:
+        """Within the lock, and to its end: what is in the file is never written again. What cannot
+        be written is written with what follows, if it is to be kept.
+        """
+        waiting = len(self._unwritten)
+        if not waiting and not entries:
+            return
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
+        unwritten = [*self._unwritten, *entries]
+        try:
+            await self._stores.conversations.append(
+                self.record.id, unwritten, after=self._stored_events
+            )
+        except StoreUnavailable:
+            if keep:
+                self._unwritten += entries
+                self._remember(entries)
+            raise
+        del self._unwritten[:waiting]  # more may have been shown meanwhile
+        self._stored_events += sum(map(_is_event, unwritten))
+        self._remember(entries)
 
-    def _stream(self, moment: Moment) -> None:
-        """Tells events before they are written."""
-        events = self._shown(moment)
-        numbered = tuple(enumerate(events, start=len(self._events) + 1))
-        self._unwritten += Batch(events=numbered, messages=moment.messages)
-        self._events += map(capped, events)
-        self._wake()
-        self._flush_later()
+    async def _show_next(self, entries: Sequence[Entry]) -> None:
+        async with self._lock:
+            self._show(entries)
+
+    def _show(self, entries: Sequence[Entry]) -> None:
+        shown = list(self._log_entries(entries))
+        if shown:
+            self._unwritten += shown
+            self._remember(shown)
+            self._wake()
+            self._flush_later()
+
+    def _remember(self, entries: Iterable[LogEntry]) -> None:
+        for entry in entries:
+            if _is_event(entry):
+                self._events.append(capped(entry))
+                self._in_step = _in_step(entry, self._in_step)
 
     def _wake(self) -> None:
-        self._told = len(self._events)
+        self._shown = len(self._events)
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -261,14 +299,11 @@ class LiveTurn:
 
     async def _flush_now(self) -> None:
         async with self._lock:
-            batch, self._unwritten = self._unwritten, Batch()
-            if batch == Batch():
-                return
             self._passable = True
             try:
-                await self._stores.conversations.append(self.record.id, batch)
-            except StoreUnavailable:  # what comes next is written with it
-                self._unwritten = batch + self._unwritten
+                await self._store([])
+            except StoreUnavailable:
+                pass  # it is written with what comes next
             finally:
                 self._passable = False
 
@@ -285,11 +320,11 @@ class LiveTurn:
         while True:
             changed = self._changed
             ready: list[tuple[int, Event]] = []
-            while position < self._told and len(ready) < TOGETHER:
+            while position < self._shown and len(ready) < TOGETHER:
                 event = self._events[position]
                 position += 1
                 if isinstance(event, TurnFinished) and event.state:
-                    if position < self._told or self.state != "waiting":
+                    if position < self._shown or self.state != "waiting":
                         continue  # answered meanwhile: for this reader the stream continues
                     yield [*ready, (position, event)]
                     return
@@ -303,13 +338,13 @@ class LiveTurn:
 
     @property
     def events(self) -> Sequence[Event]:
-        """What was told so far."""
-        return self._events[: self._told]
+        """What was shown so far."""
+        return self._events[: self._shown]
 
     @property
     def last_seq(self) -> int:
-        """The number of the last event that was told."""
-        return self._told
+        """The number of the last event that was shown."""
+        return self._shown
 
     async def settled(self, seconds: float | None = None) -> None:
         """Returns when the turn is over or waits for a person, or after so many seconds."""
@@ -336,9 +371,8 @@ class LiveTurn:
         if pause is None:
             return False
         try:
-            async with self._lock:
-                await self._write(Batch(), [Notice(kind="retry-now", text="")], keep=False)
-                self._wake()
+            await surely(self._write([Notice(kind="retry-now", text="")], keep=False))
+            self._wake()
         finally:
             pause.set()
         return True
@@ -367,7 +401,7 @@ class LiveTurn:
             seconds = (latest - datetime.now(UTC)).total_seconds()
             await asyncio.wait(asked.values(), timeout=max(seconds, 0))
             given = {id: answer for id, answer in asked.items() if answer.done()}
-            if expired := tuple(id for id in asked if id not in given):
+            if expired := [id for id in asked if id not in given]:
                 async with self._lock:
                     await self._expire(expired)
             return {id: answer.result() for id, answer in given.items()}
@@ -388,7 +422,7 @@ class LiveTurn:
         """Within the lock."""
         left = {approval.id for approval in self.questions} - set(ids)
         state: TurnState = "waiting" if left else "running"
-        await self._write(Batch(expired=tuple(ids), state=state), ())
+        await surely(self._store([*map(QuestionClosed, ids), StateChanged(state)]))
         self.state = state
         self._wake()
 
@@ -409,7 +443,6 @@ class LiveTurn:
 
     async def _take(self, answers: Mapping[str, Answer]) -> None:
         questions = {id: self._questions[id] for id in answers}
-        asked = {id: approval for id, (approval, _) in questions.items()}
         given = [
             {"id": id, "approved": answer.approved}
             | ({"reason": answer.reason} if answer.reason else {})
@@ -419,20 +452,24 @@ class LiveTurn:
         async with self._lock:
             left = {approval.id for approval in self.questions} - answers.keys()
             state: TurnState = "waiting" if left else "running"
-            batch = Batch(
-                answers=answers,
-                audit=tuple(
-                    answer_entry(self.record.id, self.record.owner, asked[id], answer)
-                    for id, answer in answers.items()
-                ),
-                allowed=tuple(
-                    Grant(tool=asked[id].tool, notebook=notebook, kernel=asked[id].kernel)
-                    for id, answer in answers.items()
-                    if answer.remember == "conversation" and (notebook := asked[id].notebook)
-                ),
-                state=state,
-            )
-            await self._write(batch, [notice], keep=False)
+            entries: list[LogEntry] = [notice, StateChanged(state)]
+            for id, answer in answers.items():
+                question = questions[id][0]
+                entries += [
+                    AnswerGiven(id, answer),
+                    answer_entry(self.record.id, self.record.owner, question, answer),
+                ]
+                if answer.remember == "conversation" and question.notebook:
+                    entries.append(
+                        GrantAdded(
+                            Grant(
+                                tool=question.tool,
+                                notebook=question.notebook,
+                                kernel=question.kernel,
+                            )
+                        )
+                    )
+            await self._store(entries, keep=False)
             for id, (approval, future) in questions.items():
                 if not future.done():
                     self._allow_more(approval, answers[id])
@@ -450,16 +487,20 @@ class LiveTurn:
             self._kept = tuple(self.policy.grants)
 
 
-class TurnLog:
-    """Listens to a turn's events. It says how much and how long, never what anybody wrote."""
+class ServerLog:
+    """Passes on a turn's log, and has the server's log say how much and how long, never what
+    anybody wrote.
+    """
 
     def __init__(
         self,
+        turn: Log,
         log: logging.Logger,
         turn_id: str,
         max_steps: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._turn = turn
         self._log = log
         self._turn_id = turn_id
         self._max_steps = max_steps
@@ -470,16 +511,25 @@ class TurnLog:
         self._calls: dict[str, str] = {}
         """Tools of the step's calls, by id."""
 
-    def hear(self, events: Iterable[Event]) -> None:
-        """More events of the turn; the usage is the last thing that a step tells."""
-        for event in events:
-            match event:
+    async def append(self, *entries: Entry) -> None:
+        """As `Log.append`."""
+        self._hear(entries)
+        await self._turn.append(*entries)
+
+    async def show(self, *entries: Entry) -> None:
+        """As `Log.show`."""
+        self._hear(entries)
+        await self._turn.show(*entries)
+
+    def _hear(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:  # the usage is the last of a step
+            match entry:
                 case StepStarted() if self._step_began is None:
                     self._step_began = self._clock()
                 case CallReady() | CallInvalid():
-                    self._calls[event.call_id] = event.tool
+                    self._calls[entry.call_id] = entry.tool
                 case UsageUpdated():
-                    self._end_step(event.step)
+                    self._end_step(entry.step)
 
     def end(self, ending: Ending) -> None:
         """The turn is over."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.turn import failure
-from jupyter_agent.conversations.log import Batch
+from jupyter_agent.conversations.log import TurnEnded
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
@@ -114,14 +114,14 @@ class Interrupted:
         told = await self._store.events(record.id)
         error = "The server stopped during this turn. Nothing was run again; you can ask again."
         before = _closing(event for _, event in told) if told else (started(record),)
-        events = (*before, failure("interrupted", error), TurnFailed(error=error))
-        batch = Batch(
-            events=tuple(enumerate(events, start=(told[-1][0] if told else 0) + 1)),
-            messages=history.finish(),
-            state="interrupted",
-            stop_reason="interrupted",
+        entries = (
+            *before,
+            failure("interrupted", error),
+            TurnFailed(error=error),
+            *history.finish(),
+            TurnEnded("interrupted", "interrupted"),
         )
-        await self._store.append(record.id, batch)
+        await self._store.append(record.id, entries, after=told[-1][0] if told else 0)
 
 
 def started(turn: TurnRecord) -> TurnStarted:

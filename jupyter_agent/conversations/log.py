@@ -1,32 +1,38 @@
-"""The log of a turn: whatever happens in it is appended here, a moment in one transaction.
+"""The log of a turn: whatever happens in it, and to it, is appended here.
 
-What tables say of calls, changes, steps and usage is kept from the events, and from nothing else.
+What tables say of its history, calls, changes, questions, requests, steps and usage is projected
+from the entries as they are written, and from nothing else.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.agent.permissions import Grant
-from jupyter_agent.conversations import blocks
+from jupyter_agent.agent.approval import Approval
+from jupyter_agent.agent.history import MessageAdded
+from jupyter_agent.conversations import approvals, blocks, changes, requests
 from jupyter_agent.conversations.approvals import (
-    add_answers,
-    add_questions,
-    add_rules,
-    bind_rules,
-    expire,
+    AnswerGiven,
+    ApprovalEntry,
+    GrantAdded,
+    GrantBound,
+    QuestionClosed,
 )
 from jupyter_agent.conversations.audit import AuditEntry, add_entries
-from jupyter_agent.conversations.changes import add_changes
+from jupyter_agent.conversations.changes import (
+    ChangesEntry,
+    ChangesInConflict,
+    ChangesMade,
+    ChangesReviewed,
+    ChangesUndone,
+)
 from jupyter_agent.conversations.database import now
-from jupyter_agent.conversations.requests import SentRequest, add_requests
-from jupyter_agent.events import CallOutput, CellsChanged, Event, to_json
-from jupyter_agent.models.base import Message
+from jupyter_agent.conversations.requests import SentRequest
+from jupyter_agent.events import CallOutput, CellsChanged, Event, Usage, to_json
 
 TurnState: TypeAlias = Literal["running", "waiting", "done", "stopped", "failed", "interrupted"]
 
@@ -37,79 +43,82 @@ _LONGEST = (100_000, 10_000, 1_000, 0)
 """Characters of a single output, tried one after the other; with 0 all are left out."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Batch:
-    """What is written of a turn in one transaction."""
+@dataclass(frozen=True)
+class UsageAdded:
+    """What was used for a turn that is over."""
 
-    events: tuple[tuple[int, Event], ...] = ()
-    """With their numbers."""
-    messages: tuple[Message, ...] = ()
-    """Of the history, in order."""
-    requests: tuple[SentRequest, ...] = ()
-    """To models, which get them once this is written."""
-    audit: tuple[AuditEntry, ...] = ()
-    asked: tuple[Approval, ...] = ()
-    """Questions that wait for an answer from now on."""
-    answers: Mapping[str, Answer] = field(default_factory=dict)
-    """By the ids of their questions."""
-    expired: tuple[str, ...] = ()
-    """Ids of questions that nobody answered in time."""
-    allowed: tuple[Grant, ...] = ()
-    """What needs no answer in this conversation from now on."""
-    bound: tuple[Grant, ...] = ()
-    """Of what was allowed: those whose kernel has started since."""
-    state: TurnState | None = None
-    stop_reason: str | None = None
-    """Why the turn ended, with its last state."""
-
-    def __add__(self, later: Batch) -> Batch:
-        return Batch(
-            events=self.events + later.events,
-            messages=self.messages + later.messages,
-            requests=self.requests + later.requests,
-            audit=self.audit + later.audit,
-            asked=self.asked + later.asked,
-            answers={**self.answers, **later.answers},
-            expired=self.expired + later.expired,
-            allowed=self.allowed + later.allowed,
-            bound=self.bound + later.bound,
-            state=later.state or self.state,
-            stop_reason=later.stop_reason or self.stop_reason,
-        )
+    usage: Usage
 
 
-def write(db: sqlite3.Connection, turn_id: str, batch: Batch) -> None:
-    """Within a transaction: appends to the log of a turn."""
-    time = now()
-    db.executemany(
-        "INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)",
-        [
-            (turn_id, seq, blocks.pack(db, turn_id, to_json(capped(event))))
-            for seq, event in batch.events
-        ],
-    )
-    for _, event in batch.events:
-        _project(db, turn_id, event)
-    db.executemany(
-        "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
-        [(turn_id, message["role"], json.dumps(message)) for message in batch.messages],
-    )
-    add_requests(db, turn_id, batch.requests)
-    add_questions(db, turn_id, batch.asked)
-    add_answers(db, batch.answers)
-    add_rules(db, turn_id, batch.allowed)
-    bind_rules(db, turn_id, batch.bound)
-    expire(db, batch.expired)
-    add_entries(db, batch.audit)
-    if batch.stop_reason is not None:
-        _close(db, turn_id, batch.stop_reason, time)
-    if batch.state is not None:
-        db.execute("UPDATE turns SET state = ? WHERE id = ?", (batch.state, turn_id))
+@dataclass(frozen=True)
+class StateChanged:
+    """The turn runs, or waits for a person."""
+
+    state: TurnState
+
+
+@dataclass(frozen=True)
+class TurnEnded:
+    """The turn is over."""
+
+    state: TurnState
+    stop_reason: str
+    """Why."""
+
+
+LogEntry: TypeAlias = (
+    Event
+    | MessageAdded
+    | SentRequest
+    | AuditEntry
+    | ApprovalEntry
+    | ChangesEntry
+    | UsageAdded
+    | StateChanged
+    | TurnEnded
+)
+"""Events are kept as they are, by their numbers; of the others there is what tables say of them."""
+
+
+def write(
+    db: sqlite3.Connection, turn_id: str, entries: Iterable[LogEntry], after: int = 0
+) -> None:
+    """Within a transaction: appends to the log of a turn, which has `after` events so far."""
+    seq = after
+    for entry in entries:
+        match entry:
+            case MessageAdded(message=message):
+                db.execute(
+                    "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
+                    (turn_id, message["role"], json.dumps(message)),
+                )
+            case SentRequest():
+                requests.project(db, turn_id, entry)
+            case AuditEntry():
+                add_entries(db, [entry])
+            case Approval() | AnswerGiven() | QuestionClosed() | GrantAdded() | GrantBound():
+                approvals.project(db, turn_id, entry)
+            case ChangesMade() | ChangesUndone() | ChangesReviewed() | ChangesInConflict():
+                changes.project(db, turn_id, entry)
+            case UsageAdded(usage=usage):
+                _add_usage(db, turn_id, usage)
+            case StateChanged(state=state):
+                db.execute("UPDATE turns SET state = ? WHERE id = ?", (state, turn_id))
+            case TurnEnded():
+                _end(db, turn_id, entry)
+            case _:
+                seq += 1
+                db.execute(
+                    "INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)",
+                    (turn_id, seq, blocks.pack(db, turn_id, to_json(capped(entry)))),
+                )
+                _project(db, turn_id, entry)
 
 
 def _project(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
     if event.type == "data-changes":
-        add_changes(db, turn_id, event.call_id, event.changes)
+        made = ChangesMade(call_id=event.call_id, changes=event.changes)
+        changes.project(db, turn_id, made)
     elif event.type == "message-metadata":
         usage = json.dumps(asdict(event.usage))
         db.execute("UPDATE turns SET usage = ?, steps = steps + 1 WHERE id = ?", (usage, turn_id))
@@ -117,10 +126,18 @@ def _project(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
         _note_call(db, turn_id, event)
 
 
-def _close(db: sqlite3.Connection, turn_id: str, stop_reason: str, time: str) -> None:
+def _add_usage(db: sqlite3.Connection, turn_id: str, usage: Usage) -> None:
+    row = db.execute("SELECT usage FROM turns WHERE id = ?", (turn_id,)).fetchone()
+    total = json.dumps(asdict(Usage(**json.loads(row["usage"])) + usage))
+    db.execute("UPDATE turns SET usage = ? WHERE id = ?", (total, turn_id))
+
+
+def _end(db: sqlite3.Connection, turn_id: str, end: TurnEnded) -> None:
+    time = now()
     _close_calls(db, turn_id)
     db.execute(
-        "UPDATE turns SET stop_reason = ?, ended = ? WHERE id = ?", (stop_reason, time, turn_id)
+        "UPDATE turns SET state = ?, stop_reason = ?, ended = ? WHERE id = ?",
+        (end.state, end.stop_reason, time, turn_id),
     )
     db.execute(
         "UPDATE approvals SET state = 'expired', answered = ?"

@@ -67,14 +67,13 @@ class RequestLog:
         self._before = sent
 
 
-def add_requests(db: sqlite3.Connection, turn_id: str, requests: Sequence[SentRequest]) -> None:
-    """Within a transaction: keeps requests of a turn, in order."""
-    for sent in requests:
-        db.execute(
-            "INSERT INTO requests (turn_id, seq, host, request, made) SELECT ?1,"
-            " coalesce(max(seq), 0) + 1, ?2, ?3, ?4 FROM requests WHERE turn_id = ?1",
-            (turn_id, sent.host, sent.added, now()),
-        )
+def project(db: sqlite3.Connection, turn_id: str, sent: SentRequest) -> None:
+    """Within a transaction: the request is the turn's last."""
+    db.execute(
+        "INSERT INTO requests (turn_id, seq, host, request, made) SELECT ?1,"
+        " coalesce(max(seq), 0) + 1, ?2, ?3, ?4 FROM requests WHERE turn_id = ?1",
+        (turn_id, sent.host, sent.added, now()),
+    )
 
 
 class RequestStore:

@@ -12,14 +12,14 @@ from functools import partial
 from jupyter_agent.agent.approval import Answer
 from jupyter_agent.agent.compaction import compact
 from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.agent.history import Transcript
+from jupyter_agent.agent.history import MessageAdded, Transcript
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
-from jupyter_agent.agent.turn import Ending, Fallback, Moment, Turn, broken
+from jupyter_agent.agent.turn import Ending, Fallback, Log, Turn, broken
 from jupyter_agent.choices import Share
 from jupyter_agent.conversations.allowances import Allowances
 from jupyter_agent.conversations.attachments import (
@@ -31,14 +31,16 @@ from jupyter_agent.conversations.attachments import (
 )
 from jupyter_agent.conversations.authors import NewsAuthors
 from jupyter_agent.conversations.budget import Charge, MonthlyBudgets
+from jupyter_agent.conversations.changes import ChangesMade
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
     describe,
     find_instructions,
     own_instructions,
 )
-from jupyter_agent.conversations.live import LiveTurn, TurnLog, TurnStores
+from jupyter_agent.conversations.live import LiveTurn, ServerLog, TurnStores
 from jupyter_agent.conversations.liveness import Interrupted, Presence, started
+from jupyter_agent.conversations.log import UsageAdded
 from jupyter_agent.conversations.recorded_model import RecordedModel, first_sending, notices
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.requests import RequestLog
@@ -47,7 +49,7 @@ from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import RequestError, StoreUnavailable
 from jupyter_agent.events import Notice, Usage
-from jupyter_agent.models.base import Message, Model
+from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
 from jupyter_agent.tasks import begin
 from jupyter_agent.text.fence import NO_FENCE, Fence
@@ -62,6 +64,8 @@ INTERNAL = (
     "Something went wrong inside the assistant; the server's log has the details. "
     "Nothing in your notebooks was lost. You can ask again."
 )
+NO_STORE = "store_unavailable"
+"""Why a turn ended that could not be written."""
 BEAT = 5.0
 """Seconds; cullers of hubs look less often."""
 DRAIN_SECONDS = 5.0
@@ -82,7 +86,7 @@ class _Begun:
     opening: Opening
 
 
-def _instruct(transcript: Transcript, begun: _Begun) -> tuple[Message, ...]:
+def _instruct(transcript: Transcript, begun: _Begun) -> tuple[MessageAdded, ...]:
     """Gives the model the instructions of the project, unless it has the same ones."""
     followed = begun.project.followed
     digest = ":".join(each.digest for each in followed)
@@ -248,17 +252,18 @@ class TurnRunner:
             earlier = await self.stores.requests.of_turn(last.id)
             sent = RequestLog(
                 self._services.redactor,
-                partial(self.stores.conversations.send, last.id),
+                partial(self.stores.conversations.append, last.id),
                 earlier[-1] if earlier else None,
             )
             asked = self._recorded(asked, sent, work)
             meter = Meter(Limits(), self._models.facts(model))
             transcript = Transcript(await self.stores.conversations.sendable(last))
-            summary: Sequence[Message] = ()
+            summary: Sequence[MessageAdded] = ()
             try:
                 summary = await compact(transcript, asked, Limits(), meter.spend)
             finally:
-                await self.stores.conversations.add_after(last.id, summary, meter.usage)
+                used = UsageAdded(meter.usage)
+                await self.stores.conversations.append(last.id, [*summary, used])
             return meter.usage if summary else None
 
     @contextmanager
@@ -374,12 +379,13 @@ class TurnRunner:
 
     async def _run(self, live: LiveTurn, begun: _Begun) -> None:
         turn_id = live.record.id
+        log = ServerLog(live, self.log, turn_id, begun.request.limits.max_steps)
         try:
-            turn = await self._turn(live, begun)
+            turn = await self._turn(live, log, begun)
             ending = await self._until_ended(live, turn)
+            log.end(ending)
         except StoreUnavailable as error:
-            self.log.error("Turn %s failed: %s", turn_id, error)
-            ending = broken(error.message, "store_unavailable")
+            ending = self._without_store(live, error)
         except Exception:  # the outermost edge of a turn: a bug ends it, and every client learns it
             self.log.exception("Turn %s failed: internal error", turn_id)
             ending = broken(INTERNAL, "internal_error")
@@ -395,11 +401,11 @@ class TurnRunner:
             await live.close()
             del self._live[turn_id]
 
-    async def _turn(self, live: LiveTurn, begun: _Begun) -> Turn:
+    async def _turn(self, live: LiveTurn, log: Log, begun: _Begun) -> Turn:
         """What the loop needs. Followers know by then that the turn began, and with what."""
         record, request, model = live.record, begun.request, begun.model
         work, opening = begun.work, begun.opening
-        await live.append(Moment(events=(started(record),), streamed=True))
+        await live.show(started(record))
         policy = self.policy(request.person, request.options)
         policy.grants = list(opening.grants)
         live.under(policy)
@@ -422,7 +428,7 @@ class TurnRunner:
             *(Notice(kind="tools-missing", text=text) for text in self._missing()),
             *pictures_left_out(request.question["parts"]),
         ]
-        await live.append(Moment(events=tuple(said), messages=tuple(leading)))
+        await live.append(*said, *leading)
         await self._models.look_up(model.id)
         sent = RequestLog(self._services.redactor, live.send)
         return Turn(
@@ -432,6 +438,7 @@ class TurnRunner:
             work=work,
             policy=policy,
             system=work.told(system(begun.own)),
+            log=log,
             answers=live,
             options=request.options,
             authors=NewsAuthors(self.stores.journal, work.user, record.conversation_id),
@@ -468,30 +475,22 @@ class TurnRunner:
         )
 
     async def _until_ended(self, live: LiveTurn, turn: Turn) -> Ending:
-        """Stores what the turn yields. A store that fails stops the turn, and is raised then."""
-        turn_log = TurnLog(self.log, live.record.id, turn.limits.max_steps)
-        failure: StoreUnavailable | None = None
+        """Goes through the turn. A store that fails ends it."""
         beating = asyncio.create_task(self._beat())
         try:
-            async for moment in run_turn(turn):
-                turn_log.hear(moment.events)
-                if moment.ending is not None:
-                    ending = moment.ending
-                    continue
-                try:
-                    await live.append(moment)
-                except StoreUnavailable as error:
-                    failure = failure or error
-                    turn.stop.request()
+            ending = await run_turn(turn)
+        except StoreUnavailable as error:
+            ending = self._without_store(live, error)
         finally:
             beating.cancel()
-        turn_log.end(ending)
-        if ending.state == "stopped":
+        if ending.state == "stopped" or ending.stop_reason == NO_STORE:
             await self._services.runs.interrupt_turn(live.record.id)
         await self.settle(live)
-        if failure is not None:
-            raise failure
         return ending
+
+    def _without_store(self, live: LiveTurn, error: StoreUnavailable) -> Ending:
+        self.log.error("Turn %s failed: %s", live.record.id, error)
+        return broken(error.message, NO_STORE)
 
     async def _beat(self) -> None:
         """A turn may be silent for long: the model thinks, a cell runs, a person is asked."""
@@ -514,7 +513,8 @@ class TurnRunner:
         await run.wait()
         changes = [self._services.redactor.change(change) for change in run.report()]
         if changes:
-            await self.stores.journal.add(live.record.id, run.id, changes)
+            made = ChangesMade(call_id=run.id, changes=changes)
+            await self.stores.conversations.append(live.record.id, [made])
             self.stores.announce(live.record.conversation_id, live.record.id)
 
     # -- stopping and answering

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jupyter_agent.agent.history import MessageAdded
 from jupyter_agent.agent.permissions import Grant
 from jupyter_agent.choices import SHARES
 from jupyter_agent.conversations import blocks
@@ -15,8 +16,7 @@ from jupyter_agent.conversations.approvals import rules_of
 from jupyter_agent.conversations.changes import verdicts
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.conversations.keyed import end_keyed
-from jupyter_agent.conversations.log import Batch, TurnState, write
-from jupyter_agent.conversations.requests import SentRequest
+from jupyter_agent.conversations.log import LogEntry, TurnState, write
 from jupyter_agent.conversations.usage import keep_usage
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, Usage, from_json
@@ -210,13 +210,9 @@ class ConversationStore:
 
         return await self.database.run(work)
 
-    async def append(self, turn_id: str, batch: Batch) -> None:
-        """Adds to the log of a turn, all of it in one transaction."""
-        await self.database.run(lambda db: write(db, turn_id, batch))
-
-    async def send(self, turn_id: str, requests: Sequence[SentRequest]) -> None:
-        """Keeps what goes to a model for a turn that has ended."""
-        await self.append(turn_id, Batch(requests=tuple(requests)))
+    async def append(self, turn_id: str, entries: Sequence[LogEntry], *, after: int = 0) -> None:
+        """Adds to the log of a turn, which has `after` events so far, all in one transaction."""
+        await self.database.run(lambda db: write(db, turn_id, entries, after))
 
     async def turn(self, turn_id: str) -> TurnRecord | None:
         """The turn of that id, whoever owns it."""
@@ -281,17 +277,6 @@ class ConversationStore:
             return claimed.rowcount == 1
 
         return await self.database.run(write)
-
-    async def add_after(self, turn_id: str, messages: Sequence[Message], usage: Usage) -> None:
-        """What was added to the history after a turn was over, and what that used."""
-
-        def work(db: sqlite3.Connection) -> None:
-            write(db, turn_id, Batch(messages=tuple(messages)))
-            row = db.execute("SELECT usage FROM turns WHERE id = ?", (turn_id,)).fetchone()
-            total = json.dumps(asdict(Usage(**json.loads(row["usage"])) + usage))
-            db.execute("UPDATE turns SET usage = ? WHERE id = ?", (total, turn_id))
-
-        await self.database.run(work)
 
     # -- history: what the model is told
 
@@ -384,10 +369,7 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
     )
     if turn.idempotency_key is not None:
         end_keyed(db, turn.owner, turn.idempotency_key, 200, turn.id)
-    db.execute(
-        "INSERT INTO history (turn_id, role, content) VALUES (?, 'user', ?)",
-        (turn.id, json.dumps({"role": "user", "content": turn.content})),
-    )
+    write(db, turn.id, [MessageAdded({"role": "user", "content": turn.content})])
 
 
 def _last(db: sqlite3.Connection, owner: str, conversation_id: str) -> str | None:

@@ -8,7 +8,12 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from jupyter_agent.conversations.audit import AuditEntry
-from jupyter_agent.conversations.changes import Journal, JournalEntry
+from jupyter_agent.conversations.changes import (
+    ChangesEntry,
+    ChangesInConflict,
+    ChangesUndone,
+    JournalEntry,
+)
 from jupyter_agent.conversations.database import is_here
 from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.store import TurnRecord
@@ -17,6 +22,7 @@ from jupyter_agent.document.undo import Undone, undo
 from jupyter_agent.errors import Conflict, ToolError
 from jupyter_agent.legible import quoted
 from jupyter_agent.mcp.offer import server_of
+from jupyter_agent.tasks import surely
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
 
@@ -45,8 +51,7 @@ async def undo_turn(
 
     A notebook that cannot be had is listed as a conflict of each of its cells; the others go on.
     """
-    journal = stores.journal
-    every = await journal.of_turn(turn.id)
+    every = await stores.journal.of_turn(turn.id)
     entries = [
         entry
         for entry in every
@@ -58,36 +63,53 @@ async def undo_turn(
     left: list[str] = []
     by_path = sorted(entries, key=lambda entry: entry.change.notebook)  # stable: order is kept
     for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
-        of_notebook = list(group)
-        try:
-            _refuse_other_root(turn, stores.conversations.database.root)
-            async with lease(work, path, WRITE) as nb:
-                result = await undo(
-                    (await nb.take()).notebook,
-                    [entry.change for entry in of_notebook],
-                    [entry.change for entry in every if entry.change.notebook == path],
-                )
-        except ToolError as error:
-            conflicts += [
-                {
-                    "notebook": path,
-                    "cell_id": cell_id,
-                    "reason": "unreachable",
-                    "why": error.message,
-                    "current": None,
-                }
-                for cell_id in dict.fromkeys(entry.change.cell_id for entry in of_notebook)
-            ]
-            continue
+        made = [entry.change for entry in every if entry.change.notebook == path]
+        result = await surely(_undo_in(path, list(group), made, stores, turn, work))
         undone += result.undone
         conflicts += result.conflicts
         left += result.elsewhere
-        await _mark(journal, of_notebook, result)
-    await stores.audit.add(_entries(work.user, turn.id, undone, conflicts))
     stores.announce(turn.conversation_id, turn.id)
     if cells is None:
         left += await _left(stores, turn, work)
     return UndoneTurn(undone=undone, conflicts=conflicts, left=left)
+
+
+async def _undo_in(
+    path: str,
+    entries: Sequence[JournalEntry],
+    made: Sequence[Change],
+    stores: TurnStores,
+    turn: TurnRecord,
+    work: Workspace,
+) -> Undone:
+    """Takes these back in one notebook, in which the turn made these changes, and logs it."""
+    try:
+        _refuse_other_root(turn, stores.conversations.database.root)
+        async with lease(work, path, WRITE) as nb:
+            notebook = (await nb.take()).notebook
+            result = await undo(notebook, [entry.change for entry in entries], made)
+    except ToolError as error:
+        result = _unreachable(path, entries, error)
+        marks: Iterator[ChangesEntry] = iter(())
+    else:
+        marks = _marks(entries, result)
+    audit = _audit(work.user, turn.id, result)
+    await stores.conversations.append(turn.id, [*marks, *audit])
+    return result
+
+
+def _unreachable(path: str, entries: Sequence[JournalEntry], error: ToolError) -> Undone:
+    conflicts = [
+        {
+            "notebook": path,
+            "cell_id": cell_id,
+            "reason": "unreachable",
+            "why": error.message,
+            "current": None,
+        }
+        for cell_id in dict.fromkeys(entry.change.cell_id for entry in entries)
+    ]
+    return Undone(undone=[], conflicts=conflicts, elsewhere=[])
 
 
 async def _left(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[str]:
@@ -127,11 +149,23 @@ def _refuse_other_root(turn: TurnRecord, root: str | None) -> None:
         )
 
 
-def _entries(
-    owner: str, turn_id: str, undone: Sequence[Change], conflicts: Sequence[Mapping[str, Any]]
-) -> Iterator[AuditEntry]:
-    whys: dict[CellKey, str | None] = {(each.notebook, each.cell_id): None for each in undone}
-    whys |= {(each["notebook"], each["cell_id"]): str(each["why"]) for each in conflicts}
+def _marks(entries: Sequence[JournalEntry], result: Undone) -> Iterator[ChangesEntry]:
+    undone = [entry for entry in entries if replace(entry.change, undone=True) in result.undone]
+    yield ChangesUndone([entry.id for entry in undone])
+    for conflict in result.conflicts:
+        ids = [
+            entry.id
+            for entry in entries
+            if entry.change.cell_id == conflict["cell_id"] and entry not in undone
+        ]
+        yield ChangesInConflict(ids, str(conflict["why"]))
+
+
+def _audit(owner: str, turn_id: str, result: Undone) -> Iterator[AuditEntry]:
+    whys: dict[CellKey, str | None] = dict.fromkeys(
+        (each.notebook, each.cell_id) for each in result.undone
+    )
+    whys |= {(each["notebook"], each["cell_id"]): str(each["why"]) for each in result.conflicts}
     for (notebook, cell_id), why in whys.items():
         yield AuditEntry(
             owner=owner,
@@ -144,15 +178,3 @@ def _entries(
             outcome="failed" if why else "done",
             why=why,
         )
-
-
-async def _mark(journal: Journal, entries: Sequence[JournalEntry], result: Undone) -> None:
-    undone = [entry for entry in entries if replace(entry.change, undone=True) in result.undone]
-    await journal.mark_undone([entry.id for entry in undone])
-    for conflict in result.conflicts:
-        ids = [
-            entry.id
-            for entry in entries
-            if entry.change.cell_id == conflict["cell_id"] and entry not in undone
-        ]
-        await journal.mark_conflict(ids, str(conflict["why"]))

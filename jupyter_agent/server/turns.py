@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ConfigDict
 
 from jupyter_agent.conversations.audit import AuditEntry
-from jupyter_agent.conversations.changes import CellText, JournalEntry
+from jupyter_agent.conversations.changes import CellText, ChangesReviewed, JournalEntry
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.log import TurnState
 from jupyter_agent.conversations.runner import TurnRunner
@@ -233,9 +233,8 @@ class AcceptHandler(TurnHandlerBase):
             for entry in await self.stores.journal.of_turn(turn_id)
             if names is None or (entry.change.notebook, entry.change.cell_id) in names
         ]
-        await self.stores.journal.mark_reviewed([entry.id for entry in entries])
         cells = dict.fromkeys((entry.change.notebook, entry.change.cell_id) for entry in entries)
-        await self.stores.audit.add(
+        audit = [
             AuditEntry(
                 owner=turn.owner,
                 entry="person",
@@ -247,7 +246,9 @@ class AcceptHandler(TurnHandlerBase):
                 outcome="done",
             )
             for notebook, cell_id in cells
-        )
+        ]
+        reviewed = ChangesReviewed([entry.id for entry in entries])
+        await self.stores.conversations.append(turn_id, [reviewed, *audit])
         self.stores.announce(turn.conversation_id, turn.id)
         self.answer({"reviewed": len(entries)})
 

@@ -13,15 +13,17 @@ from jupyter_server.services.contents.manager import ContentsManager
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.attempt import Audit
 from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.agent.history import Transcript
+from jupyter_agent.agent.history import MessageAdded, Transcript
 from jupyter_agent.agent.limits import Limits
-from jupyter_agent.agent.loop import Ending, Moment, Turn, run_turn
+from jupyter_agent.agent.loop import Ending, Turn, run_turn
 from jupyter_agent.agent.permissions import Policy
+from jupyter_agent.agent.turn import Entry, events_of
 from jupyter_agent.document.cell import Cell, CellState, Change, version_of
 from jupyter_agent.errors import CellNotFound
 from jupyter_agent.events import Event
 from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.facts import Facts
+from jupyter_agent.tasks import surely
 from jupyter_agent.testing import check_messages
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.identity import Identities
@@ -260,6 +262,7 @@ class Bench:
             work=work,
             policy=self.policy,
             system="You are under test.",
+            log=self,
             answers=self,
             limits=self.limits,
             facts=self.facts,
@@ -269,26 +272,27 @@ class Bench:
     async def run(self, model: Model, question: str | None = "Please.") -> Ending:
         turn = self.turn(model, question)
         try:
-            return await self.play(turn)
+            return await run_turn(turn)
         finally:
             self.history = self.stored
             self.check_history(turn)
 
-    async def play(self, turn: Turn) -> Ending:
-        """Keeps all that the turn yields; gives its ending."""
-        async for moment in run_turn(turn):
-            await self.keep(moment)
-            if moment.ending is not None:
-                ending = moment.ending
-        return ending
+    async def append(self, *entries: Entry) -> None:
+        """As `Log.append`."""
+        await surely(self.keep(entries))
 
-    async def keep(self, moment: Moment) -> None:
-        """Stores and tells what belongs together."""
-        self.events += moment.events
-        self.stored += moment.messages
-        self.audits += moment.audits
-        if moment.questions:
-            self.asked.append(list(moment.questions))
+    async def show(self, *entries: Entry) -> None:
+        """As `Log.show`."""
+        await surely(self.keep(entries))
+
+    async def keep(self, entries: Sequence[Entry]) -> None:
+        """Puts it all into lists."""
+        for entry in entries:
+            self.events += events_of(entry)
+        self.stored += [each.message for each in entries if isinstance(each, MessageAdded)]
+        self.audits += [each for each in entries if isinstance(each, Audit)]
+        if asked := [each for each in entries if isinstance(each, Approval)]:
+            self.asked.append(asked)
 
     async def wait(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
         """Somebody's answers, once the questions were put."""

@@ -230,10 +230,10 @@ async def test_a_summary_of_a_summary_alone_is_not_made() -> None:
         {"role": "assistant", "content": [says("Hello you.")]},
     ]
     transcript = Transcript(said)
-    stored = list(transcript.replace_older("Greetings."))
+    (stored,) = transcript.replace_older("Greetings.")
     assert transcript.older == []
-    again = Transcript([*said, *stored])
-    assert again.messages == transcript.messages == stored
+    again = Transcript([*said, stored.message])
+    assert again.messages == transcript.messages == [stored.message]
 
 
 # -- the instructions of a project
@@ -256,7 +256,7 @@ async def test_instructions_of_the_project_outlive_summaries() -> None:
         assert transcript.instructed == "d1"
         stored += transcript.append("assistant", [says("Answer.")])
         stored += transcript.append("user", [says("Next?")])
-    again = Transcript([question("First?"), *stored])
+    again = Transcript([question("First?"), *(added.message for added in stored)])
     assert again.messages == transcript.messages
 
 
@@ -284,7 +284,8 @@ def test_an_outline_is_known_until_a_summary_stands_for_it() -> None:
     stored += transcript.replace_older("Greetings.")
     assert [message.get("shows") for message in transcript.messages] == [None, "a.ipynb"]
     assert transcript.outline("a.ipynb") == ""
-    assert Transcript([question("First?"), *stored]).messages == transcript.messages
+    again = Transcript([question("First?"), *(added.message for added in stored)])
+    assert again.messages == transcript.messages
 
 
 def test_the_plan_outlives_summaries_as_it_was_written_last() -> None:
@@ -303,7 +304,7 @@ def test_the_plan_outlives_summaries_as_it_was_written_last() -> None:
     )
     (stored,) = transcript.replace_older("They want much.")
     assert plan in [block["text"] for block in transcript.messages[0]["content"]]
-    transcript = Transcript([stored, asked, done])  # as after a restart
+    transcript = Transcript([stored.message, asked, done])  # as after a restart
     transcript.replace_older("They still want much.")
     assert plan in [block["text"] for block in transcript.messages[0]["content"]]
     assert transcript.messages[0].keys() - {"role", "content"}

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jupyter_agent.agent.attempt import Audit
-from jupyter_agent.agent.loop import Moment
+from jupyter_agent.agent.history import MessageAdded
+from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Policy
+from jupyter_agent.agent.turn import Entry, events_of
 from jupyter_agent.events import CallFailed, CallOutput, CellsChanged
 from jupyter_agent.testing import ScriptedModel, calls, says
 from tests.waiting import until
@@ -26,12 +28,12 @@ class Slow(Bench):
     stop: Callable[[], None]
     disk: Path
 
-    async def keep(self, moment: Moment) -> None:
-        told = (*moment.events, *moment.audits)
-        if any(isinstance(each, self.at) for each in told):
+    async def keep(self, entries: Sequence[Entry]) -> None:
+        events = [event for entry in entries for event in events_of(entry)]
+        if any(isinstance(each, self.at) for each in (*entries, *events)):
             self.stop()
             await asyncio.to_thread(self.disk.touch)
-        await super().keep(moment)
+        await super().keep(entries)
 
 
 @pytest.mark.parametrize("at", [Audit, CallOutput, CellsChanged])
@@ -43,7 +45,7 @@ async def test_an_edit_that_is_done_is_told_also_when_the_turn_is_stopped(
     model = ScriptedModel([[calls("write", cell_id="a", source="x = 2")], [says("Done.")]])
     turn = bench.turn(model)
     bench.stop = turn.stop.request
-    assert (await bench.play(turn)).state == "stopped"
+    assert (await run_turn(turn)).state == "stopped"
     bench.check_history(turn)
     assert bench.desk.cells["a"] == "x = 2"
     (told,) = bench.told(CellsChanged)
@@ -55,15 +57,16 @@ async def test_an_edit_that_is_done_is_told_also_when_the_turn_is_stopped(
 
 async def test_a_stop_while_a_reply_is_stored_ends_its_calls() -> None:
     class Stopped(Bench):
-        async def keep(self, moment: Moment) -> None:
-            if any(message["role"] == "assistant" for message in moment.messages):
+        async def keep(self, entries: Sequence[Entry]) -> None:
+            added = [each.message for each in entries if isinstance(each, MessageAdded)]
+            if any(message["role"] == "assistant" for message in added):
                 turn.stop.request()
-            await super().keep(moment)
+            await super().keep(entries)
 
     bench = Stopped()
     model = ScriptedModel([[calls("write", cell_id="a", source="x = 2")], [says("Done.")]])
     turn = bench.turn(model)
-    assert (await bench.play(turn)).state == "stopped"
+    assert (await run_turn(turn)).state == "stopped"
     bench.check_history(turn)
     assert bench.desk.log == []
     assert len(bench.told(CallFailed)) == 1

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
 
+from jupyter_agent.agent.attempt import Audit
 from jupyter_agent.agent.loop import run_turn
-from jupyter_agent.agent.turn import Fallback
-from jupyter_agent.errors import ModelError
+from jupyter_agent.agent.turn import Entry, Fallback
+from jupyter_agent.errors import ModelError, StoreUnavailable
 from jupyter_agent.events import (
     CallFailed,
     CallInputDelta,
@@ -435,9 +435,8 @@ async def test_a_running_cell_tells_its_output_before_the_result(bench: Bench) -
 
 async def test_a_bug_in_a_tool_is_loud_and_leaves_a_valid_history(bench: Bench) -> None:
     model = ScriptedModel([[calls("crash"), calls("look", cell_id="a")]])
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(ZeroDivisionError):
         await bench.run(model)
-    assert caught.group_contains(ZeroDivisionError)
     assert len(results(bench)) == 2
 
 
@@ -473,7 +472,7 @@ async def test_stop_while_the_model_writes_keeps_its_text(bench: Bench, shown: i
     gate = Gate()
     reply = Scripted(blocks=blocks, stop_after=shown, then="wait", gate=gate)
     turn = bench.turn(ScriptedModel([reply]))
-    running = asyncio.create_task(bench.play(turn))
+    running = asyncio.create_task(run_turn(turn))
     await soon(gate.reached)
     running.cancel()
     assert (await running).state == "stopped"
@@ -500,18 +499,41 @@ async def test_a_turn_that_is_stopped_before_it_begins_asks_nobody(bench: Bench)
     model = ScriptedModel([[says("Hello.")]])
     turn = bench.turn(model)
     turn.stop.request()
-    assert (await bench.play(turn)).state == "stopped"
+    assert (await run_turn(turn)).state == "stopped"
     assert model.requests == []
 
 
-async def test_nothing_is_left_running_of_a_turn_that_nobody_follows_any_more(bench: Bench) -> None:
-    before = asyncio.all_tasks()
-    turn = bench.turn(ScriptedModel([[calls("execute", cell_id="a")]]))
-    async with aclosing(run_turn(turn)) as moments:
-        async for moment in moments:
-            if any(isinstance(event, CallOutput) for event in moment.events):
-                break  # the call is not over
+async def test_nothing_is_left_running_of_a_turn_whose_log_fails(bench: Bench) -> None:
+    class Full(Bench):
+        async def append(self, *entries: Entry) -> None:
+            if any(isinstance(entry, Audit) for entry in entries):
+                raise StoreUnavailable("The disk is full.")
+            await super().append(*entries)
+
+    full, before = Full(), asyncio.all_tasks()
+    looks = [calls("look", cell_id="a"), calls("look", cell_id="none"), calls("linger", gate="g")]
+    with pytest.raises(StoreUnavailable, match="disk is full"):  # as it is, not in a group
+        await run_turn(full.turn(ScriptedModel([looks])))
     assert asyncio.all_tasks() == before
+    assert [message["role"] for message in full.stored[1:]] == ["assistant", "user"]
+    assert len(full.stored[-1]["content"]) == len(looks)
+
+
+async def test_nothing_more_is_done_once_the_log_fails(bench: Bench) -> None:
+    class Full(Bench):
+        full = False
+
+        async def append(self, *entries: Entry) -> None:
+            self.full |= any(isinstance(entry, Audit) for entry in entries)
+            if self.full:
+                raise StoreUnavailable("The disk is full.")
+            await super().append(*entries)
+
+    full = Full()
+    writes = [calls("write", cell_id=id, source="new") for id in ("a", "b")]
+    with pytest.raises(StoreUnavailable):
+        await run_turn(full.turn(ScriptedModel([writes])))
+    assert full.desk.log == ["write a"]
 
 
 # -- faults of the service
@@ -566,7 +588,7 @@ async def test_another_model_answers_where_the_turn_would_fail_else(
     first = ScriptedModel([fault] * 9, id="a:first")
     other = ScriptedModel([[calls("look", cell_id="a")], [says("Done.")]], id="b:other")
     turn = replace(bench.turn(first), fallback=Fallback(model=other))
-    assert (await bench.play(turn)).state == "done"
+    assert (await run_turn(turn)).state == "done"
     retried = len(first.requests) > 1
     assert retried == (again and wait is None)
     (notice,) = [each for each in bench.told(Notice) if each.kind == "fallback"]

@@ -30,7 +30,6 @@ from jupyter_ydoc import YNotebook
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_agent.agent.turn import Moment
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.document.crdt import SharedCells, rewrite
 from jupyter_agent.events import TextDelta
@@ -205,7 +204,7 @@ def state() -> None:
 class SlowStore:
     """A conversation store whose commits take 100 ms; it keeps nothing."""
 
-    async def append(self, turn_id: str, batch: Any) -> None:
+    async def append(self, turn_id: str, entries: Any, *, after: int = 0) -> None:
         await asyncio.sleep(0.1)
 
 
@@ -227,7 +226,7 @@ async def stream() -> None:
     following = asyncio.create_task(follow())
     for _ in range(300):
         sent.append(time.perf_counter())
-        await turn.append(Moment(events=(TextDelta(part_id="1", delta="word "),), streamed=True))
+        await turn.show(TextDelta(part_id="1", delta="word "))
         await asyncio.sleep(0.005)
     await following
     await turn.close()

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from jupyter_agent.agent.limits import Limits, Meter
-from jupyter_agent.agent.turn import failed, finished
-from jupyter_agent.conversations.live import TurnLog
+from jupyter_agent.agent.turn import Entry, failed, finished
+from jupyter_agent.conversations.live import ServerLog
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import CallReady, StepStarted, Usage, UsageUpdated
 from jupyter_agent.models.facts import Facts
@@ -16,26 +16,34 @@ from jupyter_agent.models.facts import Facts
 STEP = Usage(input_tokens=100, cache_read_tokens=700, output_tokens=64, cost=0.0125)
 
 
+class Nowhere:
+    """A log of a turn that nobody reads."""
+
+    async def append(self, *entries: Entry) -> None: ...
+
+    async def show(self, *entries: Entry) -> None: ...
+
+
 @pytest.fixture
-def log(caplog: pytest.LogCaptureFixture) -> TurnLog:
+def log(caplog: pytest.LogCaptureFixture) -> ServerLog:
     caplog.set_level(logging.INFO)
     clock = iter([0.0, 1.0, 3.5, 10.0])
-    return TurnLog(logging.getLogger("test"), "t_4", 25, lambda: next(clock))
+    return ServerLog(Nowhere(), logging.getLogger("test"), "t_4", 25, lambda: next(clock))
 
 
-def test_a_step_is_one_line(log: TurnLog, caplog: pytest.LogCaptureFixture) -> None:
-    log.hear([StepStarted()])
-    log.hear([StepStarted()])  # the same step, tried again
+async def test_a_step_is_one_line(log: ServerLog, caplog: pytest.LogCaptureFixture) -> None:
+    await log.show(StepStarted())
+    await log.show(StepStarted())  # the same step, tried again
     for call_id in ("c1", "c2"):
-        log.hear([CallReady(call_id=call_id, tool="read_cells", input={"secret": "text"})])
-    log.hear([UsageUpdated(usage=STEP, step=STEP)])
+        await log.show(CallReady(call_id=call_id, tool="read_cells", input={"secret": "text"}))
+    await log.show(UsageUpdated(usage=STEP, step=STEP))
     assert caplog.messages == [
         "Turn t_4 step 1 of 25: 2 calls (read_cells, read_cells), "
         "800 tokens in (700 cached), 64 out, cost 0.0125, 2.5 s"
     ]
 
 
-def test_the_end_says_why(log: TurnLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_says_why(log: ServerLog, caplog: pytest.LogCaptureFixture) -> None:
     meter = Meter(Limits(max_steps=1), Facts())
     meter.start_step()
     meter.reach()
@@ -47,6 +55,6 @@ def test_the_end_says_why(log: TurnLog, caplog: pytest.LogCaptureFixture) -> Non
     ]
 
 
-def test_a_fault_is_named_by_its_kind(log: TurnLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_is_named_by_its_kind(log: ServerLog, caplog: pytest.LogCaptureFixture) -> None:
     log.end(failed(ModelError("No.", kind="authentication"), Meter(Limits(), Facts())))
     assert "is failed after 0 steps: authentication;" in caplog.messages[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.conversations.log import Batch
+from jupyter_agent.conversations.log import LogEntry
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import TextDelta
 from jupyter_agent.server import sse
@@ -56,17 +57,17 @@ async def test_what_is_streamed_does_not_wait_for_a_slow_store(
     fails: bool,
 ) -> None:
     store, gate, release = agent.runner.stores.conversations, asyncio.Event(), asyncio.Event()
-    held: list[Batch] = []
+    held: list[Sequence[LogEntry]] = []
     append = store.append
 
-    async def slowly(turn_id: str, batch: Batch) -> None:
-        if not held and any(isinstance(event, TextDelta) for _, event in batch.events):
-            held.append(batch)
+    async def slowly(turn_id: str, entries: Sequence[LogEntry], *, after: int = 0) -> None:
+        if not held and any(isinstance(entry, TextDelta) for entry in entries):
+            held.append(entries)
             gate.set()
             await release.wait()
             if fails:
                 raise StoreUnavailable("The disk is full.")
-        await append(turn_id, batch)
+        await append(turn_id, entries, after=after)
 
     monkeypatch.setattr(store, "append", slowly)
     text = "one two three four five " * 20

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jupyter_agent.agent.history import MessageAdded
 from jupyter_agent.assistant import Assistant
+from jupyter_agent.conversations.audit import AuditEntry
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.log import Batch
+from jupyter_agent.conversations.log import LogEntry, TurnEnded
+from jupyter_agent.conversations.requests import SentRequest
 from jupyter_agent.conversations.runner import MAX_READS
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
-from jupyter_agent.events import CallOutput, CellsChanged
+from jupyter_agent.events import (
+    CallInputDelta,
+    CallOutput,
+    CallReady,
+    CallStarted,
+    CellsChanged,
+    StepFinished,
+    StepStarted,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    TurnFinished,
+    TurnStarted,
+    UsageUpdated,
+)
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
 
@@ -191,16 +209,24 @@ async def test_what_many_conversations_have_read_is_kept_of_the_latest(agent: As
     assert agent.runner.reads("local", "first") is not first
 
 
+STREAMED = (
+    CallInputDelta, CallStarted, StepFinished, StepStarted, TextDelta, TextEnded, TextStarted,
+    UsageUpdated,
+)  # fmt: skip
+
+
 async def test_a_turn_is_written_a_moment_at_a_time(
     call: Call, replies: list[FakeReply], notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.conversations.live.STREAM_LAG_S", 600)
-    written: list[Batch] = []
+    written: list[Sequence[LogEntry]] = []
     real = ConversationStore.append
 
-    async def counted(self: ConversationStore, turn_id: str, batch: Batch) -> None:
-        written.append(batch)
-        await real(self, turn_id, batch)
+    async def counted(
+        self: ConversationStore, turn_id: str, entries: Sequence[LogEntry], *, after: int = 0
+    ) -> None:
+        written.append(entries)
+        await real(self, turn_id, entries, after=after)
 
     monkeypatch.setattr(ConversationStore, "append", counted)
     replies += [
@@ -208,12 +234,12 @@ async def test_a_turn_is_written_a_moment_at_a_time(
         [says("Done.")],
     ]
     assert "Done." in (await call("POST", "chat", body=ask("Change it."))).text
-    begun, asked, reply, done, results, answer, end = written
-    assert [message["role"] for message in begun.messages] == ["user"]
-    assert (len(asked.requests), len(results.requests)) == (1, 1)
-    assert [message["role"] for message in reply.messages] == ["assistant"]
-    assert [type(event) for _, event in done.events] == [CallOutput, CellsChanged]
-    assert [entry.outcome for entry in done.audit] == ["done"]
-    assert [message["role"] for message in results.messages] == ["user"]
-    assert [message["role"] for message in answer.messages] == ["assistant"]
-    assert (end.state, len(end.events)) == ("done", 1)
+    begun, asked, reply, done, results, end = (
+        [entry for entry in entries if not isinstance(entry, STREAMED)] for entries in written
+    )
+    assert [type(entry) for entry in begun] == [TurnStarted, MessageAdded]
+    assert [type(entry) for entry in asked] == [SentRequest]
+    assert [type(entry) for entry in reply] == [CallReady, MessageAdded]
+    assert [type(entry) for entry in done] == [CallOutput, CellsChanged, AuditEntry]
+    assert [type(entry) for entry in results] == [MessageAdded, SentRequest]
+    assert [type(entry) for entry in end] == [MessageAdded, TurnFinished, TurnEnded]

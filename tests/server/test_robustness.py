@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,14 @@ from jupyter_agent.assistant import Assistant
 from jupyter_agent.client.stores import Unknown, opened
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.liveness import Interrupted, Presence
-from jupyter_agent.conversations.log import Batch
+from jupyter_agent.conversations.log import LogEntry, TurnEnded
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore, NewTurn
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
     ApprovalRequested,
     CallInputDelta,
+    CallOutput,
     CallReady,
     CallStarted,
     Event,
@@ -374,20 +375,24 @@ async def test_what_failed_for_a_moment_is_in_the_journal_all_the_same(
     call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The store fails just when the edit is told; the turn ends, and the edit can be undone."""
-    replies += TURN[1:]
+    """The store fails just when the edit is told: it is stored with what follows, and can be
+    undone.
+    """
+    replies += [TURN[1], TURN[3]]
     real = ConversationStore.append
     failed = []
 
-    async def once(self: ConversationStore, turn_id: str, batch: Batch) -> None:
-        if not failed and any(event.type == "tool-output-available" for _, event in batch.events):
+    async def once(
+        self: ConversationStore, turn_id: str, entries: Sequence[LogEntry], *, after: int = 0
+    ) -> None:
+        if not failed and any(isinstance(entry, CallOutput) for entry in entries):
             failed.append(True)
             raise StoreUnavailable("The store cannot be used now: database is locked.")
-        await real(self, turn_id, batch)
+        await real(self, turn_id, entries, after=after)
 
     monkeypatch.setattr(ConversationStore, "append", once)
     done = (await call("POST", "chat", body=ask("Go.", stream=False))).body
-    assert (done["state"], len(done["changes"])) == ("failed", 1)
+    assert (done["state"], len(done["changes"])) == ("done", 1)
     undone = (await call("POST", "turns", done["turn_id"], "undo")).body
     assert undone["conflicts"] == []
     cell = await call("GET", "notebooks", PATH, "cells", "b2")
@@ -415,7 +420,7 @@ def new_turn(number: int, conversation_id: str = "talk") -> NewTurn:
 
 
 async def ended(store: ConversationStore, turn_id: str) -> None:
-    await store.append(turn_id, Batch(state="done", stop_reason="end_turn"))
+    await store.append(turn_id, [TurnEnded("done", "end_turn")])
 
 
 @pytest.fixture
@@ -441,7 +446,7 @@ async def test_a_page_of_conversations_is_one_query(store: ConversationStore) ->
     for number in range(60):
         await store.begin(new_turn(number, f"c{number}"))
         used = UsageUpdated(usage=Usage(input_tokens=number))
-        await store.append(f"t{number}", Batch(events=((1, used),)))
+        await store.append(f"t{number}", [used])
     queries: list[str] = []
     await store.database.run(lambda db: db.set_trace_callback(queries.append))
     found, _ = await store.conversations("local", notebook=None, query=None, page=1)
@@ -453,14 +458,13 @@ async def test_a_turn_of_a_hundred_thousand_events_is_read_from_any_of_them(
     store: ConversationStore,
 ) -> None:
     await store.begin(new_turn(1))
-    events = tuple((seq, TextDelta(part_id="1", delta="x")) for seq in range(1, 100_001))
+    events = [TextDelta(part_id="1", delta="x")] * 5_000
     for start in range(0, 100_000, 5_000):
-        await store.append("t1", Batch(events=events[start : start + 5_000]))
+        await store.append("t1", events, after=start)
     assert await store.last_seq("t1") == 100_000
     assert [seq for seq, _ in await store.events("t1", 99_990)] == list(range(99_991, 100_001))
-    again = Batch(events=((100_000, TextDelta(part_id="1", delta="twice")),))
     with pytest.raises(sqlite3.IntegrityError):
-        await store.append("t1", again)
+        await store.append("t1", [TextDelta(part_id="1", delta="twice")], after=99_999)
 
 
 async def test_a_clock_that_jumps_changes_no_order(
@@ -609,7 +613,7 @@ async def test_what_a_crash_left_open_is_unknown_and_what_waited_was_refused(
 ) -> None:
     await store.begin(new_turn(1))
     ready = [CallReady(call_id=id, tool="run_cell", input={}) for id in ("asked", "running")]
-    await store.append("t1", Batch(events=tuple(enumerate(ready, start=1))))
+    await store.append("t1", ready)
     await store.database.execute(
         "INSERT INTO approvals (id, turn_id, call_id, approval, binding, state, expires)"
         " VALUES ('a', 't1', 'asked', '{}', '', 'pending', '')"
@@ -639,7 +643,7 @@ async def test_what_a_crash_left_open_is_not_shown_as_written_or_asked_any_more(
     given = [{"id": "?answered", "approved": True}]
     events.append(Notice(kind="answered", text="", facts={"approvals": given}))
     await store.begin(new_turn(1))
-    await store.append("t1", Batch(events=tuple(enumerate(events, start=1))))
+    await store.append("t1", events)
     presence = Presence(tmp_path / "servers")
     await Interrupted(store, presence).end()
     presence.close()

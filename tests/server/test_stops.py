@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.live import LiveTurn
-from jupyter_agent.conversations.log import Batch
+from jupyter_agent.conversations.log import LogEntry
+from jupyter_agent.conversations.requests import SentRequest
 from jupyter_agent.events import Notice
 from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
 from jupyter_agent.testing.script import FakeReply
@@ -123,9 +124,9 @@ async def test_a_stop_while_a_request_is_being_stored_writes_nothing_twice(
     store, stored, gate = agent.runner.stores.conversations, asyncio.Event(), asyncio.Event()
     append = store.append
 
-    async def slow(turn_id: str, batch: Batch) -> None:
-        await append(turn_id, batch)
-        if batch.requests:
+    async def slow(turn_id: str, entries: Sequence[LogEntry], *, after: int = 0) -> None:
+        await append(turn_id, entries, after=after)
+        if any(isinstance(entry, SentRequest) for entry in entries):
             stored.set()
             await gate.wait()
 

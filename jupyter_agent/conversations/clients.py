@@ -424,6 +424,8 @@ class _Turn:
         self._last_call = clients.clock()
         self._shift = asyncio.Lock()
         """Held while it begins to run or to rest."""
+        self._asking = asyncio.Lock()
+        """Held while a question is put: of two equal calls at once, one asks."""
         self._idle = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
@@ -636,7 +638,9 @@ class _Turn:
         if pending is None:
             if question is None:
                 raise await self._nobody(ruling, work)
-            pending = self._pending[key] = await self._put(ruling, question)
+            async with self._asking:
+                pending = self._pending.get(key) or await self._put(ruling, question)
+                self._pending[key] = pending
         approval = await self._approved(key, pending, ruling, work, form)
         async with self._dispatcher.attempt(call, work, policy) as attempt:
             return await attempt.run(tell, approved=approval.question)

@@ -311,6 +311,8 @@ class _Reversal:
         first, last = changes[0], changes[-1]
         if first.cell_id in self._doubtful:
             raise _LeftAlone("deleted" if now is None else "changed", _UNKNOWN)
+        if now is not None and first.before is not None and _is_as(now.state(), first.before):
+            return now.state()  # somebody took it back, or an undo that could not say so
         if now is not None:
             state = now.state()  # also where it was deleted, and somebody has brought it back
         elif last.after is None and last.before is not None:
@@ -400,6 +402,10 @@ def _former_keys(state: CellState, before: CellState, after: CellState) -> dict[
             if key in before.metadata:
                 metadata[key] = before.metadata[key]
     return metadata
+
+
+def _is_as(state: CellState, before: CellState) -> bool:
+    return content_of(state) == content_of(before) and _shown(state) == _shown(before)
 
 
 def _shown(state: CellState) -> tuple[list[Any], int | None]:

@@ -213,7 +213,7 @@ async def test_what_a_tool_did_before_a_bug_is_in_the_audit_and_the_turn_ends(
 async def test_a_turn_whose_end_cannot_be_written_is_over_all_the_same(
     agent: Assistant, call: Call, replies: list[FakeReply], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(*_: Any) -> Any:
+    async def broken(*_: Any, after: int = 0) -> Any:
         raise RecursionError("as of something deep")
 
     replies += [[says("Lost.")], [says("Still here.")]]

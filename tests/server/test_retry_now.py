@@ -100,10 +100,10 @@ async def test_the_wait_ends_also_where_the_store_cannot_note_it(
     write = agent.runner.stores.conversations.append
     failing = [StoreUnavailable("The disk is full.")]
 
-    async def full_once(*given: Any) -> None:
+    async def full_once(*given: Any, after: int = 0) -> None:
         if failing:
             raise failing.pop()
-        await write(*given)
+        await write(*given, after=after)
 
     monkeypatch.setattr(agent.runner.stores.conversations, "append", full_once)
     while (answer := await call("POST", "chat", "talk", "retry")).status == 200:

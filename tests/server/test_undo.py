@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from pycrdt import UndoManager
 
 from jupyter_agent.assistant import Assistant
+from jupyter_agent.conversations.log import LogEntry
+from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.conversations.undo import undo_turn
+from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.testing import calls, says
 from jupyter_agent.testing.script import FakeReply
+from jupyter_agent.workspace.workspace import Workspace
+from tests.waiting import soon
 
 from ..notebook.browser import Tab
 from ..programs import jupyter_server
@@ -116,6 +124,45 @@ async def test_a_turn_over_two_notebooks_is_undone_in_one_call(
     again = (await call("POST", "turns", turn_id, "undo")).body
     assert (again["undone"], again["conflicts"]) == ([], [])
     assert [cells(path) for path in files] == before
+
+
+async def test_an_undo_that_is_given_up_says_of_each_notebook_what_is_true(
+    agent: Assistant, call: Call, replies: list[FakeReply], files: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Who undoes goes away while what became of the first notebook is stored."""
+    turn_id = await do(call, replies)
+    after = cells(files[1])
+    store, storing, stored = agent.runner.stores.conversations, asyncio.Event(), asyncio.Event()
+    append = store.append
+
+    async def slow(turn_id: str, entries: Sequence[LogEntry], *, after: int = 0) -> None:
+        storing.set()
+        await stored.wait()
+        await append(turn_id, entries, after=after)
+
+    async def anything(action: str, resource: str) -> bool:
+        return True
+
+    turn = await store.turn(turn_id)
+    assert turn is not None
+    work = Workspace(services=agent.services, user="local", authorize=anything)
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "append", slow)
+        undoing = asyncio.create_task(undo_turn(agent.runner.stores, turn, work))
+        await soon(storing)
+        undoing.cancel()
+        await asyncio.sleep(0)
+        stored.set()
+        with pytest.raises(asyncio.CancelledError):
+            await undoing
+    changes = (await call("GET", "turns", turn_id, "changes")).body
+    assert {each["notebook"] for each in changes if each["undone"]} == {HOME}
+    assert cells(files[1]) == after
+    audit = (await call("GET", "turns", turn_id)).body["audit"]
+    assert {each["notebook"] for each in audit if each["tool"] == "undo"} == {HOME}
+    undone = (await call("POST", "turns", turn_id, "undo")).body
+    assert ({each["notebook"] for each in undone["undone"]}, undone["conflicts"]) == ({OTHER}, [])
 
 
 @pytest.mark.full
@@ -288,3 +335,20 @@ async def test_each_takes_back_their_own_steps_only(
     assert tab.source("b2") == "x = 1  # mine\n\ny = 2"
     own.undo()
     assert tab.source("b2") == "x = 1\n\ny = 2"
+
+
+async def test_an_undo_that_cannot_be_stored_is_made_again(
+    call: Call, replies: list[FakeReply], files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [cells(path) for path in files]
+    turn_id = await do(call, replies)
+
+    async def full(*given: Any, after: int = 0) -> None:
+        raise StoreUnavailable("The disk is full.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ConversationStore, "append", full)
+        assert (await call("POST", "turns", turn_id, "undo")).status == 503
+    undone = (await call("POST", "turns", turn_id, "undo")).body
+    assert undone["conflicts"] == []
+    assert [cells(path) for path in files] == before

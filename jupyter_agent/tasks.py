@@ -24,12 +24,18 @@ async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     raised as it is once they have ended.
     """
     tasks = [asyncio.create_task(work) for work in works]
+    first: Collection[asyncio.Task[T]] = ()
     try:
-        return await asyncio.gather(*tasks)
+        if tasks:
+            first, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
         for task in tasks:
-            task.cancel()
+            task.cancel()  # once, or what it tidies up would be cut off
         await surely(_ended(tasks))
+    ended = [task for task in (*first, *tasks) if not task.cancelled()]
+    for error in filter(None, [task.exception() for task in ended]):
+        raise error
+    return [task.result() for task in tasks]
 
 
 async def _ended(tasks: Collection[asyncio.Task[Any]]) -> None:

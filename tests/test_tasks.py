@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from jupyter_agent.tasks import surely
+from jupyter_agent.tasks import surely, together
 from tests.waiting import until
 
 
@@ -69,3 +69,29 @@ async def test_an_error_of_the_work_is_raised_and_known_after_a_cancellation() -
     release.set()
     with pytest.raises(ValueError, match="full"):
         await surely(work())
+
+
+async def test_what_is_done_together_tidies_up_before_its_first_error_is_raised() -> None:
+    tidied: list[int] = []
+
+    async def work(number: int) -> int:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01 * number)
+            tidied.append(number)
+        return number
+
+    async def fails() -> int:
+        await asyncio.sleep(0)
+        raise ValueError("full")
+
+    with pytest.raises(ValueError, match="full"):
+        await together([work(1), fails(), work(2)])
+    assert tidied == [1, 2]
+    caller = asyncio.create_task(together([work(3), work(4)]))
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert tidied == [1, 2, 3, 4]

@@ -66,7 +66,8 @@ async def run_turn(turn: Turn) -> Ending:
     model is closed, running tools are cancelled, and the history is finished. It is finished too
     where an error is raised: StoreUnavailable, or a bug.
     """
-    loop = asyncio.create_task(_run(turn))
+    meter = Meter(turn.limits, turn.facts)
+    loop = asyncio.create_task(_steps(turn, meter))
     turn.stop.calls(loop.cancel)
     if turn.stop.requested:
         loop.cancel()
@@ -76,22 +77,13 @@ async def run_turn(turn: Turn) -> Ending:
         except asyncio.CancelledError:
             turn.stop.request()
             _take_back_cancellation()
-    if loop.cancelled():  # stopped before its first step
-        return stopped(Meter(turn.limits, turn.facts))
-    return loop.result()
-
-
-async def _run(turn: Turn) -> Ending:
-    meter = Meter(turn.limits, turn.facts)
+    await turn.log.show(*turn.transcript.finish())
+    if loop.cancelled():
+        return stopped(meter)
     try:
-        return await _steps(turn, meter)
+        return loop.result()
     except ModelError as error:
         return failed(error, meter)
-    except asyncio.CancelledError:
-        _take_back_cancellation()
-        return stopped(meter)
-    finally:
-        await turn.log.show(*turn.transcript.finish())
 
 
 async def _steps(turn: Turn, meter: Meter) -> Ending:

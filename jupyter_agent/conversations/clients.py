@@ -262,19 +262,25 @@ class _Client:
     @asynccontextmanager
     async def working(self, path: str | None, authorize: Authorize) -> AsyncIterator[_Turn]:
         """The turn that a call belongs to, which counts as running meanwhile."""
-        async with self._changing:
-            turn = self._turn
-            if turn is not None and (turn.is_over or await self._is_deleted(turn)):
-                await self._end()
-                turn = None
-            if turn is None:
-                turn = self._turn = await self._begin(path, authorize)
-                self._last_turn = turn.id
-            await turn.enter()
+        entered: list[_Turn] = []
         try:
-            yield turn
+            async with self._changing:
+                await surely(self._enter(path, authorize, entered))
+            yield entered[0]
         finally:
-            turn.leave()
+            for turn in entered:
+                turn.leave()
+
+    async def _enter(self, path: str | None, authorize: Authorize, entered: list[_Turn]) -> None:
+        turn = self._turn
+        if turn is not None and (turn.is_over or await self._is_deleted(turn)):
+            await self._end()
+            turn = None
+        if turn is None:
+            turn = self._turn = await self._begin(path, authorize)
+            self._last_turn = turn.id
+        await turn.enter()
+        entered.append(turn)
 
     async def _is_deleted(self, turn: _Turn) -> bool:
         """Whether a person deleted the conversation while the turn rested."""
@@ -334,6 +340,7 @@ class _Client:
         notebook = identity.path if identity else None
         about = posixpath.basename(notebook) if notebook else None
         runner, turn_id = clients.runner, new_id("t")
+        await runner.recover()  # of a turn whose end could not be stored
         root = runner.stores.conversations.database.root
         work = runner.workspace(
             caller.owner,
@@ -479,10 +486,13 @@ class _Turn:
 
     async def end(self) -> None:
         """Nothing more belongs to it; what it still does is given up."""
+        rested = not self.is_working
         self._ended = True
         self._give_up()
         if self._live.task is not None:
             await asyncio.wait([self._live.task])
+        if rested and not self._stopped:
+            await self._store_end()
 
     def _rest_soon(self) -> None:
         if self._entered == 0:
@@ -532,25 +542,36 @@ class _Turn:
                 finish_reason="stop", stop_reason="end_turn", steps=self._made, usage=usage
             )
         )
-        runner, live = self._clients.runner, self._live
+        runner, live, unended = self._clients.runner, self._live, False
         try:
             if self._stopped:
                 await self._clients.services.runs.interrupt_turn(self.id)
-            await runner.settle(live)
-            await live.end(
-                Ending(
-                    state="stopped" if self._stopped else "done",
-                    event=event,
-                    stop_reason="stopped" if self._stopped else "end_turn",
-                    usage=usage,
-                    steps=self._made,
+            try:
+                await runner.settle(live)
+            finally:
+                await live.end(
+                    Ending(
+                        state="stopped" if self._stopped else "done",
+                        event=event,
+                        stop_reason="stopped" if self._stopped else "end_turn",
+                        usage=usage,
+                        steps=self._made,
+                    )
                 )
-            )
         except StoreUnavailable as error:
             log.error("The end of turn %s is not in the store: %s", self.id, error)
+            unended = self._stopped or self._ended  # else it is stored with the next call
         finally:
             await live.close()
-            runner.leave(live)
+            runner.leave(live, unended=unended)
+
+    async def _store_end(self) -> None:
+        """What could not be stored when it came to rest."""
+        try:
+            await self._live.append()
+        except StoreUnavailable as error:
+            log.error("The end of turn %s is not in the store: %s", self.id, error)
+            self._clients.runner.leave(self._live, unended=True)
 
     # -- a call
 
@@ -594,7 +615,7 @@ class _Turn:
         else:
             self._count()
             ready = CallReady(call_id=call_id, tool=tool, input=input)
-            await self._live.show(ready)
+            await self._live.append(ready)  # before anything is done
 
         async def tell(output: Mapping[str, Any]) -> None:
             told = CallOutput(call_id=call_id, output=output, preliminary=True)
@@ -606,9 +627,10 @@ class _Turn:
             call = self._dispatcher.parse(tool, input, work, call_id=call_id)
             result = await self._attempt(key, call, work, form, tell)
         except ToolError as error:
+            pending = self._pending.get(key)
             if call_id in self._recorded:
                 await self._drop_question(key, call_id)
-            elif key not in self._pending:
+            elif pending is None or pending.approval.call_id != call_id:
                 failed = CallFailed(call_id=call_id, error=error.message)
                 await self._live.append(failed)
             raise
@@ -639,8 +661,9 @@ class _Turn:
             if question is None:
                 raise await self._nobody(ruling, work)
             async with self._asking:
-                pending = self._pending.get(key) or await self._put(ruling, question)
-                self._pending[key] = pending
+                pending = self._pending.get(key)
+                if pending is None:
+                    pending = await surely(self._put(key, ruling, question))
         approval = await self._approved(key, pending, ruling, work, form)
         async with self._dispatcher.attempt(call, work, policy) as attempt:
             return await attempt.run(tell, approved=approval.question)
@@ -651,7 +674,7 @@ class _Turn:
     ) -> AsyncIterator[CallerTurn]:
         call_id, act = new_id("call"), CallerTurn(turn_id=self.id, stop=self._live.stop)
         ready = CallReady(call_id=call_id, tool=tool, input=input)
-        await self._live.show(ready)
+        await self._live.append(ready)
         outcome: CallOutcome = "done"
         why = ""
         try:
@@ -748,12 +771,12 @@ class _Turn:
             raise NotPermitted(said)
         return pending.approval
 
-    async def _put(self, ruling: Ruling, question: Question) -> _Pending:
+    async def _put(self, key: str, ruling: Ruling, question: Question) -> _Pending:
         seconds, group = self._clients.approval_seconds, new_id("group")
         approval = approval_of(ruling, question, seconds=seconds, group=group)
         await self._live.append(approval)
         self._announce()
-        pending = _Pending(self._live, approval)
+        self._pending[key] = pending = _Pending(self._live, approval)
         pending.when_answered(self._rest_soon)
         return pending
 

@@ -134,8 +134,6 @@ class LiveTurn:
         self._questions: dict[str, tuple[Approval, asyncio.Future[Answer]]] = {}
         self._pause: asyncio.Event | None = None
         """There while a request to a model waits to be repeated; set to repeat it now."""
-        self._answering: set[str] = set()
-        """Questions whose answers are just being written."""
 
     @property
     def ended(self) -> bool:
@@ -165,25 +163,18 @@ class LiveTurn:
         await surely(self._write(requests, keep=False))
 
     async def end(self, ending: Ending) -> None:
-        """The last events; the file says that the turn is over before anybody is shown it.
+        """The last events; the file says that the turn is over before anybody is shown it. No
+        question is open from then on.
 
         Where it cannot, followers are shown it all the same. Raises StoreUnavailable then.
         """
-        over = TurnEnded(ending.state, ending.stop_reason)
-        try:
-            await surely(self._write([*ending.events, over]))
-        finally:
-            self.state = ending.state
-            self._wake()
-            self._announce()
+        await surely(self._end(ending))
 
     async def resume(self) -> None:
         """A turn that has ended works again: its client makes another call. Raises
         StoreUnavailable.
         """
-        await surely(self._write([StateChanged("running")], keep=False))
-        self.state = "running"
-        self._wake()
+        await surely(self._resume())
 
     async def close(self) -> None:
         """Waits for what is still being written."""
@@ -191,15 +182,35 @@ class LiveTurn:
             self._flush.cancel()
         await asyncio.gather(*self._flushing, return_exceptions=True)
 
+    async def _end(self, ending: Ending) -> None:
+        async with self._lock:
+            try:
+                over = TurnEnded(ending.state, ending.stop_reason)
+                await self._store([*ending.events, over])
+            finally:
+                self.state = ending.state
+                for _, answer in self._open_questions():
+                    answer.set_result(WITHDRAWN)
+                self._wake()
+                self._announce()
+
+    async def _resume(self) -> None:
+        async with self._lock:
+            await self._store([StateChanged("running")], keep=False)
+            self.state = "running"
+            self._wake()
+
     async def _append(self, entries: Sequence[Entry]) -> None:
         questions = [entry for entry in entries if isinstance(entry, Approval)]
         async with self._lock:
-            self._put(questions)
-            bound = [GrantBound(each) for each in self.policy.grants if each not in self._kept]
-            self._kept = tuple(self.policy.grants)
+            grants = tuple(self.policy.grants)
+            bound = [GrantBound(each) for each in grants if each not in self._kept]
             state = [StateChanged("waiting")] if questions else []
-            await self._store([*self._log_entries(entries), *bound, *state])
+            written = [*self._log_entries(entries), *bound, *state]
+            await self._store(written, keep=not questions)  # one that is not stored is not put
+            self._kept = grants
             if questions:
+                self._put(questions)
                 self.state = "waiting"
             self._wake()
         if any(isinstance(entry, Audit) and entry.changes for entry in entries):
@@ -383,11 +394,10 @@ class LiveTurn:
     def questions(self) -> list[Approval]:
         """What a person is asked now."""
         now = datetime.now(UTC)
-        return [
-            approval
-            for approval, answer in self._questions.values()
-            if not answer.done() and approval.expires > now
-        ]
+        return [approval for approval, _ in self._open_questions() if approval.expires > now]
+
+    def _open_questions(self) -> list[tuple[Approval, asyncio.Future[Answer]]]:
+        return [each for each in self._questions.values() if not each[1].done()]
 
     def _put(self, approvals: Sequence[Approval]) -> None:
         loop = asyncio.get_running_loop()
@@ -400,49 +410,49 @@ class LiveTurn:
             latest = max(approval.expires for approval in approvals)
             seconds = (latest - datetime.now(UTC)).total_seconds()
             await asyncio.wait(asked.values(), timeout=max(seconds, 0))
-            given = {id: answer for id, answer in asked.items() if answer.done()}
-            if expired := [id for id in asked if id not in given]:
-                async with self._lock:
-                    await self._expire(expired)
-            return {id: answer.result() for id, answer in given.items()}
+            await surely(self._close(asked, None))
+            return {id: answer.result() for id, answer in asked.items() if not answer.cancelled()}
         finally:
             for id in asked:
                 self._questions.pop(id, None)
 
     async def withdraw(self, ids: Collection[str] | None = None) -> None:
         """Closes open questions, all of them without `ids`: nobody waits for their answers now."""
-        async with self._lock:
-            chosen = [each.id for each in self.questions if ids is None or each.id in ids]
-            if chosen:
-                await self._expire(chosen)
-            for id in chosen:
-                self._questions[id][1].set_result(WITHDRAWN)
+        await surely(self._close(self._questions if ids is None else ids, WITHDRAWN))
 
-    async def _expire(self, ids: Sequence[str]) -> None:
-        """Within the lock."""
-        left = {approval.id for approval in self.questions} - set(ids)
-        state: TurnState = "waiting" if left else "running"
-        await surely(self._store([*map(QuestionClosed, ids), StateChanged(state)]))
-        self.state = state
-        self._wake()
+    async def _close(self, ids: Collection[str], answer: Answer | None) -> None:
+        """Nobody can answer those of the questions that are still open; who waits for them gets
+        this answer, or none.
+        """
+        async with self._lock:
+            closed = [each for each in self._open_questions() if each[0].id in ids]
+            if not closed:
+                return
+            entries = [QuestionClosed(approval.id) for approval, _ in closed]
+            try:
+                await self._store([*entries, self._still_waits({each.id for each, _ in closed})])
+            finally:
+                for _, waiting in closed:
+                    if answer is None:
+                        waiting.cancel()
+                    else:
+                        waiting.set_result(answer)
+            self._wake()
+
+    def _still_waits(self, ids: Collection[str]) -> StateChanged:
+        """Whether the turn still waits once these questions are closed."""
+        left = any(approval.id not in ids for approval in self.questions)
+        self.state = "waiting" if left else "running"
+        return StateChanged(self.state)
 
     async def answer(self, answers: Mapping[str, Answer]) -> bool:
         """Takes answers by the ids of their questions; they are in the file before anything acts.
 
         All or none: False where one of them is not (or no longer) open.
         """
-        open_ids = {approval.id for approval in self.questions} - self._answering
-        if not answers.keys() <= open_ids:
-            return False
-        self._answering |= answers.keys()
-        try:
-            await surely(self._take(answers))
-        finally:
-            self._answering -= answers.keys()
-        return True
+        return await surely(self._take(answers))
 
-    async def _take(self, answers: Mapping[str, Answer]) -> None:
-        questions = {id: self._questions[id] for id in answers}
+    async def _take(self, answers: Mapping[str, Answer]) -> bool:
         given = [
             {"id": id, "approved": answer.approved}
             | ({"reason": answer.reason} if answer.reason else {})
@@ -450,32 +460,30 @@ class LiveTurn:
         ]
         notice = Notice(kind="answered", text="", facts={"approvals": given})
         async with self._lock:
-            left = {approval.id for approval in self.questions} - answers.keys()
-            state: TurnState = "waiting" if left else "running"
+            open_ids = {approval.id for approval in self.questions}
+            if not answers.keys() <= open_ids:
+                return False
+            state: TurnState = "waiting" if open_ids - answers.keys() else "running"
             entries: list[LogEntry] = [notice, StateChanged(state)]
             for id, answer in answers.items():
-                question = questions[id][0]
+                question = self._questions[id][0]
                 entries += [
                     AnswerGiven(id, answer),
                     answer_entry(self.record.id, self.record.owner, question, answer),
                 ]
                 if answer.remember == "conversation" and question.notebook:
-                    entries.append(
-                        GrantAdded(
-                            Grant(
-                                tool=question.tool,
-                                notebook=question.notebook,
-                                kernel=question.kernel,
-                            )
-                        )
+                    granted = Grant(
+                        tool=question.tool, notebook=question.notebook, kernel=question.kernel
                     )
+                    entries.append(GrantAdded(granted))
             await self._store(entries, keep=False)
-            for id, (approval, future) in questions.items():
-                if not future.done():
-                    self._allow_more(approval, answers[id])
-                    future.set_result(answers[id])
+            for id, answer in answers.items():
+                question, waiting = self._questions[id]
+                self._allow_more(question, answer)
+                waiting.set_result(answer)
             self.state = state
             self._wake()
+            return True
 
     def _allow_more(self, approval: Approval, answer: Answer) -> None:
         """What an answer allows besides its call, before the turn continues."""

@@ -156,9 +156,13 @@ class TurnRunner:
         """A turn runs that another loop than ours goes through; its `task` ends with it."""
         self._live[live.record.id] = live
 
-    def leave(self, live: LiveTurn) -> None:
-        """That turn does not run any more."""
+    def leave(self, live: LiveTurn, *, unended: bool = False) -> None:
+        """That turn does not run any more; `unended`: that its end could not be written, and nobody
+        else will.
+        """
         self._live.pop(live.record.id, None)
+        if unended:
+            self._interrupted.add(live.record.id)
 
     def reads(self, owner: str, conversation_id: str) -> Reads:
         """What a conversation has read; of those that were not used for long it is forgotten."""

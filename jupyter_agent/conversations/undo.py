@@ -62,13 +62,15 @@ async def undo_turn(
     conflicts: list[Mapping[str, Any]] = []
     left: list[str] = []
     by_path = sorted(entries, key=lambda entry: entry.change.notebook)  # stable: order is kept
-    for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
-        made = [entry.change for entry in every if entry.change.notebook == path]
-        result = await surely(_undo_in(path, list(group), made, stores, turn, work))
-        undone += result.undone
-        conflicts += result.conflicts
-        left += result.elsewhere
-    stores.announce(turn.conversation_id, turn.id)
+    try:
+        for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
+            made = [entry.change for entry in every if entry.change.notebook == path]
+            result = await surely(_undo_in(path, list(group), made, stores, turn, work))
+            undone += result.undone
+            conflicts += result.conflicts
+            left += result.elsewhere
+    finally:
+        stores.announce(turn.conversation_id, turn.id)
     if cells is None:
         left += await _left(stores, turn, work)
     return UndoneTurn(undone=undone, conflicts=conflicts, left=left)

@@ -405,7 +405,11 @@ def _former_keys(state: CellState, before: CellState, after: CellState) -> dict[
 
 
 def _is_as(state: CellState, before: CellState) -> bool:
-    return content_of(state) == content_of(before) and _shown(state) == _shown(before)
+    written, former = (
+        (each.type, each.source, dict(each.metadata), each.attachments or {}, _shown(each))
+        for each in (state, before)
+    )
+    return written == former
 
 
 def _shown(state: CellState) -> tuple[list[Any], int | None]:

@@ -503,6 +503,18 @@ async def test_a_turn_that_is_stopped_before_it_begins_asks_nobody(bench: Bench)
     assert model.requests == []
 
 
+async def test_a_stop_after_the_answer_changes_nothing() -> None:
+    class Late(Bench):
+        async def show(self, *entries: Entry) -> None:
+            if not entries and self.told(StepFinished):
+                turn.stop.request()
+            await super().show(*entries)
+
+    turn = Late().turn(ScriptedModel([[says("Hello.")]]))
+    ending = await run_turn(turn)
+    assert (ending.state, ending.steps, turn.stop.requested) == ("done", 1, True)
+
+
 async def test_nothing_is_left_running_of_a_turn_whose_log_fails(bench: Bench) -> None:
     class Full(Bench):
         async def append(self, *entries: Entry) -> None:

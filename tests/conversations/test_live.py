@@ -1,5 +1,5 @@
 """What is written into the log of a turn is in the file and with its followers: all of it, once and
-in order, whoever gives up meanwhile and whenever the store fails.
+in order, whoever gives up meanwhile and whenever the store fails. So is what it asks.
 """
 
 from __future__ import annotations
@@ -9,28 +9,38 @@ import logging
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.history import MessageAdded
 from jupyter_agent.agent.turn import broken
 from jupyter_agent.conversations import live
-from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
+from jupyter_agent.conversations.approvals import (
+    AnswerGiven,
+    ApprovalStore,
+    QuestionClosed,
+    RuleStore,
+)
 from jupyter_agent.conversations.audit import AuditLog
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.instructions import TrustStore
-from jupyter_agent.conversations.live import LiveTurn, TurnStores
-from jupyter_agent.conversations.log import LogEntry
+from jupyter_agent.conversations.live import WITHDRAWN, LiveTurn, TurnStores
+from jupyter_agent.conversations.log import LogEntry, TurnEnded
 from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore, NewTurn
 from jupyter_agent.conversations.usage import UsageStore
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import Event, TextDelta
+from jupyter_agent.tools.base import Question
+from tests.waiting import soon, until
 
 WRITERS, ENTRIES = 4, 25
+YES = Answer(approved=True)
 NEW = NewTurn(
     id="t1",
     owner="ann",
@@ -138,3 +148,118 @@ async def test_a_log_has_all_of_it_once_and_in_order(
 
 def message(text: str) -> MessageAdded:
     return MessageAdded({"role": "user", "content": [{"type": "text", "text": text}]})
+
+
+# -- questions
+
+
+class Slow(ConversationStore):
+    """Stands still before entries of a type, until it is released."""
+
+    at: type[object] = TurnEnded
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.reached, self.release = asyncio.Event(), asyncio.Event()
+
+    async def append(self, turn_id: str, entries: Sequence[LogEntry], *, after: int = 0) -> None:
+        if any(isinstance(entry, self.at) for entry in entries):
+            self.reached.set()
+            await self.release.wait()
+        await super().append(turn_id, entries, after=after)
+
+
+@pytest.fixture
+def slow(database: Database) -> Slow:
+    return Slow(database)
+
+
+async def asking(store: ConversationStore, seconds: float = 60) -> tuple[LiveTurn, Approval]:
+    """A turn that has put a question."""
+    opening = await store.begin(NEW)
+    turn = LiveTurn(opening.turn, stores_on(store.database, store), ends_to_ask=False)
+    approval = Approval(
+        id="?1",
+        call_id="c1",
+        tool="run_cell",
+        input={},
+        question=Question(notebook="a.ipynb"),
+        notebook="a.ipynb",
+        group="g",
+        binding="b",
+        expires=datetime.now(UTC) + timedelta(seconds=seconds),
+    )
+    await turn.append(approval)
+    assert turn.questions == [approval]
+    return turn, approval
+
+
+async def state_of(store: ConversationStore, turn: LiveTurn) -> tuple[str, str | None]:
+    """The turn's state and that of its question, in the file."""
+    record = await store.turn("t1")
+    assert record is not None
+    assert record.state == turn.state
+    return record.state, await ApprovalStore(store.database).state("t1", "?1")
+
+
+async def test_a_question_is_not_answered_any_more_while_the_end_of_its_turn_is_stored(
+    slow: Slow,
+) -> None:
+    turn, question = await asking(slow)
+    ending = asyncio.create_task(turn.end(broken("Stopped.", "test")))
+    await soon(slow.reached)
+    answering = asyncio.create_task(turn.answer({question.id: YES}))
+    await asyncio.sleep(0)
+    slow.release.set()
+    await ending
+    assert await answering is False
+    assert await turn.wait([question]) == {question.id: WITHDRAWN}
+    assert await state_of(slow, turn) == ("failed", "expired")
+
+
+async def test_an_answer_counts_for_the_turn_if_it_counts_for_the_file(slow: Slow) -> None:
+    """It is being stored when the time for it is over."""
+    turn, question = await asking(slow, seconds=0.3)
+    waiting = asyncio.create_task(turn.wait([question]))
+    slow.at = AnswerGiven
+    answering = asyncio.create_task(turn.answer({question.id: YES}))
+    await soon(slow.reached)
+    await until(lambda: datetime.now(UTC) > question.expires)
+    await asyncio.sleep(0.05)
+    slow.release.set()
+    assert await answering is True
+    assert await waiting == {question.id: YES}
+    assert await state_of(slow, turn) == ("running", "approved")
+
+
+async def test_a_question_that_is_withdrawn_is_closed_for_all_though_who_withdrew_it_is_gone(
+    slow: Slow,
+) -> None:
+    turn, question = await asking(slow)
+    slow.at = QuestionClosed
+    withdrawing = asyncio.create_task(turn.withdraw())
+    await soon(slow.reached)
+    withdrawing.cancel()
+    await asyncio.sleep(0)
+    slow.release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await withdrawing
+    assert turn.questions == []
+    assert await turn.answer({question.id: YES}) is False
+    assert await state_of(slow, turn) == ("running", "expired")
+
+
+async def test_a_question_that_expires_after_its_turn_changes_nothing(database: Database) -> None:
+    store = Unsteady(database)
+    store.chance, store.fails = random.Random(0), 0.0
+    turn, question = await asking(store, seconds=0.2)
+    waiting = asyncio.create_task(turn.wait([question]))
+    await asyncio.sleep(0)
+    store.fails = 1.0
+    with suppress(StoreUnavailable):
+        await turn.withdraw()
+    store.fails = 0.0
+    await turn.end(broken("Stopped.", "test"))
+    await waiting
+    await until(lambda: datetime.now(UTC) > question.expires)
+    assert await state_of(store, turn) == ("failed", "expired")

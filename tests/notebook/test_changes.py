@@ -13,7 +13,7 @@ import pytest
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Change
-from jupyter_agent.document.notebook import Edit, Notebook
+from jupyter_agent.document.notebook import Edit, MetadataPatch, Notebook, Update
 from jupyter_agent.document.undo import undo
 
 from .browser import Tab
@@ -210,3 +210,16 @@ async def test_undo_in_a_tab_leaves_unsaved_typing_and_the_cell_under_the_cursor
         "The user is typing in the cell right now."
     ]
     assert new.id in tab.ids()
+
+
+async def test_a_key_of_the_view_that_a_turn_wrote_is_taken_back(
+    notebook: Notebook, journal: Journal, root: Path
+) -> None:
+    before = (root / "a.ipynb").read_bytes()
+    patch = MetadataPatch(items={"collapsed": True, "scrolled": True})
+    (edit,) = await notebook.make([Update(cell_id="a", metadata=patch)])
+    journal.add(edit)
+    assert (root / "a.ipynb").read_bytes() != before
+    result = await undo(notebook, journal.changes)
+    assert (len(result.undone), result.conflicts) == (1, [])
+    assert (root / "a.ipynb").read_bytes() == before

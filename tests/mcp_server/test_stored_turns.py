@@ -1,0 +1,211 @@
+"""What a client does and what it is asked is in the store first: wherever its call is cut off, and
+whenever the store fails, nothing is asked twice, done in secret or left running for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.agent.approval import Answer, Approval
+from jupyter_agent.assistant import Assistant
+from jupyter_agent.conversations import clients
+from jupyter_agent.conversations.log import LogEntry, StateChanged
+from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.errors import StoreUnavailable
+from tests.notebook.browser import Tab
+from tests.waiting import soon, until
+
+from .conftest import PATH, Ask, Call, Tool, sources
+
+EDIT = {"notebook": PATH, "edits": [{"cell_id": "b2", "old_string": "1", "new_string": "2"}]}
+READ = {"notebook": PATH, "cell_ids": ["b2"]}
+Append = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture
+def tab(
+    jp_asyncio_loop: asyncio.AbstractEventLoop,
+    agent: Assistant,
+    jp_serverapp: Any,
+    notebook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Tab:
+    """A page of the user, who takes longer to answer than a call waits."""
+    monkeypatch.setattr(clients, "PANEL_S", 0.2)
+    page = Tab(agent.tabs, jp_serverapp.contents_manager, PATH, "local/page-1")
+    return jp_asyncio_loop.run_until_complete(page.open())
+
+
+class Store:
+    """Fails, or stands still, the first time that it is given entries of a type."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.reached, self.release = asyncio.Event(), asyncio.Event()
+
+    def at(self, kind: type[Any], act: Callable[[], Awaitable[None]]) -> None:
+        real = ConversationStore.append
+
+        async def append(
+            store: ConversationStore, turn_id: str, entries: Sequence[LogEntry], *, after: int = 0
+        ) -> None:
+            if not self.reached.is_set() and any(isinstance(each, kind) for each in entries):
+                self.reached.set()
+                await act()
+            await real(store, turn_id, entries, after=after)
+
+        self._monkeypatch.setattr(ConversationStore, "append", append)
+
+    def stands_still_at(self, kind: type[Any]) -> None:
+        async def wait() -> None:
+            await self.release.wait()
+
+        self.at(kind, wait)
+
+    def fails_at(self, kind: type[Any]) -> None:
+        async def fail() -> None:
+            raise StoreUnavailable("The disk is full.")
+
+        self.at(kind, fail)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    return Store(monkeypatch)
+
+
+@pytest.fixture
+def given_up(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.Task[Any]]:
+    """The tasks in which calls of clients are made, to be cancelled."""
+    tasks: list[asyncio.Task[Any]] = []
+    real = clients._Client.working
+
+    def working(client: Any, *given: Any) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.append(task)
+        return real(client, *given)
+
+    monkeypatch.setattr(clients._Client, "working", working)
+    return tasks
+
+
+async def test_a_question_that_cannot_be_stored_is_not_shown_and_is_asked_by_the_next_call(
+    agent: Assistant, ask: Ask, tool: Tool, tab: Tab, store: Store
+) -> None:
+    store.fails_at(Approval)
+    failed = await ask("tools/call", {"name": "edit_cells", "arguments": EDIT})
+    assert "The disk is full." in str(failed.body)
+    (live,) = agent.runner.running
+    assert not live.questions
+    assert "tool-approval-request" not in [event.type for event in live.events]
+    await tool("edit_cells", EDIT)
+    assert len(live.questions) == 1
+
+
+async def test_a_question_is_asked_once_though_its_call_is_given_up_while_it_is_stored(
+    agent: Assistant, tool: Tool, tab: Tab, store: Store, given_up: list[asyncio.Task[Any]]
+) -> None:
+    store.stands_still_at(Approval)
+    calling = asyncio.create_task(tool("edit_cells", EDIT))
+    await soon(store.reached)
+    given_up[0].cancel()
+    await asyncio.sleep(0)
+    store.release.set()
+    with suppress(Exception):
+        await calling
+    await tool("edit_cells", EDIT)
+    (live,) = agent.runner.running
+    assert len(live.questions) == 1
+
+
+async def test_of_two_equal_calls_that_nobody_answers_each_has_an_end(
+    agent: Assistant, tool: Tool, tab: Tab
+) -> None:
+    await asyncio.gather(tool("edit_cells", EDIT), tool("edit_cells", EDIT))
+    (live,) = agent.runner.running
+    (question,) = live.questions
+    assert await live.answer({question.id: Answer(approved=True)})
+    assert (await tool("edit_cells", EDIT))["isError"] is False
+    ends = ("tool-output-available", "tool-output-error", "tool-output-denied")
+    begun = [event.call_id for event in live.events if event.type == "tool-input-available"]
+    ended = Counter(event.call_id for event in live.events if event.type in ends)
+    assert ended == Counter(begun)
+    assert len(begun) == 2
+
+
+async def test_a_call_that_is_given_up_while_its_turn_resumes_leaves_no_turn_that_runs(
+    agent: Assistant,
+    tool: Tool,
+    notebook: Path,
+    store: Store,
+    given_up: list[asyncio.Task[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clients, "REST_S", 0.05)
+    await tool("read_cells", READ, mode="edit")
+    await until(lambda: not agent.runner.running)
+    store.stands_still_at(StateChanged)
+    calling = asyncio.create_task(tool("read_cells", READ, mode="edit"))
+    await soon(store.reached)
+    given_up[-1].cancel()
+    await asyncio.sleep(0)
+    store.release.set()
+    with suppress(Exception):
+        await calling
+    await until(lambda: not agent.runner.running)
+    assert not await agent.runner.stores.conversations.live_turns()
+    monkeypatch.setattr(clients, "PAUSE_S", 0.0)
+    assert (await tool("read_cells", READ, mode="edit"))["isError"] is False
+
+
+@pytest.mark.parametrize("stops", [True, False])
+async def test_a_turn_whose_end_cannot_be_stored_does_not_run_for_ever(
+    agent: Assistant, tool: Tool, notebook: Path, stops: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*given: Any, after: int = 0) -> None:
+        raise StoreUnavailable("The disk is full.")
+
+    first = await tool("read_cells", READ, mode="edit")
+    (live,) = agent.runner.running
+    with monkeypatch.context() as patched:
+        patched.setattr(ConversationStore, "append", full)
+        if stops:
+            await agent.runner.stop(live)
+        else:
+            patched.setattr(clients, "REST_S", 0.0)
+            await until(lambda: not agent.runner.running)
+    monkeypatch.setattr(clients, "PAUSE_S", 0.0)
+    next_one = await tool("read_cells", READ, mode="edit")
+    assert next_one["isError"] is False
+    turn_ids = [each["structuredContent"]["turn_id"] for each in (first, next_one)]
+    assert len(set(turn_ids)) == 2
+    former = await agent.runner.stores.conversations.turn(turn_ids[0])
+    assert former is not None
+    assert former.state == ("interrupted" if stops else "done")
+
+
+async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
+    ask: Ask, call: Call, tool: Tool, notebook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*given: Any, after: int = 0) -> None:
+        raise StoreUnavailable("The disk is full.")
+
+    await tool("read_cells", READ, mode="edit")
+    body = {"new_string": "3", "old_string": "1"}
+    with monkeypatch.context() as patched:
+        patched.setattr(ConversationStore, "append", full)
+        done = await ask("tools/call", {"name": "edit_cells", "arguments": EDIT}, mode="edit")
+        by_rest = await call(
+            "PATCH", "notebooks", PATH, "cells", "b2", body=body, params={"by": "script"}
+        )
+    assert "The disk is full." in str(done.body)
+    assert by_rest.status == 503
+    assert sources(notebook)["b2"] == "x = 1"

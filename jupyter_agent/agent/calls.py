@@ -168,8 +168,7 @@ class _Step:
             return True
 
         async def progress(output: Mapping[str, Any]) -> None:
-            told = CallOutput(call_id=item.id, output=output, preliminary=True)
-            await self._turn.log.show(told)
+            await self._turn.log.show(CallOutput(call_id=item.id, output=output, preliminary=True))
 
         turn = self._turn
         approved = item.approval.question if item.approval else None

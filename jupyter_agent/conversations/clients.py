@@ -18,10 +18,7 @@ from typing import Any, Protocol
 from jupyter_agent.agent import permissions
 from jupyter_agent.agent.approval import Answer, Approval, approval_of
 from jupyter_agent.agent.attempt import Audit, CallOutcome, Ruling, ToolCall
-from jupyter_agent.agent.calls import (
-    UNANSWERED,
-    declined,
-)
+from jupyter_agent.agent.calls import UNANSWERED, declined
 from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Dispatcher
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person

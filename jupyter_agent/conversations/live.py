@@ -429,9 +429,11 @@ class LiveTurn:
             if not closed:
                 return
             entries = [QuestionClosed(approval.id) for approval, _ in closed]
+            state = self._state_without(ids)
             try:
-                await self._store([*entries, self._still_waits({each.id for each, _ in closed})])
+                await self._store([*entries, StateChanged(state)])
             finally:
+                self.state = state
                 for _, waiting in closed:
                     if answer is None:
                         waiting.cancel()
@@ -439,11 +441,10 @@ class LiveTurn:
                         waiting.set_result(answer)
             self._wake()
 
-    def _still_waits(self, ids: Collection[str]) -> StateChanged:
+    def _state_without(self, ids: Collection[str]) -> TurnState:
         """Whether the turn still waits once these questions are closed."""
         left = any(approval.id not in ids for approval in self.questions)
-        self.state = "waiting" if left else "running"
-        return StateChanged(self.state)
+        return "waiting" if left else "running"
 
     async def answer(self, answers: Mapping[str, Answer]) -> bool:
         """Takes answers by the ids of their questions; they are in the file before anything acts.
@@ -460,10 +461,9 @@ class LiveTurn:
         ]
         notice = Notice(kind="answered", text="", facts={"approvals": given})
         async with self._lock:
-            open_ids = {approval.id for approval in self.questions}
-            if not answers.keys() <= open_ids:
+            if not answers.keys() <= {approval.id for approval in self.questions}:
                 return False
-            state: TurnState = "waiting" if open_ids - answers.keys() else "running"
+            state = self._state_without(answers.keys())
             entries: list[LogEntry] = [notice, StateChanged(state)]
             for id, answer in answers.items():
                 question = self._questions[id][0]

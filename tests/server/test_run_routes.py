@@ -720,6 +720,9 @@ async def test_a_kernel_stays_that_somebody_else_uses(
     elif who == "a look":
         assert (await call("GET", *KERNEL, "variables")).status == 409
     elif who == "a page":
+        agent.server.kernel_manager.kernel_info_timeout = (
+            1.0  # a busy kernel tells nothing of itself
+        )
         page = await jp_ws_fetch("api", "kernels", kernel_id, "channels")
     gate.open()
     await ended(call, late.body["run_id"])

@@ -25,24 +25,18 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.allowances import Allowance, Allowances
-from jupyter_agent.conversations.approvals import ApprovalStore, RuleStore
 from jupyter_agent.conversations.audit import AuditLog, entry_of
 from jupyter_agent.conversations.budget import MonthlyBudgets
-from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.instructions import TrustStore
 from jupyter_agent.conversations.keyed import KeyStore
 from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.namings import StoredNamings
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.request import Rules
-from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
-from jupyter_agent.conversations.store import ConversationStore
-from jupyter_agent.conversations.usage import UsageStore
 from jupyter_agent.conversations.wakes import Wakes, WakeStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
@@ -179,17 +173,7 @@ class Assistant:
 
     def _stores(self, server: ServerApp, database: Database) -> TurnStores:
         assert server.event_logger is not None
-        return TurnStores(
-            conversations=ConversationStore(database),
-            journal=Journal(database),
-            approvals=ApprovalStore(database),
-            requests=RequestStore(database),
-            rules=RuleStore(database),
-            trust=TrustStore(database),
-            usage=UsageStore(database),
-            audit=AuditLog(database),
-            announce=announcer(server.event_logger),
-        )
+        return TurnStores.on(database, announcer(server.event_logger))
 
     def _leftovers(self, server: ServerApp, kind: str) -> Leftovers:
         folder = Path(self.options.store_dir) / kind

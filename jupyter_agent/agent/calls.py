@@ -25,6 +25,7 @@ from jupyter_agent.legible import clip
 from jupyter_agent.models.base import Block
 from jupyter_agent.tasks import together
 from jupyter_agent.tools.base import Result
+from jupyter_agent.workspace.reads import News
 
 CUT_OFF = "The reply was cut off, so this call was not executed. Make a smaller call."
 _CUT = "\n[... {left} characters cut ...]\n"
@@ -127,10 +128,7 @@ class _Step:
             last = self.results[calls[-1].id]
             content = [*last["content"], {"type": "text", "text": text}]
             self.results[calls[-1].id] = {**last, "content": content}
-            facts = {"notebook": news.notebook, "cell_ids": list(news.cell_ids)}
-            said = f"{news.notebook} changed meanwhile; the model is told."
-            notice = Notice(kind="notebook-changed", text=said, facts=facts)
-            await self._turn.log.show(notice)
+            await self._turn.log.show(news_notice(news, "the model"))
 
     # -- acting
 
@@ -240,6 +238,15 @@ class _Step:
             return {}
         await self._turn.log.append(*questions)
         return await self._turn.answers.wait(questions)
+
+
+def news_notice(news: News, reader: str) -> Notice:
+    """How a person is shown that the reader is told of others' changes."""
+    return Notice(
+        kind="notebook-changed",
+        text=f"{news.notebook} changed meanwhile; {reader} is told.",
+        facts={"notebook": news.notebook, "cell_ids": list(news.cell_ids)},
+    )
 
 
 def _side_by_side(pending: Sequence[_Pending]) -> Sequence[Sequence[_Pending]]:

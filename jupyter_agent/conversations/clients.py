@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from jupyter_agent.agent import permissions
 from jupyter_agent.agent.approval import Answer, Approval, approval_of
 from jupyter_agent.agent.attempt import Audit, CallOutcome, Ruling, ToolCall
-from jupyter_agent.agent.calls import UNANSWERED, declined
+from jupyter_agent.agent.calls import UNANSWERED, declined, news_notice
 from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Dispatcher
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
@@ -49,7 +49,6 @@ from jupyter_agent.events import (
     CallFailed,
     CallOutput,
     CallReady,
-    Notice,
     TurnAborted,
     TurnFinished,
     Usage,
@@ -728,10 +727,7 @@ class _Turn:
         for news in await work.news():
             who = await authors(news)
             told.append(work.told(f"{news.text}\n{who}".rstrip()))
-            facts = {"notebook": news.notebook, "cell_ids": list(news.cell_ids)}
-            said = f"{news.notebook} changed meanwhile; {self._caller.name} is told."
-            notice = Notice(kind="notebook-changed", text=said, facts=facts)
-            await self._live.append(notice)
+            await self._live.append(news_notice(news, self._caller.name))
         return told
 
     # -- asking

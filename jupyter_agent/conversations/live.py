@@ -17,7 +17,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol, TypeGuard, get_args
+from typing import Protocol
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.attempt import Audit
@@ -34,6 +34,7 @@ from jupyter_agent.conversations.approvals import (
 )
 from jupyter_agent.conversations.audit import AuditLog, EntryPoint, answer_entry, entry_of
 from jupyter_agent.conversations.changes import Journal
+from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.instructions import TrustStore
 from jupyter_agent.conversations.log import LogEntry, StateChanged, TurnEnded, TurnState, capped
 from jupyter_agent.conversations.requests import RequestStore, SentRequest
@@ -60,11 +61,6 @@ WITHDRAWN = Answer(approved=False, reason="The call was given up.")
 """To a question that nobody needs an answer to any more."""
 TOGETHER = 100
 """Events that a follower is given at once at most."""
-_EVENTS = get_args(Event)
-
-
-def _is_event(entry: LogEntry) -> TypeGuard[Event]:
-    return isinstance(entry, _EVENTS)
 
 
 def _in_step(event: Event, before: bool) -> bool:
@@ -91,6 +87,21 @@ class TurnStores:
     usage: UsageStore
     audit: AuditLog
     announce: Announce
+
+    @classmethod
+    def on(cls, database: Database, announce: Announce) -> TurnStores:
+        """All in one file."""
+        return cls(
+            conversations=ConversationStore(database),
+            journal=Journal(database),
+            approvals=ApprovalStore(database),
+            requests=RequestStore(database),
+            rules=RuleStore(database),
+            trust=TrustStore(database),
+            usage=UsageStore(database),
+            audit=AuditLog(database),
+            announce=announce,
+        )
 
 
 class LiveTurn:
@@ -174,7 +185,7 @@ class LiveTurn:
         """A turn that has ended works again: its client makes another call. Raises
         StoreUnavailable.
         """
-        await surely(self._resume())
+        await surely(self._write([StateChanged("running")], keep=False, state="running"))
 
     async def close(self) -> None:
         """Waits for what is still being written."""
@@ -193,12 +204,6 @@ class LiveTurn:
                     answer.set_result(WITHDRAWN)
                 self._wake()
                 self._announce()
-
-    async def _resume(self) -> None:
-        async with self._lock:
-            await self._store([StateChanged("running")], keep=False)
-            self.state = "running"
-            self._wake()
 
     async def _append(self, entries: Sequence[Entry]) -> None:
         questions = [entry for entry in entries if isinstance(entry, Approval)]
@@ -245,9 +250,14 @@ class LiveTurn:
             state="waiting",
         )
 
-    async def _write(self, entries: Sequence[LogEntry], *, keep: bool = True) -> None:
+    async def _write(
+        self, entries: Sequence[LogEntry], *, keep: bool, state: TurnState | None = None
+    ) -> None:
+        """`state`: the turn's, once that is stored."""
         async with self._lock:
             await self._store(entries, keep=keep)
+            self.state = state or self.state
+            self._wake()
 
     async def _store(self, entries: Sequence[LogEntry], *, keep: bool = True) -> None:
         """Within the lock, and to its end: what is in the file is never written again. What cannot
@@ -270,7 +280,7 @@ class LiveTurn:
                 self._remember(entries)
             raise
         del self._unwritten[:waiting]  # more may have been shown meanwhile
-        self._stored_events += sum(map(_is_event, unwritten))
+        self._stored_events += sum(isinstance(entry, Event) for entry in unwritten)
         self._remember(entries)
 
     async def _show_next(self, entries: Sequence[Entry]) -> None:
@@ -287,7 +297,7 @@ class LiveTurn:
 
     def _remember(self, entries: Iterable[LogEntry]) -> None:
         for entry in entries:
-            if _is_event(entry):
+            if isinstance(entry, Event):
                 self._events.append(capped(entry))
                 self._in_step = _in_step(entry, self._in_step)
 
@@ -383,7 +393,6 @@ class LiveTurn:
             return False
         try:
             await surely(self._write([Notice(kind="retry-now", text="")], keep=False))
-            self._wake()
         finally:
             pause.set()
         return True
@@ -470,12 +479,8 @@ class LiveTurn:
                 entries += [
                     AnswerGiven(id, answer),
                     answer_entry(self.record.id, self.record.owner, question, answer),
+                    *map(GrantAdded, _granted(question, answer)),
                 ]
-                if answer.remember == "conversation" and question.notebook:
-                    granted = Grant(
-                        tool=question.tool, notebook=question.notebook, kernel=question.kernel
-                    )
-                    entries.append(GrantAdded(granted))
             await self._store(entries, keep=False)
             for id, answer in answers.items():
                 question, waiting = self._questions[id]
@@ -487,12 +492,18 @@ class LiveTurn:
 
     def _allow_more(self, approval: Approval, answer: Answer) -> None:
         """What an answer allows besides its call, before the turn continues."""
-        notebook = approval.notebook
         if answer.remember == "turn":
             self.policy.edit_freely()
-        elif answer.remember == "conversation" and notebook is not None:
-            self.policy.grant(approval.tool, notebook, approval.kernel)
+        for grant in _granted(approval, answer):
+            self.policy.grant(grant.tool, grant.notebook, grant.kernel)
             self._kept = tuple(self.policy.grants)
+
+
+def _granted(approval: Approval, answer: Answer) -> Sequence[Grant]:
+    """What needs no answer in the conversation from now on."""
+    if answer.remember != "conversation" or approval.notebook is None:
+        return ()
+    return [Grant(tool=approval.tool, notebook=approval.notebook, kernel=approval.kernel)]
 
 
 class ServerLog:

@@ -12,24 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.agent.approval import Approval
 from jupyter_agent.agent.history import MessageAdded
 from jupyter_agent.conversations import approvals, blocks, changes, requests
-from jupyter_agent.conversations.approvals import (
-    AnswerGiven,
-    ApprovalEntry,
-    GrantAdded,
-    GrantBound,
-    QuestionClosed,
-)
+from jupyter_agent.conversations.approvals import ApprovalEntry
 from jupyter_agent.conversations.audit import AuditEntry, add_entries
-from jupyter_agent.conversations.changes import (
-    ChangesEntry,
-    ChangesInConflict,
-    ChangesMade,
-    ChangesReviewed,
-    ChangesUndone,
-)
+from jupyter_agent.conversations.changes import ChangesEntry, ChangesMade
 from jupyter_agent.conversations.database import now
 from jupyter_agent.conversations.requests import SentRequest
 from jupyter_agent.events import CallOutput, CellsChanged, Event, Usage, to_json
@@ -86,33 +73,41 @@ def write(
     """Within a transaction: appends to the log of a turn, which has `after` events so far."""
     seq = after
     for entry in entries:
-        match entry:
-            case MessageAdded(message=message):
-                db.execute(
-                    "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
-                    (turn_id, message["role"], json.dumps(message)),
-                )
-            case SentRequest():
-                requests.project(db, turn_id, entry)
-            case AuditEntry():
-                add_entries(db, [entry])
-            case Approval() | AnswerGiven() | QuestionClosed() | GrantAdded() | GrantBound():
-                approvals.project(db, turn_id, entry)
-            case ChangesMade() | ChangesUndone() | ChangesReviewed() | ChangesInConflict():
-                changes.project(db, turn_id, entry)
-            case UsageAdded(usage=usage):
-                _add_usage(db, turn_id, usage)
-            case StateChanged(state=state):
-                db.execute("UPDATE turns SET state = ? WHERE id = ?", (state, turn_id))
-            case TurnEnded():
-                _end(db, turn_id, entry)
-            case _:
-                seq += 1
-                db.execute(
-                    "INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)",
-                    (turn_id, seq, blocks.pack(db, turn_id, to_json(capped(entry)))),
-                )
-                _project(db, turn_id, entry)
+        if isinstance(entry, Event):
+            seq += 1
+            db.execute(
+                "INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)",
+                (turn_id, seq, blocks.pack(db, turn_id, to_json(capped(entry)))),
+            )
+            _project(db, turn_id, entry)
+        elif isinstance(entry, ApprovalEntry):
+            approvals.project(db, turn_id, entry)
+        elif isinstance(entry, ChangesEntry):
+            changes.project(db, turn_id, entry)
+        elif isinstance(entry, SentRequest):
+            requests.project(db, turn_id, entry)
+        elif isinstance(entry, AuditEntry):
+            add_entries(db, [entry])
+        else:
+            _write_turn(db, turn_id, entry)
+
+
+TurnEntry: TypeAlias = MessageAdded | UsageAdded | StateChanged | TurnEnded
+
+
+def _write_turn(db: sqlite3.Connection, turn_id: str, entry: TurnEntry) -> None:
+    match entry:
+        case MessageAdded(message=message):
+            db.execute(
+                "INSERT INTO history (turn_id, role, content) VALUES (?, ?, ?)",
+                (turn_id, message["role"], json.dumps(message)),
+            )
+        case UsageAdded(usage=usage):
+            _add_usage(db, turn_id, usage)
+        case StateChanged(state=state):
+            db.execute("UPDATE turns SET state = ? WHERE id = ?", (state, turn_id))
+        case TurnEnded():
+            _end(db, turn_id, entry)
 
 
 def _project(db: sqlite3.Connection, turn_id: str, event: Event) -> None:

@@ -1,4 +1,6 @@
-"""Taking back what a turn did, in all its notebooks, without touching what people did since."""
+"""Taking back what a turn did, in all its notebooks, without touching what people did since; or
+keeping it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from jupyter_agent.conversations.audit import AuditEntry
 from jupyter_agent.conversations.changes import (
     ChangesEntry,
     ChangesInConflict,
+    ChangesReviewed,
     ChangesUndone,
     JournalEntry,
 )
@@ -52,12 +55,7 @@ async def undo_turn(
     A notebook that cannot be had is listed as a conflict of each of its cells; the others go on.
     """
     every = await stores.journal.of_turn(turn.id)
-    entries = [
-        entry
-        for entry in every
-        if not entry.change.undone
-        and (cells is None or (entry.change.notebook, entry.change.cell_id) in cells)
-    ]
+    entries = [entry for entry in every if not entry.change.undone and _is_of(entry, cells)]
     undone: list[Change] = []
     conflicts: list[Mapping[str, Any]] = []
     left: list[str] = []
@@ -76,6 +74,26 @@ async def undo_turn(
     return UndoneTurn(undone=undone, conflicts=conflicts, left=left)
 
 
+async def keep_turn(
+    stores: TurnStores, turn: TurnRecord, cells: Collection[CellKey] | None = None
+) -> int:
+    """A person has looked at the changes of a turn, or at those of some cells, and keeps them.
+    Gives how many these are.
+    """
+    every = await stores.journal.of_turn(turn.id)
+    entries = [entry for entry in every if _is_of(entry, cells)]
+    whys = dict.fromkeys((entry.change.notebook, entry.change.cell_id) for entry in entries)
+    audit = _audit(turn.owner, turn.id, "accept", "The user keeps the changes.", whys)
+    reviewed = ChangesReviewed([entry.id for entry in entries])
+    await stores.conversations.append(turn.id, [reviewed, *audit])
+    stores.announce(turn.conversation_id, turn.id)
+    return len(entries)
+
+
+def _is_of(entry: JournalEntry, cells: Collection[CellKey] | None) -> bool:
+    return cells is None or (entry.change.notebook, entry.change.cell_id) in cells
+
+
 async def _undo_in(
     path: str,
     entries: Sequence[JournalEntry],
@@ -91,11 +109,14 @@ async def _undo_in(
             notebook = (await nb.take()).notebook
             result = await undo(notebook, [entry.change for entry in entries], made)
     except ToolError as error:
-        result = _unreachable(path, entries, error)
-        marks: Iterator[ChangesEntry] = iter(())
+        result, marks = _unreachable(path, entries, error), []
     else:
-        marks = _marks(entries, result)
-    audit = _audit(work.user, turn.id, result)
+        marks = list(_marks(entries, result))
+    whys: dict[CellKey, str | None] = dict.fromkeys(
+        (each.notebook, each.cell_id) for each in result.undone
+    )
+    whys |= {(each["notebook"], each["cell_id"]): str(each["why"]) for each in result.conflicts}
+    audit = _audit(work.user, turn.id, "undo", "The user takes the changes back.", whys)
     await stores.conversations.append(turn.id, [*marks, *audit])
     return result
 
@@ -163,20 +184,19 @@ def _marks(entries: Sequence[JournalEntry], result: Undone) -> Iterator[ChangesE
         yield ChangesInConflict(ids, str(conflict["why"]))
 
 
-def _audit(owner: str, turn_id: str, result: Undone) -> Iterator[AuditEntry]:
-    whys: dict[CellKey, str | None] = dict.fromkeys(
-        (each.notebook, each.cell_id) for each in result.undone
-    )
-    whys |= {(each["notebook"], each["cell_id"]): str(each["why"]) for each in result.conflicts}
+def _audit(
+    owner: str, turn_id: str, tool: str, decision: str, whys: Mapping[CellKey, str | None]
+) -> Iterator[AuditEntry]:
+    """What a person did to the changes of these cells, and why it could not be done to some."""
     for (notebook, cell_id), why in whys.items():
         yield AuditEntry(
             owner=owner,
             entry="person",
             turn_id=turn_id,
-            tool="undo",
+            tool=tool,
             notebook=notebook,
             cell_id=cell_id,
-            decision="The user takes the changes back.",
+            decision=decision,
             outcome="failed" if why else "done",
             why=why,
         )

@@ -8,13 +8,12 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from jupyter_agent.conversations.audit import AuditEntry
-from jupyter_agent.conversations.changes import CellText, ChangesReviewed, JournalEntry
+from jupyter_agent.conversations.changes import CellText, JournalEntry
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.log import TurnState
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
-from jupyter_agent.conversations.undo import CellKey, undo_turn
+from jupyter_agent.conversations.undo import CellKey, keep_turn, undo_turn
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, UsageUpdated
 from jupyter_agent.server import wire
@@ -228,29 +227,7 @@ class AcceptHandler(TurnHandlerBase):
         """Marks the turn's changes as reviewed."""
         turn = await self.known(turn_id)
         names = await body.names(self.services.identities)
-        entries = [
-            entry
-            for entry in await self.stores.journal.of_turn(turn_id)
-            if names is None or (entry.change.notebook, entry.change.cell_id) in names
-        ]
-        cells = dict.fromkeys((entry.change.notebook, entry.change.cell_id) for entry in entries)
-        audit = [
-            AuditEntry(
-                owner=turn.owner,
-                entry="person",
-                turn_id=turn.id,
-                tool="accept",
-                notebook=notebook,
-                cell_id=cell_id,
-                decision="The user keeps the changes.",
-                outcome="done",
-            )
-            for notebook, cell_id in cells
-        ]
-        reviewed = ChangesReviewed([entry.id for entry in entries])
-        await self.stores.conversations.append(turn_id, [reviewed, *audit])
-        self.stores.announce(turn.conversation_id, turn.id)
-        self.answer({"reviewed": len(entries)})
+        self.answer({"reviewed": await keep_turn(self.stores, turn, names)})
 
 
 class BlameHandler(TurnHandlerBase):

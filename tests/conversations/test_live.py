@@ -9,6 +9,7 @@ import logging
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,18 +23,12 @@ from jupyter_agent.conversations.approvals import (
     AnswerGiven,
     ApprovalStore,
     QuestionClosed,
-    RuleStore,
 )
-from jupyter_agent.conversations.audit import AuditLog
-from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.instructions import TrustStore
 from jupyter_agent.conversations.live import WITHDRAWN, LiveTurn, TurnStores
 from jupyter_agent.conversations.log import LogEntry, TurnEnded
-from jupyter_agent.conversations.requests import RequestStore
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore, NewTurn
-from jupyter_agent.conversations.usage import UsageStore
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import Event, TextDelta
 from jupyter_agent.tools.base import Question
@@ -79,17 +74,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def stores_on(database: Database, conversations: ConversationStore) -> TurnStores:
-    return TurnStores(
-        conversations=conversations,
-        journal=Journal(database),
-        approvals=ApprovalStore(database),
-        requests=RequestStore(database),
-        rules=RuleStore(database),
-        trust=TrustStore(database),
-        usage=UsageStore(database),
-        audit=AuditLog(database),
-        announce=lambda *_: None,
-    )
+    return replace(TurnStores.on(database, lambda *_: None), conversations=conversations)
 
 
 def words(events: Sequence[Event]) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 
 from jupyter_agent.assistant import Assistant
 from tests.mcp_server.streaming import Stream
+from tests.notebook.browser import Tab
 from tests.server.conftest import (
     PATH,
     Answer,
@@ -31,6 +32,7 @@ __all__ = ["PATH", "Answer", "agent", "call", "fake", "jp_server_config", "noteb
 NEW = "2026-07-28"
 OLD = "2025-11-25"
 FORMS = {"elicitation": {}}
+EDIT = {"notebook": PATH, "edits": [{"cell_id": "b2", "old_string": "1", "new_string": "2"}]}
 ALLOWED = {"action": "accept", "content": {"answer": "Allow"}}
 Ask = Callable[..., Awaitable[Answer]]
 Tool = Callable[..., Awaitable[dict[str, Any]]]
@@ -198,3 +200,12 @@ def hang_up(
         return writer
 
     return begin
+
+
+@pytest.fixture
+def tab(
+    jp_asyncio_loop: asyncio.AbstractEventLoop, agent: Assistant, jp_serverapp: Any, notebook: Path
+) -> Tab:
+    """A page of the user, with the notebook open."""
+    page = Tab(agent.tabs, jp_serverapp.contents_manager, PATH, "local/page-1")
+    return jp_asyncio_loop.run_until_complete(page.open())

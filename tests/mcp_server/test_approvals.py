@@ -16,6 +16,7 @@ from tests.waiting import until
 
 from .conftest import (
     ALLOWED,
+    EDIT,
     FORMS,
     PATH,
     Begin,
@@ -28,7 +29,6 @@ from .conftest import (
     text,
 )
 
-EDIT = {"notebook": PATH, "edits": [{"cell_id": "b2", "old_string": "1", "new_string": "2"}]}
 RUN = {"notebook": PATH, "cell_id": "b2"}
 
 
@@ -193,15 +193,6 @@ async def test_a_session_that_takes_no_stream_is_not_asked_on_one(
 
 
 # -- where the client has no form: the panel
-
-
-@pytest.fixture
-def tab(
-    jp_asyncio_loop: asyncio.AbstractEventLoop, agent: Assistant, jp_serverapp: Any, notebook: Path
-) -> Tab:
-    """A page of the user, with the notebook open."""
-    page = Tab(agent.tabs, jp_serverapp.contents_manager, PATH, "local/page-1")
-    return jp_asyncio_loop.run_until_complete(page.open())
 
 
 async def waiting_question(agent: Assistant, call: Call) -> tuple[str, dict[str, Any]]:

@@ -22,25 +22,16 @@ from jupyter_agent.errors import StoreUnavailable
 from tests.notebook.browser import Tab
 from tests.waiting import soon, until
 
-from .conftest import PATH, Ask, Call, Tool, sources
+from .conftest import EDIT, PATH, Ask, Call, Tool, sources
 
-EDIT = {"notebook": PATH, "edits": [{"cell_id": "b2", "old_string": "1", "new_string": "2"}]}
 READ = {"notebook": PATH, "cell_ids": ["b2"]}
 Append = Callable[..., Awaitable[None]]
 
 
-@pytest.fixture
-def tab(
-    jp_asyncio_loop: asyncio.AbstractEventLoop,
-    agent: Assistant,
-    jp_serverapp: Any,
-    notebook: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Tab:
-    """A page of the user, who takes longer to answer than a call waits."""
+@pytest.fixture(autouse=True)
+def nobody_hurries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person takes longer to answer than a call waits."""
     monkeypatch.setattr(clients, "PANEL_S", 0.2)
-    page = Tab(agent.tabs, jp_serverapp.contents_manager, PATH, "local/page-1")
-    return jp_asyncio_loop.run_until_complete(page.open())
 
 
 class Store:

@@ -13,9 +13,7 @@ from jupyter_agent.conversations import clients
 from tests.gates import FOREVER
 from tests.waiting import until
 
-from .conftest import PATH, Call, Tool, sources, text
-
-EDIT = {"notebook": PATH, "edits": [{"cell_id": "b2", "old_string": "1", "new_string": "2"}]}
+from .conftest import EDIT, PATH, Call, Tool, sources, text
 
 
 async def conversations(call: Call) -> list[dict[str, Any]]:

@@ -17,8 +17,7 @@ from jupyter_agent.agent.attempt import Audit, Record
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Rule
-from jupyter_agent.carriers.known_tabs import KnownTabs
-from jupyter_agent.carriers.leftovers import Leftovers
+from jupyter_agent.carriers.leftovers import KnownTabs, Leftovers
 from jupyter_agent.carriers.registry import Moves, Notebooks
 from jupyter_agent.carriers.room_saving import RoomSaver
 from jupyter_agent.carriers.tab_link import Tabs
@@ -26,7 +25,6 @@ from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.allowances import Allowance, Allowances
 from jupyter_agent.conversations.audit import AuditLog, entry_of
-from jupyter_agent.conversations.budget import MonthlyBudgets
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.keyed import KeyStore
@@ -37,6 +35,7 @@ from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.request import Rules
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.conversations.usage import MonthlyBudgets
 from jupyter_agent.conversations.wakes import Wakes, WakeStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
@@ -56,7 +55,7 @@ from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.tools.mcp import McpTools
 from jupyter_agent.workspace.files import Files
-from jupyter_agent.workspace.identity import Identities, root_of
+from jupyter_agent.workspace.paths import Identities, root_of
 from jupyter_agent.workspace.run_records import RunRecords
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.visibility import Redactor

@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "models": "errors foreign packages tasks",
     "mcp": "errors foreign legible tasks models",
     "tools": "errors foreign legible tasks document text workspace mcp",
-    "agent": "choices errors foreign legible tasks events document text workspace tools models",
+    "agent": "choices errors foreign legible tasks events document text analysis workspace "
+    "tools models",
     "conversations": "choices errors legible tasks events document text workspace tools "
     "models mcp agent",
     "mcp_server": "errors legible tools workspace mcp agent conversations",

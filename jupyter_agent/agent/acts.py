@@ -8,15 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from jupyter_agent.agent.magics import leaves_language
-from jupyter_agent.agent.permissions import Act, Policy
-from jupyter_agent.document import remote
+from jupyter_agent.agent.permissions import Act, Policy, leaves_language
+from jupyter_agent.analysis import remote_content
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import NotebookNotFound, ToolError
 from jupyter_agent.legible import legible
 from jupyter_agent.tools.base import Action, Tool
-from jupyter_agent.workspace.identity import Lookup
 from jupyter_agent.workspace.lease import Lease
+from jupyter_agent.workspace.paths import Lookup
 
 _LARGE = 50_000
 """Characters beyond which cells are looked through in a thread."""
@@ -84,7 +83,7 @@ async def loads_of(tool: Tool, nb: Lease) -> tuple[str, ...]:
 
 
 async def _added(before: Sequence[Cell], after: Sequence[Cell]) -> tuple[str, ...]:
-    """As `remote.added`; in a thread if there is much to look through."""
+    """As `remote_content.added`; in a thread if there is much to look through."""
     if sum(len(cell.source) for cell in (*before, *after)) > _LARGE:
-        return await asyncio.to_thread(remote.added, before, after)
-    return remote.added(before, after)
+        return await asyncio.to_thread(remote_content.added, before, after)
+    return remote_content.added(before, after)

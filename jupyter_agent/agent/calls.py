@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.agent.asking import Round
+from jupyter_agent.agent.approval import Answer, Approval, Round
 from jupyter_agent.agent.attempt import Audit, ToolCall
 from jupyter_agent.agent.dispatch import NOBODY_TO_ASK
 from jupyter_agent.agent.history import INTERRUPTED, Transcript, error_result

@@ -15,8 +15,8 @@ from jupyter_agent.agent.attempt import Attempt, Audit, Record, Ruling, ToolCall
 from jupyter_agent.agent.permissions import Decision, Policy
 from jupyter_agent.errors import NeedsApproval, NotPermitted
 from jupyter_agent.tools.base import Progress, Result, Tool, Toolbox
-from jupyter_agent.workspace.identity import Lookup
 from jupyter_agent.workspace.lease import Lease, lease
+from jupyter_agent.workspace.paths import Lookup
 from jupyter_agent.workspace.workspace import Workspace
 
 

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from jupyter_agent.agent.calls import drop_calls, refuse_calls, run_calls
 from jupyter_agent.agent.compaction import ELIDED, SUMMARISED, compact
-from jupyter_agent.agent.limits import Meter
+from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.reply import Call, Reply, receive
-from jupyter_agent.agent.retries import (
-    asks_too_long,
-    pause_before_retry,
-    retry_notice,
-    too_long,
-)
 from jupyter_agent.agent.turn import (
     Ending,
     Entry,
@@ -314,3 +310,53 @@ def _explanation(reply: Reply, outcome: StepOutcome) -> Iterator[Notice]:
         yield Notice(kind="refusal", text=text, facts={"explanation": said} if said else {})
     elif not reply.text:
         yield Notice(kind="no-answer", text="The model ended without an answer.")
+
+
+_MINUTE = 60.0
+
+
+def pause_before_retry(error: ModelError, attempt: int, limits: Limits) -> float | None:
+    """Seconds until the next attempt; None if there should be none."""
+    if not error.retryable or asks_too_long(error, limits):
+        return None
+    if error.kind == "rate_limit":
+        pause = next(iter(limits.rate_pauses[attempt - 1 :]), None)
+    elif attempt < limits.attempts:
+        pause = random.uniform(0.5, 1.0) * 2.0 ** (attempt - 1)
+    else:
+        pause = None
+    return pause if pause is None or error.retry_after is None else error.retry_after
+
+
+def asks_too_long(error: ModelError, limits: Limits) -> bool:
+    """Whether the service wants a longer wait than a turn may have."""
+    return error.retry_after is not None and error.retry_after > limits.longest_wait
+
+
+def too_long(error: ModelError) -> ModelError:
+    """For a wait that is too long for a turn: when it will be over."""
+    until = _end_of(error.retry_after or 0)
+    return ModelError(
+        f"{error.message} Ask again after {until:%Y-%m-%d %H:%M} UTC.",
+        kind=error.kind,
+        request_id=error.request_id,
+        said=error.said,
+        until=until,
+    )
+
+
+def _end_of(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+def retry_notice(error: ModelError, attempt: int, seconds: float) -> Notice:
+    """What a person is told before a wait; of a long one also when it ends."""
+    facts = {"attempt": attempt, "seconds": round(seconds, 1), "reason": error.kind}
+    if error.said:
+        facts["said"] = error.said
+    when = f"{seconds:.1f} s"
+    if seconds > _MINUTE:
+        until = _end_of(seconds)
+        facts["until"] = until.isoformat()
+        when = f"{seconds / _MINUTE:.0f} min, at {until:%H:%M} UTC"
+    return Notice(kind="retrying", text=f"{error.message} Trying again in {when}.", facts=facts)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.choices import Mode, Share, WhileAway
 from jupyter_agent.models.base import Effort
-from jupyter_agent.workspace.identity import Identities
+from jupyter_agent.workspace.paths import Identities
 
 OnApproval: TypeAlias = Literal["hold", "end", "decline"]
 """What becomes of a stream while a question waits; `decline`: nobody can answer, so none does."""

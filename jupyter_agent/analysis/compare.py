@@ -29,8 +29,15 @@ from typing import Any, TypeVar
 
 from jupyter_agent.analysis.ids import numbered
 from jupyter_agent.analysis.pixels import Png, png
-from jupyter_agent.analysis.tokens import Token, tokens
-from jupyter_agent.analysis.values import Findings, Likeness, brief, compare_values, numbers
+from jupyter_agent.analysis.values import (
+    Findings,
+    Likeness,
+    Token,
+    brief,
+    compare_values,
+    numbers,
+    tokens,
+)
 from jupyter_agent.document.cell import Output
 from jupyter_agent.text.images import pixels
 from jupyter_agent.text.outputs import bundle_text, joined, plain

@@ -23,14 +23,14 @@ from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers import exchange, guard, nbformat_file
+from jupyter_agent.carriers import atomic_save, exchange, nbformat_file
 from jupyter_agent.carriers.exchange import FileWrites, Overwritten, Save
 from jupyter_agent.carriers.managers import Contents, hides, is_plain
 from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
 from jupyter_agent.carriers.renames import moved as renamed
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
+from jupyter_agent.document.gc_pause import set_aside
 from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_at_work
-from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
     Busy,
     Exists,
@@ -252,7 +252,7 @@ class Disk:
         if file is None or path in self._held:
             yield
             return
-        async with guard.alone(file, _PATIENCE) as alone:
+        async with atomic_save.alone(file, _PATIENCE) as alone:
             if not alone:
                 raise Busy(
                     f"Another Jupyter server has been saving `{path}` for {_PATIENCE:.0f} s; "
@@ -440,16 +440,16 @@ class Disk:
 
     async def _mend(self, path: str, file: str, former: Former | None) -> str:
         async with self.alone(path):
-            while guard.is_being_saved(file):
+            while atomic_save.is_being_saved(file):
                 await asyncio.sleep(_PAUSE)
-            aside = guard.aside(file)
+            aside = atomic_save.aside(file)
             left = posixpath.join(posixpath.dirname(path), os.path.basename(aside))
             if self._writes is not None:
                 kept = await asyncio.to_thread(self._writes.tidy, file, _is_whole)
                 self.mended += [_KEPT.format(path=path, left=name) for name in kept]
             if not await asyncio.to_thread(_is_damaged, file):
                 return _LEFT.format(path=path, left=left) if os.path.exists(aside) else ""
-            copy = guard.copy_of(file)
+            copy = atomic_save.copy_of(file)
             try:
                 if await asyncio.to_thread(_is_whole, copy):
                     os.replace(file, aside)
@@ -472,7 +472,7 @@ class Disk:
         the half of it that is there must not be taken for a save that was cut off.
         """
         file = self._os_path(path)
-        return file is not None and guard.is_being_saved(file)
+        return file is not None and atomic_save.is_being_saved(file)
 
     def _signed(self, text: str) -> tuple[dict[str, Any], str, Collection[int]]:
         content = nbformat_file.parse(text)
@@ -587,7 +587,7 @@ class Disk:
         file = self._os_path(path)
         if file is None or os.path.lexists(file):
             return False
-        aside = guard.aside(file)
+        aside = atomic_save.aside(file)
         try:
             fresh = time.time() - os.stat(aside).st_ctime < _FRESH
         except OSError:
@@ -632,7 +632,9 @@ def _is_damaged(file: str) -> bool:
         with open(file, "rb") as data:
             end = data.seek(0, os.SEEK_END)
             data.seek(max(0, end - _TAIL))
-            if data.read().rstrip().endswith(b"}") and not os.path.exists(guard.copy_of(file)):
+            if data.read().rstrip().endswith(b"}") and not os.path.exists(
+                atomic_save.copy_of(file)
+            ):
                 return False
             data.seek(0)
             return nbformat_file.is_cut_off(data.read())

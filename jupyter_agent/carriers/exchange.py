@@ -33,7 +33,7 @@ from typing import IO, Any
 from jupyter_server.services.contents.fileio import FileManagerMixin
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers import guard
+from jupyter_agent.carriers import atomic_save
 
 if sys.platform != "win32":
     import fcntl
@@ -169,7 +169,7 @@ class FileWrites:
             return
         with new:
             with suppress(OSError):  # a disk without locks
-                guard.try_lock(new.fileno())
+                atomic_save.try_lock(new.fileno())
             try:
                 yield new
             finally:
@@ -213,7 +213,7 @@ class FileWrites:
         finally:
             kept = "" if known else self._give_back(new, made, former, file)
         if known:
-            for name in (new.name, guard.copy_of(file)):
+            for name in (new.name, atomic_save.copy_of(file)):
                 with suppress(OSError):  # as Jupyter does with its copy
                     os.unlink(name)
         elif save is not None:
@@ -335,7 +335,7 @@ def _are_alike(one: str, other: str) -> bool:
 def _is_left(path: str) -> bool:
     try:
         with open(path, "rb") as file:
-            return guard.try_lock(file.fileno())
+            return atomic_save.try_lock(file.fileno())
     except OSError:
         return False
 
@@ -348,7 +348,7 @@ def _alone_in(folder: str) -> Iterator[None]:
             opened = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, opened)
             end = time.monotonic() + _ALONE
-            while not guard.try_lock(opened) and time.monotonic() < end:
+            while not atomic_save.try_lock(opened) and time.monotonic() < end:
                 time.sleep(_PAUSE)
         yield
 

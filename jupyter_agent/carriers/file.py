@@ -21,9 +21,9 @@ from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, Saved, with_items
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import FILE, SharedCells, as_json, as_shared, shared_cell
+from jupyter_agent.document.gc_pause import set_aside
 from jupyter_agent.document.line_ends import restore, unify
 from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge
-from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import (
     Busy,
     Conflict,

@@ -1,13 +1,13 @@
-"""What a server leaves on disk for the next one, killed or not."""
+"""State that a server leaves on disk for the next one, killed or not: pages with unsaved work."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -54,3 +54,31 @@ class Leftovers:
         """This server leaves nothing behind."""
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
+
+
+Page: TypeAlias = tuple[str, str]
+"""The id of a page load, and the path of its notebook."""
+
+
+class KnownTabs:
+    """The pages with unsaved work that this server and earlier ones knew."""
+
+    def __init__(self, leftovers: Leftovers) -> None:
+        self._leftovers = leftovers
+        self._kept: list[Page] = []
+
+    def left(self) -> list[Page]:
+        """Those of servers of this root that are gone; returned once."""
+        return self._leftovers.take("pages", _read)
+
+    def keep(self, pages: Iterable[Page]) -> None:
+        """These have unsaved work now."""
+        now = sorted(pages)
+        if now != self._kept:
+            self._kept = now
+            self._leftovers.replace("pages", now)
+
+
+def _read(value: Any) -> Page:
+    client, path = value
+    return str(client), str(path)

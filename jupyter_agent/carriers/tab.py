@@ -17,8 +17,8 @@ from jupyter_agent.carriers.contents import Disk, Trace
 from jupyter_agent.carriers.tab_link import Kept, TabGone, TabLink, Tabs, TabState
 from jupyter_agent.document.carrier import Place, Saved, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName, CellType
-from jupyter_agent.document.clocks import Mark, clocks
 from jupyter_agent.document.crdt import SharedCells
+from jupyter_agent.document.insertions import Mark, clocks
 from jupyter_agent.errors import (
     Busy,
     CellNotFound,

@@ -19,7 +19,7 @@ from typing import Any
 from jupyter_ydoc import YNotebook
 from pycrdt import Subscription, TransactionEvent
 
-from jupyter_agent.carriers.known_tabs import KnownTabs
+from jupyter_agent.carriers.leftovers import KnownTabs
 from jupyter_agent.carriers.renames import moved
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.carrier import CarrierGone

@@ -14,8 +14,7 @@ from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
 from jupyter_agent.client.servers import ServerRefused, ask_any
 from jupyter_agent.client.stores import Unknown, opened
-from jupyter_agent.conversations.budget import cost_of, tokens_of
-from jupyter_agent.conversations.usage import GROUPINGS, report
+from jupyter_agent.conversations.usage import GROUPINGS, cost_of, report, tokens_of
 
 _SECONDS = 30.0
 """That a running server may take to answer."""

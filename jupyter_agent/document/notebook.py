@@ -26,11 +26,10 @@ from typing import Any, TypeAlias
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Carrier, CarrierGone, Place, Saved
 from jupyter_agent.document.cell import CarrierName, Cell, CellType, Change
-from jupyter_agent.document.clocks import Mark
 from jupyter_agent.document.crdt import Retraction, SharedCells, as_json, new_id
 from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.identities import Naming, Namings
-from jupyter_agent.document.insertions import Insertions
+from jupyter_agent.document.insertions import Insertions, Mark
 from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import with_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays

@@ -17,11 +17,45 @@ from typing import Any, TypeAlias
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Text
 
-from jupyter_agent.document import begun
 from jupyter_agent.document.cell import Output
 from jupyter_agent.document.crdt import RUN, SharedCells, as_shared
 from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList
 from jupyter_agent.errors import CellNotFound
+
+_RUN = "agent_run:"
+"""Stands before a cell's id, in the part of the document that is in no file."""
+
+
+def begin(cells: SharedCells, cell_id: str) -> None:
+    """Show the cell as running. Within a transaction, as all here but `end_lost`."""
+    cells.shared(cell_id)["execution_state"] = "running"
+    if cells.server:
+        cells.document.ystate[_RUN + cell_id] = cells.server
+
+
+def end(cells: SharedCells, cell_id: str) -> None:
+    """Show the cell as idle."""
+    cells.shared(cell_id)["execution_state"] = "idle"
+    leave(cells, cell_id)
+
+
+def leave(cells: SharedCells, cell_id: str) -> None:
+    """What the cell shows from now on is somebody else's, or it is gone."""
+    if _RUN + cell_id in cells.document.ystate:
+        del cells.document.ystate[_RUN + cell_id]
+
+
+def end_lost(cells: SharedCells) -> None:
+    """Show as idle what runs by the word of another server than this one."""
+    runs = cells.document.ystate.to_py() or {}
+    lost = [key for key, server in runs.items() if key.startswith(_RUN) and server != cells.server]
+    for cell_id in (key.removeprefix(_RUN) for key in lost):
+        with cells.transaction(RUN):
+            if cell_id in cells.ids():
+                end(cells, cell_id)
+            else:
+                leave(cells, cell_id)
+
 
 INTERVAL = 0.05
 """Seconds between two writes: 20 a second look continuous, and a flood stays cheap."""
@@ -282,13 +316,13 @@ class CellOutputs:
             with self._cells().transaction(RUN):
                 cell["outputs"].clear()
                 cell["execution_count"] = None
-                begun.begin(self._cells(), self.cell_id)
+                begin(self._cells(), self.cell_id)
 
     def _write_state(self) -> None:
         cell = self._cell()
         if cell is not None:
             with self._cells().transaction(RUN):
-                begun.end(self._cells(), self.cell_id)
+                end(self._cells(), self.cell_id)
                 cell["execution_count"] = as_shared(self._execution_count)
 
     def _cell(self) -> Map[Any] | None:
@@ -304,7 +338,7 @@ class CellOutputs:
         if cell is not None and self.rerun_by_user and not self.gone:
             with self._cells().transaction(RUN):  # theirs waits for ours: nothing of it is there
                 cell["outputs"].clear()
-                begun.leave(self._cells(), self.cell_id)
+                leave(self._cells(), self.cell_id)
         return None if self.gone or self.rerun_by_user else cell
 
     def _live(self) -> Array[Any] | None:

@@ -19,11 +19,11 @@ from jupyter_agent.models.anthropic import AnthropicModel, Cloud
 from jupyter_agent.models.base import CacheTtl, Model
 from jupyter_agent.models.demo import DemoModel
 from jupyter_agent.models.dialect import Dialect, preset
+from jupyter_agent.models.endpoint import Options
 from jupyter_agent.models.facts import FactBook, Facts
 from jupyter_agent.models.keys import Keys
 from jupyter_agent.models.network import WHO_ASKS, Network, Value, reveal, revealed
 from jupyter_agent.models.openai import OpenAIModel
-from jupyter_agent.models.options import Options
 from jupyter_agent.models.responses import ResponsesModel
 
 log = logging.getLogger(__name__)

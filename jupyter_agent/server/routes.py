@@ -33,7 +33,6 @@ from jupyter_agent.server import (
     tab,
     tools,
     turns,
-    usage,
 )
 from jupyter_agent.server.openapi import describe, goes_beyond_path
 from jupyter_agent.workspace.workspace import Services
@@ -94,7 +93,7 @@ def routes(
         *_runs(document, {**document, "wakes": wakes, "limits": limits}),
         *_tools({**kept, "dispatcher": dispatcher}, mcp_server),
         *_server({"models": models, "allowances": runner.allowances}, {**kept, "mcp": servers}),
-        Route("usage", usage.UsageHandler, {"runner": runner}),
+        Route("usage", status.UsageHandler, {"runner": runner}),
         Route("tab", tab.TabHandler, {"tabs": tabs}),
     ]
 

@@ -1,10 +1,11 @@
-"""What there is: models, keys, the state of the server, the description of this API."""
+"""Models, keys, usage, the state of the server and the description of this API."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import date
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -15,6 +16,7 @@ from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.allowances import Allowances
 from jupyter_agent.conversations.instructions import ProjectInstructions, describe
 from jupyter_agent.conversations.runner import TurnRunner
+from jupyter_agent.conversations.usage import GROUPINGS
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.errors import Busy, RequestError
 from jupyter_agent.mcp.servers import Servers
@@ -27,6 +29,7 @@ from jupyter_agent.server.answers import (
     ModelsAnswer,
     OfferedAnswer,
     StatusAnswer,
+    UsageAnswer,
 )
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.workspace import Services, Workspace
@@ -241,3 +244,34 @@ class OpenApiHandler(AgentHandler):
     async def get(self) -> None:
         """OpenAPI 3.1 of all routes, made from the code."""
         self.answer(await asyncio.to_thread(self.describe))
+
+
+class UsageHandler(AgentHandler):
+    """`GET usage`"""
+
+    def initialize(self, runner: TurnRunner) -> None:
+        self.runner = runner
+
+    async def ready(self) -> None:
+        await self.runner.recover()
+
+    @operation("read", query={"by": GROUPINGS, "from": date, "to": date}, gives=UsageAnswer)
+    async def get(self) -> None:
+        """Tokens, costs, steps and time of the user's turns by day, model or notebook, with
+        averages; days are those of UTC on which turns began. And this month's budget."""
+        by = self.choice("by", GROUPINGS)
+        first, last = self._day("from"), self._day("to")
+        if first and last and first > last:
+            raise RequestError(400, "invalid_query", "`from` has to be no later than `to`.")
+        report = await self.runner.stores.usage.report(self.owner, by, first, last)
+        month = await self.runner.budgets.month(self.person)
+        self.answer({**report, "month": month.to_json()})
+
+    def _day(self, name: str) -> date | None:
+        """A day of the query."""
+        text = self.get_query_argument(name, None)
+        try:
+            return date.fromisoformat(text) if text else None
+        except ValueError:
+            message = f"`{name}` has to be a day such as 2026-11-23."
+            raise RequestError(400, "invalid_query", message) from None

@@ -28,8 +28,8 @@ from jupyter_agent.server.answers import (
     UndoneAnswer,
 )
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
-from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.lease import lease
+from jupyter_agent.workspace.paths import Identities
 from jupyter_agent.workspace.workspace import READ, Services, Workspace
 
 OUTPUTS = ("full", "none")

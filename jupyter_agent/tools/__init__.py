@@ -13,11 +13,15 @@ from jupyter_agent.tools.edit import (
     EditCells,
     MoveCell,
 )
-from jupyter_agent.tools.files import ReadFile
 from jupyter_agent.tools.former import CreateCell, RunCell, UpdateCell
-from jupyter_agent.tools.inspect import InspectVariables
 from jupyter_agent.tools.plan import WritePlan
-from jupyter_agent.tools.read import GetNotebookState, ReadCells, SearchNotebook
+from jupyter_agent.tools.read import (
+    GetNotebookState,
+    InspectVariables,
+    ReadCells,
+    ReadFile,
+    SearchNotebook,
+)
 from jupyter_agent.tools.run import (
     InterruptKernel,
     RestartKernel,

@@ -1,9 +1,9 @@
-"""Tools that look at the notebook and change nothing."""
+"""Tools that look at notebooks, variables and files, and change nothing."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from jupyter_agent.legible import quoted
@@ -115,3 +115,74 @@ class SearchNotebook(ReadTool):
         async with nb.work.searching:
             text = await search(shown, self.query, regex=bool(self.regex), fence=nb.work.fence)
         return Result(text=text, facts={"notebook": nb.path})
+
+
+MOST_CHARACTERS = 20_000
+
+
+class ReadFile(ReadTool):
+    """Lines of a text file, the cells of another notebook, or the names and sizes in a folder. Use
+    it to find data before you write a path into code. Load whole tables with code, which finds
+    files relative to the notebook's folder."""
+
+    name: ClassVar[str] = "read_file"
+    former_names: ClassVar[tuple[str, ...]] = ("list_files",)
+    names_notebook: ClassVar[bool] = False
+
+    path: str = ""
+    """File or folder below Jupyter's root (default: the root)"""
+    offset: int = 0
+    """First line to show, counted from 0"""
+    limit: int = 200
+    """Most lines to show"""
+    pattern: str | None = None
+    """Only names in a folder like this, e.g. *.csv"""
+
+    @property
+    def target(self) -> str:
+        return self.path
+
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        if await nb.work.services.files.is_folder(self.path):
+            return await self._list(nb)
+        read = await nb.file_text(self.notebook)
+        lines = read.text.splitlines()
+        end = max(self.offset, 0) + max(self.limit, 1)
+        shown = "\n".join(lines[max(self.offset, 0) : end])
+        text = nb.work.fence.around(shown[:MOST_CHARACTERS] or "(empty)")
+        if (left := len(shown) - MOST_CHARACTERS) > 0:
+            text += f"\n[{left:,} more characters in these lines: read them with code in a cell]"
+        rest = len(lines) - end
+        if rest > 0:
+            text += f"\n[{rest} more lines; read on with offset {end}]"
+        text += f"\n[{read.note}]" if read.note else ""
+        return Result(text=text, facts={"path": self.path, "lines": len(lines)})
+
+    async def _list(self, nb: Lease) -> Result:
+        entries = await nb.work.services.files.list(self.path, self.pattern)
+        lines = [
+            f"{quoted(entry['name'])}/" if entry["type"] == "directory" else _line(entry)
+            for entry in entries
+        ]
+        return Result(text="\n".join(lines) or "Nothing there.", facts={"path": self.path})
+
+
+def _line(entry: Mapping[str, Any]) -> str:
+    name, size = quoted(entry["name"]), entry.get("size")
+    return f"{name} {size} bytes" if size is not None else name
+
+
+class InspectVariables(ReadTool):
+    """Type, shape, size and first values of the kernel's variables. Use it before you work with
+    data that is loaded already. It tells what is in memory, which need not be what the cells
+    say."""
+
+    name: ClassVar[str] = "inspect_variables"
+    needs: ClassVar[Sequence[Need]] = (("execute", "kernels"),)
+
+    names: list[str] | None = None
+    """Names of the variables (default: all)"""
+
+    async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
+        text = await nb.variables(self.names)
+        return Result(text=nb.work.fence.around(text))

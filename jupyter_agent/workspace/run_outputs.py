@@ -1,20 +1,24 @@
-"""Where a kernel and a document meet: what the kernel shows, written into one cell."""
+"""Writes what the kernel shows into a cell and its notebook, and saves it in time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from jupyter_agent.document.carrier import Saved
 from jupyter_agent.document.cell import CellState, Output
+from jupyter_agent.document.gc_pause import set_aside
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.output_writer import CellOutputs
 from jupyter_agent.document.outputs import OutputList
-from jupyter_agent.document.slices import set_aside
 from jupyter_agent.errors import CellNotFound, NotebookNotFound, ToolError
+from jupyter_agent.kernel.kernel import Kernel
+from jupyter_agent.kernel.outputs import mapping
+from jupyter_agent.kernel.widgets import MODEL, VIEW
 
 SAVE_EVERY = 5.0
 """Seconds between two savings of what comes."""
@@ -296,3 +300,137 @@ class TrailingOutputs:
         for write in writes:
             write()
         return True
+
+
+_STATE = "application/vnd.jupyter.widget-state+json"
+_LINKS = ("LinkModel", "DirectionalLinkModel")
+"""Widgets that are in no other: they join those that they name."""
+
+
+def after_run(notebook: Notebook, kernel: Kernel, *, widget_state: bool) -> dict[str, Any]:
+    """The keys of the notebook's metadata that are to have other values now that code has run.
+
+    `language_info` where there is none, as JupyterLab writes it. The state of the widgets that the
+    notebook shows, where it has such a state already, or with `widget_state` in any notebook.
+    """
+    items: dict[str, Any] = {}
+    metadata = notebook.known_metadata
+    if not metadata.get("language_info") and kernel.language_info is not None:
+        items["language_info"] = dict(kernel.language_info)
+    stored = metadata.get("widgets")
+    if widget_state or (isinstance(stored, Mapping) and _STATE in stored):
+        widgets = _widgets(notebook, kernel, mapping(stored))
+        if widgets != (stored or {}):
+            items["widgets"] = widgets
+    return items
+
+
+def _widgets(notebook: Notebook, kernel: Kernel, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """`metadata.widgets` with the state of what the cells show; `stored` is what it is.
+
+    Widgets of which the kernel told before we were connected are known from there only.
+    """
+    known = {**mapping(mapping(stored.get(_STATE)).get("state")), **kernel.widget_models()}
+    shown = _with_their_own([cell.outputs for cell in notebook.cells()], known)
+    if not shown and not stored:
+        return {}
+    state = {key: model for key, model in known.items() if key in shown}
+    return {**stored, _STATE: {"version_major": 2, "version_minor": 0, "state": state}}
+
+
+def _with_their_own(outputs: Any, known: Mapping[str, Any]) -> set[str]:
+    """Ids of the known widgets in these outputs, of those in them, and of what links them."""
+    found, new = set[str](), set(_named(outputs)) & known.keys()
+    while new:
+        found |= new
+        new = {each for key in new for each in _named(known[key])}
+        for key, model in known.items():
+            ends = set(_named(model)) if mapping(model).get("model_name") in _LINKS else set()
+            if ends and ends <= found:
+                new.add(key)
+        new = (new & known.keys()) - found
+    return found
+
+
+def _named(value: Any) -> Iterator[str]:
+    """Ids of the widgets that a value names, wherever in it that is."""
+    match value:
+        case str():
+            if value.startswith(MODEL):
+                yield value.removeprefix(MODEL)
+        case Mapping():
+            for key, item in value.items():
+                if key == VIEW and isinstance(mapping(item).get("model_id"), str):
+                    yield item["model_id"]
+                yield from _named(item)
+        case list() | tuple():
+            for item in value:
+                yield from _named(item)
+
+
+SOON = 1.0
+"""Seconds within which a save begins that nobody waits for."""
+LATEST = 5.0
+"""The same where saves take long."""
+_SHARE = 10
+"""One part in so many of the time goes into saves that nobody waits for."""
+
+
+class Saves:
+    """The saves of one notebook's outputs. They belong to no caller: whoever leaves, they are done.
+
+    The futures end as `Notebook.save` does.
+    """
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._next: asyncio.Future[Saved] | None = None
+        """Of the save that has been asked for and has not begun."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._saving: asyncio.Task[Saved] | None = None
+        self._pause = SOON
+
+    def soon(self) -> asyncio.Future[Saved]:
+        """A save of all that is in the document now; those who ask within a second share it."""
+        loop = asyncio.get_running_loop()
+        if self._next is None:
+            self._next = loop.create_future()
+            self._timer = loop.call_later(self._pause, self.hurry)
+        return self._next
+
+    def hurry(self) -> None:
+        """Have the save begin at once that has been asked for, if one has."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            if self._saving is None:
+                self._begin()
+
+    async def close(self) -> None:
+        """Save now what is to be saved."""
+        self.hurry()
+        while self._saving is not None:
+            await asyncio.wait([self._saving])
+
+    def _begin(self) -> None:
+        """Unless there is nothing to save, or nobody is in a hurry."""
+        coming = None if self._timer is not None else self._next
+        self._saving = None
+        if coming is not None:
+            self._next = None
+            self._saving = asyncio.create_task(self._notebook.save())
+            began = asyncio.get_running_loop().time()
+            self._saving.add_done_callback(partial(self._ended, coming, began))
+
+    def _ended(
+        self, coming: asyncio.Future[Saved], began: float, saving: asyncio.Task[Saved]
+    ) -> None:
+        if saving.cancelled():
+            coming.cancel()
+        elif (error := saving.exception()) is not None:
+            coming.set_exception(error)
+        else:
+            coming.set_result(saving.result())
+        took = asyncio.get_running_loop().time() - began
+        self._pause = min(LATEST, max(SOON, _SHARE * took))
+        self._begin()

@@ -26,11 +26,8 @@ from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.outputs import OutputSink
-from jupyter_agent.workspace.reattach import Returning
-from jupyter_agent.workspace.run_metadata import after_run
-from jupyter_agent.workspace.run_outputs import IntoCell, IntoNothing
-from jupyter_agent.workspace.run_records import NoRecords, RunRecord, RunRecords
-from jupyter_agent.workspace.saves import Saves
+from jupyter_agent.workspace.run_outputs import IntoCell, IntoNothing, Saves, after_run
+from jupyter_agent.workspace.run_records import NoRecords, Returning, RunRecord, RunRecords
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.legible import quoted, with_names_quoted
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.workspace.files import Files
-from jupyter_agent.workspace.identity import Identities, Lookup
+from jupyter_agent.workspace.paths import Identities, Lookup
 from jupyter_agent.workspace.reads import News, Reads, news_of
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verified import Verified

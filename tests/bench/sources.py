@@ -43,7 +43,7 @@ class Sources:
     @property
     def splinters(self) -> list[str]:
         """Of them those with less than 100 lines."""
-        short = {self._module(path) for path, lines in self._lengths.items() if lines < 100}
+        short = {self._module(path) for path, lines in self._lengths.items() if 0 < lines < 100}
         return [name for name in self.imported_once if name in short]
 
     @property

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.models.base import Block, Message
-from jupyter_agent.models.demo import DemoModel
-from jupyter_agent.models.tour import COMMANDS, MENU, PANEL, SCRIPTED, UNDO
+from jupyter_agent.models.demo import COMMANDS, MENU, PANEL, SCRIPTED, UNDO, DemoModel
 from jupyter_agent.testing import check_messages, says
 
 from .conftest import read, request

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from jupyter_agent.agent.limits import Limits, Window
+from jupyter_agent.agent.loop import pause_before_retry
 from jupyter_agent.agent.reply import Reply
-from jupyter_agent.agent.retries import pause_before_retry
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.anthropic import AnthropicModel

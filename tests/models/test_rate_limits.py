@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import httpx2
 import pytest
 
-from jupyter_agent.models.retry_after import wanted_wait
+from jupyter_agent.models.faults import wanted_wait
 
 NOW = datetime(2026, 11, 22, 10, 0, 0, tzinfo=UTC)
 OTHER_CLOCK = {"date": "Sun, 22 Nov 2026 09:00:00 GMT"}

@@ -20,8 +20,8 @@ from jupyter_agent.carriers import file, nbformat_file, room
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.carriers.tab_link import TabLink, Tabs
-from jupyter_agent.document import slices
-from jupyter_agent.document.slices import give_way
+from jupyter_agent.document import gc_pause
+from jupyter_agent.document.gc_pause import give_way
 from jupyter_agent.document.undo import undo
 from jupyter_agent.text.notebook import render
 
@@ -151,7 +151,7 @@ async def test_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
         await give_way()
 
     monkeypatch.setattr(room, "Shadow", Told)
-    for module in (room, slices):
+    for module in (room, gc_pause):
         monkeypatch.setattr(module, "give_way", typing)
     edits = [await notebook.move("b", index=0)]
     edits.append(await notebook.update("b", type="markdown"))

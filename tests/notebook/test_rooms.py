@@ -24,7 +24,7 @@ from jupyter_ydoc import YNotebook
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
-from jupyter_agent.carriers import room, room_cursors, ydoc
+from jupyter_agent.carriers import room, ydoc
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
@@ -880,7 +880,7 @@ async def test_the_cell_that_somebody_types_in_is_not_taken_away(
     assert bob.ids() == ["b", "a"]
     under_the_cursor.insert(0, "typed ")
     assert bob.source("b") == "typed # b!"
-    monkeypatch.setattr(room_cursors, "LATELY", 0)
+    monkeypatch.setattr(room, "LATELY", 0)
     assert notebook.place == Place("b", editing=False)
     await bob.sync()
     await notebook.delete("b")

@@ -9,7 +9,7 @@ import pytest
 from pycrdt import Array, Doc, Map, Text
 
 from jupyter_agent.carriers.room_updates import RoomUpdate, brings_nothing, deletes_nothing, union
-from jupyter_agent.document.clocks import clocks
+from jupyter_agent.document.insertions import clocks
 
 OUTPUT = {"data": {"a": [1.0, 2.5, None, True, {"😀": -7}], "b": b"12", "c": 2**60}}
 

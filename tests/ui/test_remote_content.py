@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import Page, Request
 
-from jupyter_agent.document.remote import loads
+from jupyter_agent.analysis.remote_content import loads
 from tests.security.test_remote_content import LOADS, QUIET
 from tests.ui.conftest import OpenPage
 from tests.ui.stranger import Stranger, stranger

@@ -12,7 +12,7 @@ from jupyter_server.services.contents.manager import ContentsManager
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import InvalidInput
-from jupyter_agent.workspace.identity import Identities
+from jupyter_agent.workspace.paths import Identities
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def written(jp_serverapp: ServerApp) -> list[str]:
 async def test_runs_that_end_within_a_second_share_a_save(
     room: Room, written: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.workspace.saves.SOON", 60.0)
+    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SOON", 60.0)
     runs = [await room.run(f"print({number})") for number in range(5)]
     written.clear()
     for run in runs:
@@ -78,7 +78,7 @@ async def test_runs_that_end_within_a_second_share_a_save(
 async def test_a_run_that_nobody_waits_for_is_saved_soon(
     room: Room, written: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.workspace.saves.SOON", 0.01)
+    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SOON", 0.01)
     run = await room.run("print('left')")
     written.clear()
     await until(lambda: written)
@@ -114,7 +114,7 @@ async def test_a_run_that_ends_while_another_save_is_under_way_is_in_the_next_on
 async def test_at_the_end_of_the_server_runs_that_have_just_ended_are_saved(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.workspace.saves.SOON", 60.0)
+    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SOON", 60.0)
     run = await room.run("print('last')")
     assert await run.wait(60, saved=False)
     await room.runs.close()

@@ -26,8 +26,8 @@ from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.tools.verify import VerifyNotebook
 from jupyter_agent.workspace.files import Files
-from jupyter_agent.workspace.identity import Identities
 from jupyter_agent.workspace.lease import lease
+from jupyter_agent.workspace.paths import Identities
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verify import Verification, assignments_of, plan, update, verify
 from jupyter_agent.workspace.workspace import Services, Workspace

@@ -15,13 +15,12 @@ import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
 import { ServerRunCells } from './serverRunCells';
 import { keepPlace } from './roomPlace';
-import { followTrust } from './roomTrust';
 import type { ICellConflict } from '../tokens';
 import { PageCells } from './pageCells';
 import { FileAccess } from './saves';
 import { StructuralEdits } from './structure';
 import type { IEdit } from './structure';
-import { trust } from './trust';
+import { followTrust, trust } from './trust';
 
 const PROTOCOL = 2;
 const LONGEST_PAUSE = 10_000; // milliseconds

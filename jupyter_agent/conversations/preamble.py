@@ -1,4 +1,4 @@
-"""What the model is told of the notebook, the kernel and the day when a turn begins."""
+"""What the model reads about the notebook, the kernel and the date when a turn begins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long work beside the event loop: in slices, and without pauses of Python's own."""
+"""Long work in slices beside the event loop, with the garbage collector paused."""
 
 from __future__ import annotations
 

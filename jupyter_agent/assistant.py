@@ -56,9 +56,9 @@ from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.tools.mcp import McpTools
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.paths import Identities, root_of
+from jupyter_agent.workspace.redactor import Redactor
 from jupyter_agent.workspace.run_records import RunRecords
 from jupyter_agent.workspace.runs import Runs
-from jupyter_agent.workspace.visibility import Redactor
 from jupyter_agent.workspace.workspace import Services
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The live document of a notebook that real-time collaboration keeps in a room, and who is where."""
+"""The live document of a notebook in a collaboration room, and where its people are."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from jupyter_agent.conversations.store import Opening, TurnRecord
 from jupyter_agent.events import Notice
 from jupyter_agent.models.base import Block, Model, ModelEvent, ModelRequest
 from jupyter_agent.text.notebook import HIDDEN
-from jupyter_agent.workspace.visibility import Redactor, View
+from jupyter_agent.workspace.redactor import Redactor
+from jupyter_agent.workspace.visibility import View
 
 _PARTS = ("system", "tools", "messages", "max_tokens", "tool_choice")
 

@@ -1,4 +1,4 @@
-"""What turns used: tokens, costs, steps and time; and the budget of a user per calendar month (UTC)."""
+"""Tokens, costs, steps and time of turns, and the budget of a user per calendar month (UTC)."""
 
 from __future__ import annotations
 

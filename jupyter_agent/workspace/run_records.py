@@ -1,5 +1,4 @@
-"""Records of running cells on disk. The next server follows these runs again or reports them lost.
-"""
+"""Records of running cells on disk: the next server follows them again, or reports them lost."""
 
 from __future__ import annotations
 

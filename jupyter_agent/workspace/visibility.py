@@ -26,14 +26,14 @@ from jupyter_agent.analysis.names import names_of
 from jupyter_agent.carriers.nbformat_file import DEEPEST
 from jupyter_agent.carriers.renames import moved
 from jupyter_agent.choices import SHARES, Share
-from jupyter_agent.document.cell import Cell, Change, Output
+from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.errors import NotPermitted, ToolError
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.variables import variables
-from jupyter_agent.legible import legible
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import HIDDEN, ShownCell, hidden, render_cells
 from jupyter_agent.text.outputs import joined, plain
+from jupyter_agent.workspace.redactor import Redactor, map_strings
 
 KEPT_BACK: Mapping[Share, str] = {
     "all": "",
@@ -64,38 +64,10 @@ _CODE = frozenset(
 """Endings of files that are code and nothing else."""
 _NO_TEXT = ("type", "id", "tool_use_id", "name", "role", "signature", "data", "media_type")
 """Fields of messages that hold no text of a notebook."""
-_PART = 12
-"""Characters of a secret that tell something of it."""
-_MASK = "***"
-"""Stands for a secret."""
+_PLAIN = Redactor()
+"""Without secrets."""
 _KERNELS_OWN = ("In", "Out")
 """Names under which IPython keeps what was run and shown, besides those with an underscore."""
-
-
-def map_strings(value: Any, change: Callable[[str], str], *, but: Collection[str] = ()) -> Any:
-    """The same JSON with each text in it changed; the texts of the fields `but` stay."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {
-            key: item
-            if key in but and isinstance(item, str)
-            else map_strings(item, change, but=but)
-            for key, item in value.items()
-        }
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [map_strings(item, change, but=but) for item in value]
-    return value
-
-
-def strings_in(value: Any) -> Iterator[str]:
-    """Each text of some JSON, without the names of fields."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from (text for item in value.values() for text in strings_in(item))
-    elif isinstance(value, Sequence):
-        yield from (text for item in value for text in strings_in(item))
 
 
 def strictest(*shares: Share) -> Share:
@@ -110,59 +82,6 @@ def shared_by(metadata: Mapping[str, Any]) -> Share:
         return "all"
     said = section["share"]
     return said if said in SHARES else SHARES[-1]
-
-
-@dataclass(frozen=True)
-class Redactor:
-    """Takes secrets out of texts for models, and out of what we keep of them."""
-
-    secrets: Callable[[], Collection[str]] = tuple
-    """All that must not be told as things are now."""
-
-    def text(self, text: str) -> str:
-        """A text as a model may be told it: no secrets, and nothing that a person cannot see."""
-        return self.mask()(legible(text))
-
-    def masked(self, value: Any) -> Any:
-        """The same JSON with no secret in any of its texts."""
-        return map_strings(value, self.mask())
-
-    def mask(self) -> Callable[[str], str]:
-        """Takes out of a text what is secret now."""
-        # What is part of another goes last, or the rest of the other would stay.
-        secrets = sorted(self.secrets(), key=len, reverse=True)
-
-        def mask(text: str) -> str:
-            for secret in secrets:
-                text = text.replace(secret, _MASK)
-            return text
-
-        return mask
-
-    def fragments(self, text: str) -> str:
-        """A text in which whatever made it may have cut secrets short, without those parts."""
-        for secret in self.secrets():
-            parts = {secret[i : i + _PART] for i in range(len(secret) - _PART + 1)} or {secret}
-            size = len(next(iter(parts)))
-            places = [i for i in range(len(text) - size + 1) if text[i : i + size] in parts]
-            for start, end in reversed(list(_runs(places, size))):
-                text = f"{text[:start]}{_MASK}{text[end:]}"
-        return text
-
-    def error(self, error: ToolError) -> ToolError:
-        """The error likewise."""
-        return error.saying(self.text(error.message), self.masked(error.facts))
-
-    def change(self, change: Change) -> dict[str, Any]:
-        """A change as it is shown and journalled: no secrets in its outputs.
-
-        Its sources stay as they are, or taking it back would damage them.
-        """
-        value = change.to_json()
-        for side in ("before", "after"):
-            if state := value[side]:
-                value[side] = {**state, "outputs": self.masked(state["outputs"])}
-        return value
 
 
 class HiddenCells:
@@ -248,7 +167,7 @@ class View:
         known: Mapping[str, Sequence[str]] | None = None,
         beside: frozenset[str] = frozenset(),
         *,
-        redactor: Redactor = Redactor(),
+        redactor: Redactor = _PLAIN,
         fence: Fence = NO_FENCE,
     ) -> View:
         """The view of a notebook with these cells; `known` is what `HiddenCells.seen` gives,
@@ -484,18 +403,6 @@ def _block(block: Mapping[str, Any], clean: Callable[[str], str]) -> Any:
             return {**block, "input": map_strings(block["input"], clean)}
         case _:
             return map_strings(block, clean, but=_NO_TEXT)
-
-
-def _runs(places: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
-    """What so many characters at each of these places cover, from the first to the last."""
-    start = end = -1
-    for place in places:
-        if place > end and end >= 0:
-            yield start, end
-        start = place if place > end else start
-        end = place + size
-    if end >= 0:
-        yield start, end
 
 
 def _said(text: str) -> Output:

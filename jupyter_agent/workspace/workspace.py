@@ -33,16 +33,10 @@ from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.paths import Identities, Lookup
 from jupyter_agent.workspace.reads import News, Reads, news_of
+from jupyter_agent.workspace.redactor import Redactor, strings_in
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verified import Verified
-from jupyter_agent.workspace.visibility import (
-    HiddenCells,
-    Redactor,
-    View,
-    shared_by,
-    strictest,
-    strings_in,
-)
+from jupyter_agent.workspace.visibility import HiddenCells, View, shared_by, strictest
 
 _PATIENCE_S = 1.0
 """How long news waits for an edit of others, whose author is known once it is confirmed. An edit

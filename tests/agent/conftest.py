@@ -28,7 +28,7 @@ from jupyter_agent.testing import check_messages
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool, Toolbox
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.paths import Identities
-from jupyter_agent.workspace.visibility import Redactor
+from jupyter_agent.workspace.redactor import Redactor
 from jupyter_agent.workspace.workspace import Services, Workspace
 
 

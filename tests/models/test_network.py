@@ -15,7 +15,7 @@ from jupyter_agent.models.network import Network
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
 from jupyter_agent.testing import FakeAnthropic, Scripted, says
-from jupyter_agent.workspace.visibility import Redactor
+from jupyter_agent.workspace.redactor import Redactor
 
 from .conftest import Chat, read, recording, request, serving
 from .corporate import Authority, make_authority, proxy

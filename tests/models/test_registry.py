@@ -21,7 +21,7 @@ from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
 from jupyter_agent.packages import OPENAI, brought_by, no_openai
-from jupyter_agent.workspace.visibility import Redactor
+from jupyter_agent.workspace.redactor import Redactor
 
 from .conftest import Chat, read, sequels, serving
 

@@ -13,7 +13,7 @@ from typing import Any
 from jupyter_agent.models.base import Block
 from jupyter_agent.testing import FakeAnthropic, says
 from jupyter_agent.testing.script import FakeReply
-from jupyter_agent.workspace.visibility import strings_in
+from jupyter_agent.workspace.redactor import strings_in
 
 CORPUS: dict[str, list[Any]] = json.loads(
     Path(__file__).with_name("adversary.json").read_text(encoding="utf-8")

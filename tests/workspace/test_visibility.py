@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.text.notebook import render_cells
-from jupyter_agent.workspace.visibility import HiddenCells, Redactor, View
+from jupyter_agent.workspace.redactor import Redactor
+from jupyter_agent.workspace.visibility import HiddenCells, View
 
 HIDDEN = Cell(
     id="h",

@@ -12,12 +12,14 @@ import sys
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 _PRODUCT = ROOT / "jupyter_agent"
 _PANEL = ROOT / "labextension"
 
+_PLAIN_AFTER_NO = "longer|more|such|one|way|other|less"
 MARKS: Mapping[str, str] = {
     r"(?:is|are|was|were|be|been|being|it) told": "gets, learns, sees, reads",
     r"anew": "again",
@@ -33,9 +35,7 @@ MARKS: Mapping[str, str] = {
     r"(?:till|lest|whereby|thereof|wherein|whither|hence|thereby|wherefrom|wherewith)": "until, so",
     r"in vain": "without success",
     r"a second time": "again, twice",
-    r"(?<!there\x20)(?:is|are|was|were) no (?!longer\b|more\b|such\b|one\b|way\b|other\b|less\b)[a-z]+": (
-        "is not a"
-    ),
+    rf"(?<!there\x20)(?:is|are|was|were) no (?!(?:{_PLAIN_AFTER_NO})\b)[a-z]+": "is not a",
     r"at work": "working, running",
     r"(?:has|have|had|with|knows?|says?|gives?|makes?|needs?|keeps?) none": "has no ...",
     r"so (?:is|are|does|do|has|have)": "too, also",
@@ -52,6 +52,7 @@ _PARTICIPLES = frozenset(
     " done lost set cut built brought caught drawn grown heard led spent won anew aside alone apart"
     " away beside together here where why how what soon under over within without onto".split()
 )
+_FUNCTION = re.compile(r"\s*(?:async )?def (\w+)\(")
 _NOUNS = frozenset("feed need embed speed seed breed".split())
 
 
@@ -73,7 +74,7 @@ class Text:
 
 
 def for_users() -> Iterator[Text]:
-    """What users read: messages, prompts, help, the panel, the documentation and public docstrings."""
+    """Messages, prompts, help, the panel, the documentation and public docstrings."""
     for path in _python(_PRODUCT):
         strings, docs = _of_python(path)
         yield from strings
@@ -103,12 +104,12 @@ def lines_below(folder: str) -> int:
 def functions_named_by_participles() -> Iterator[str]:
     """Functions of the product whose name says when and not what, as `path:line: name`."""
     for path in _python(_PRODUCT):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                name = node.name.strip("_")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if found := _FUNCTION.match(line):
+                name = found[1].strip("_")
                 ends = name.endswith("ed") and "_" not in name and name not in _NOUNS
                 if name in _PARTICIPLES or ends:
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+                    yield f"{path.relative_to(ROOT)}:{number}: {found[1]}"
 
 
 def _python(folder: Path) -> Sequence[Path]:
@@ -122,6 +123,7 @@ def _typescript(folder: Path) -> Sequence[Path]:
     return sorted(path for path in folder.rglob("*.ts*") if path.suffix in (".ts", ".tsx", ".mts"))
 
 
+@cache
 def _of_python(path: Path) -> tuple[list[Text], list[Text]]:
     """The strings of a file, and its docstrings and comments."""
     source = path.read_text(encoding="utf-8")
@@ -170,7 +172,7 @@ def _main(paths: Sequence[str]) -> None:
     places = {mark for text in texts for mark in text.marks()} | {*functions_named_by_participles()}
     for place in sorted(places):
         if not paths or place.startswith(tuple(paths)):
-            print(place)
+            sys.stdout.write(f"{place}\n")
 
 
 _FOLDERS = ("jupyter_agent", "labextension/src", "labextension/test", "tests")

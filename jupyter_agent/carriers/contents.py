@@ -29,8 +29,8 @@ from jupyter_agent.carriers.managers import Contents, hides, is_plain
 from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
 from jupyter_agent.carriers.renames import moved as renamed
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
-from jupyter_agent.document.gc_pause import set_aside
-from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_at_work
+from jupyter_agent.document.gc_pause import gc_paused
+from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_in_use
 from jupyter_agent.errors import (
     Busy,
     Exists,
@@ -208,7 +208,7 @@ class Disk:
     async def load(self, path: str) -> Loaded:
         """Raises NotebookNotFound or UnreadableNotebook."""
         size = await self._size(path)
-        with set_aside(size > _LARGE):
+        with gc_paused(size > _LARGE):
             return await self._load(path)
 
     async def _load(self, path: str) -> Loaded:
@@ -221,7 +221,7 @@ class Disk:
                 f"`{path}` cannot be worked on: {why}. It is left as it is."
             ) from why
         if without and (namings := await self._namings.of(path)):
-            if not is_at_work(namings[-1], self._identified.get(path, UNNAMED).ids):
+            if not is_in_use(namings[-1], self._identified.get(path, UNNAMED).ids):
                 self._identified[path] = namings[-1]  # of before a restart, or of a page
         repair = await asyncio.to_thread(self._identify, path, content, without)
         stamp = _hash(model)
@@ -235,7 +235,7 @@ class Disk:
         parsed and signed once more.
         """
         size = await self._size(path)
-        with set_aside(size > _LARGE):
+        with gc_paused(size > _LARGE):
             if self._plain:
                 model = await self._get(path, type="file", format="text")
                 stamp = _hash(model)

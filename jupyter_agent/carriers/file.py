@@ -21,7 +21,7 @@ from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, Saved, with_items
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import FILE, SharedCells, as_json, as_shared, shared_cell
-from jupyter_agent.document.gc_pause import set_aside
+from jupyter_agent.document.gc_pause import gc_paused
 from jupyter_agent.document.line_ends import restore, unify
 from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge
 from jupyter_agent.errors import (
@@ -172,7 +172,7 @@ class FileCarrier:
     async def withdraw(self) -> None:
         pass  # all are transactions
 
-    def moved(self, path: str) -> None:
+    def note_rename(self, path: str) -> None:
         self.path = path
 
     async def close(self) -> None:
@@ -182,7 +182,7 @@ class FileCarrier:
         self, content: Mapping[str, Any], written: Mapping[str, Any], loaded: Loaded
     ) -> None:
         """`written` are the values that the content was made of, by id."""
-        with set_aside(len(content["cells"]) > _MANY):
+        with gc_paused(len(content["cells"]) > _MANY):
             if (keep := self._recovery()) is not None:
                 text = await asyncio.to_thread(_text, loaded.content)
                 await keep(self.path, text)

@@ -19,7 +19,7 @@ import nbformat
 from jupyter_agent import foreign
 from jupyter_agent.document.cell import CellType, version_of
 from jupyter_agent.document.crdt import EXACT, FIRST_WITH_IDS
-from jupyter_agent.document.identities import Naming, paired
+from jupyter_agent.document.identities import Naming, match_cells
 
 DEEPEST = 200
 """Levels of nesting; copying takes several frames of Python's 1000 for each."""
@@ -318,7 +318,7 @@ def give_ids(cells: Sequence[dict[str, Any]], without: Collection[int], former: 
     used = {cell["id"] for index, cell in enumerate(cells) if index not in without}
     versions = [_version(cell) for cell in cells]
     given = set[int]()
-    for pair in paired([version for version, _ in former.cells], versions):
+    for pair in match_cells([version for version, _ in former.cells], versions):
         _, cell_id = former.cells[pair.former]
         if pair.now in without and cell_id not in used:
             cells[pair.now]["id"] = cell_id

@@ -235,7 +235,7 @@ class Notebooks:
         self._tabs.moved(old, new)
         for entry in self._known:
             if path := moved(entry.notebook.path, old, new):
-                entry.notebook.moved(path)
+                entry.notebook.note_rename(path)
 
     def appeared(self, path: str) -> None:
         """There is a file at this path: whoever names it means that one, not another that was once

@@ -20,8 +20,8 @@ from jupyter_agent.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.document.carrier import Place, Saved, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.gc_pause import copied, give_way
-from jupyter_agent.document.output_writer import end_lost
+from jupyter_agent.document.gc_pause import full_update, yield_to_loop
+from jupyter_agent.document.output_writer import clear_orphans
 from jupyter_agent.errors import Busy
 from jupyter_agent.tasks import surely
 
@@ -159,17 +159,17 @@ class RoomCarrier:
 
     async def begin(self, *, removes: bool) -> None:
         if removes and self._shadow is None:
-            copy = await copied(self.cells.document.ydoc)
+            copy = await full_update(self.cells.document.ydoc)
             if self._shadow is None:  # the file may have taken cells away meanwhile
                 self._attach_shadow(copy)
             self._hold()
-            await give_way()
+            await yield_to_loop()
 
     async def withdraw(self) -> None:
         if await self._bring_over():
             await self._save()
 
-    def moved(self, path: str) -> None:
+    def note_rename(self, path: str) -> None:
         pass  # the room's file id has the newest path
 
     async def close(self) -> None:
@@ -200,7 +200,7 @@ class RoomCarrier:
             self.cells = SharedCells(self._mirror.replica)
             self.cells.on_removal = self._removing
             self.cells.server = self._server
-            end_lost(self.cells)
+            clear_orphans(self.cells)
             if not room.clients:
                 self._end_runs()
             self._room = room
@@ -378,7 +378,7 @@ class People:
             return None
         last, likely = self._found
         for cell_id in sorted(cells.ids(), key=lambda each: (last, likely) != (text, each)):
-            if _name(cells.shared(cell_id)["source"]) == text:
+            if _name(cells.live_cell(cell_id)["source"]) == text:
                 self._found = (text, cell_id)
                 return cell_id
         return None

@@ -28,7 +28,7 @@ from jupyter_agent.carriers.room_history import with_file
 from jupyter_agent.carriers.room_shadow import mark_removal
 from jupyter_agent.document.cell import version_of
 from jupyter_agent.document.crdt import as_json, nbformat_cell, rewrite, shared_output, snapshot
-from jupyter_agent.document.identities import paired
+from jupyter_agent.document.identities import match_cells
 from jupyter_agent.document.merge import keeps_edit
 from jupyter_agent.document.merge_cells import (
     Content,
@@ -94,7 +94,9 @@ def identified(
         [(cell.get("cell_type"), cell.get("source", "")) for cell in side]
         for side in (former, cells)
     )
-    pairs = paired(*([version_of(str(kind), str(text)) for kind, text in side] for side in texts))
+    pairs = match_cells(
+        *([version_of(str(kind), str(text)) for kind, text in side] for side in texts)
+    )
     ids = {pair.now: former[pair.former].get("id") for pair in pairs if pair.same or not have_all}
     wanted = Counter([*ids.values(), *own])
     return [

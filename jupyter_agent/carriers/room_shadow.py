@@ -29,7 +29,7 @@ from jupyter_agent.carriers.room_updates import (
 )
 from jupyter_agent.document.cell import CellState
 from jupyter_agent.document.crdt import SharedCells, snapshot
-from jupyter_agent.document.merge import with_typing
+from jupyter_agent.document.merge import merge_typing
 
 _REMOVAL = "jupyter_agent_removal"
 """The key of a document's state that changes with each transaction that takes cells away."""
@@ -159,7 +159,7 @@ class Shadow:
                 continue
             if removed.cell_id in ids:
                 now = cells.get(removed.cell_id).source
-                cells.write_source(removed.cell_id, with_typing(now, removed.before, text))
+                cells.write_source(removed.cell_id, merge_typing(now, removed.before, text))
             else:
                 cells.insert(self._place(removed, ids), removed.cell_id, removed.state)
             removed.before = text

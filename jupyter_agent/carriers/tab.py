@@ -175,7 +175,7 @@ class TabCarrier:
             if self.link.document is not None:  # else they are sent when it is attached again
                 self.link.take_back(self._withdrawn)
 
-    def moved(self, path: str) -> None:
+    def note_rename(self, path: str) -> None:
         pass  # the tab has told, or `Tabs` was
 
     async def close(self) -> None:
@@ -205,7 +205,7 @@ class TabCarrier:
         self._tabs.forget(self.link)
         self._ours = ours
         self.cells.follow(replica)
-        self.cells.home = self
+        self.cells.structural_edits = self
         self.link.ran = self.cells.rerun_by_user.add
         return situation
 

@@ -66,7 +66,7 @@ async def undo_turn(
             result = await surely(_undo_in(path, list(group), made, stores, turn, work))
             undone += result.undone
             conflicts += result.conflicts
-            left += result.elsewhere
+            left += result.moved_lines
     finally:
         stores.announce(turn.conversation_id, turn.id)
     if cells is None:
@@ -132,7 +132,7 @@ def _unreachable(path: str, entries: Sequence[JournalEntry], error: ToolError) -
         }
         for cell_id in dict.fromkeys(entry.change.cell_id for entry in entries)
     ]
-    return Undone(undone=[], conflicts=conflicts, elsewhere=[])
+    return Undone(undone=[], conflicts=conflicts, moved_lines=[])
 
 
 async def _left(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the places where a notebook's live document can be have in common."""
+"""The interface shared by all places that can hold a notebook's live document."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from jupyter_agent.errors import Busy
 
 @dataclass(frozen=True)
 class Saved:
-    """Whether what is in the live document is on disk."""
+    """Whether the live document's content is on disk."""
 
     saved: bool
     note: str = ""
-    """What the reader of the result has to know, as sentences; empty for nothing."""
+    """Sentences for the reader of the result; empty if there is nothing to say."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the person is in an open notebook."""
+    """The user's position in an open notebook."""
 
     cell_id: str | None
     editing: bool
-    """They type in that cell (it has the cursor)."""
+    """The user is typing in that cell (it has the cursor)."""
 
 
 class CarrierGone(Busy):
-    """The document is not here any more; nothing was changed. Another carrier may have it."""
+    """The document is no longer here and nothing was changed. Another carrier may have it."""
 
 
 class Carrier(Protocol):
-    """One place where a live document can be. Its methods are called under the notebook's lock."""
+    """One place that can hold a live document. Its methods are called under the notebook's lock."""
 
     @property
     def name(self) -> CarrierName: ...
 
     @property
     def path(self) -> str:
-        """Relative to the root of the contents manager; changes when the notebook is renamed in
-        its tab.
+        """Relative to the root of the contents manager; changes when the notebook is renamed in its
+        tab.
         """
 
     @property
@@ -57,8 +57,8 @@ class Carrier(Protocol):
         """The notebook's own metadata."""
 
     def write_metadata(self, items: Mapping[str, Any]) -> None:
-        """Give these keys of the notebook's own metadata these values, or take them out where the
-        value is None; the next `save` or `confirm` saves that.
+        """Set these keys of the notebook's own metadata, or remove them if the value is None. The
+        next `save` or `confirm` saves the change.
         """
 
     @property
@@ -66,68 +66,67 @@ class Carrier(Protocol):
 
     @property
     def place(self) -> Place | None:
-        """Where the person was when the document was last refreshed; None if nobody looks at
-        it.
+        """The user's position when the document was last refreshed; None if no one has the notebook
+        open.
         """
 
     async def is_live(self) -> bool:
-        """Whether `cells` is as others have it, but for what is still on its way here."""
+        """Whether `cells` is as others have it, apart from changes still on their way here."""
 
     async def is_current(self) -> bool:
-        """Whether `refresh` would find nothing new and need not be called, nor another carrier be
-        chosen. Raises as `refresh` does.
+        """Whether `refresh` would find nothing new, so that neither a refresh nor the choice of
+        another carrier is needed. Raises the same errors as `refresh`.
         """
 
     async def refresh(self) -> None:
-        """Take in everything that was typed or saved up to now.
+        """Load everything typed or saved up to now.
 
-        Raises NotebookNotFound, UnreadableNotebook or Busy, which is CarrierGone where another
+        Raises NotebookNotFound, UnreadableNotebook or Busy; the Busy is a CarrierGone if another
         carrier may have the document by now.
         """
 
     async def confirm(self) -> Saved:
         """Make sure that our transactions are in the live document, and that it is saved or will
-        be.
-
-        Raises Busy, Conflict or another ToolError when they are not, NotConfirmed where that is
+        be. // Raises Busy, Conflict or another ToolError if they are not, NotConfirmed if that is
         unknown.
         """
 
     async def save(self) -> Saved:
-        """As `confirm`, for outputs of a run."""
+        """Like `confirm`, for the outputs of a run."""
 
     async def trust(self, cell_id: str) -> None:
-        """A person approved this cell's run: its outputs may be shown as those of a cell they
-        ran themselves.
+        """The user approved this cell's run: its outputs may be shown like those of a cell they ran
+        themselves.
         """
 
     async def begin(self, *, removes: bool) -> None:
-        """Called before each edit: what `withdraw` would take back is what is done from now on.
+        """Called before each edit: `withdraw` takes back what happens from now on.
 
-        `removes`: it may delete, move or retype a cell; time for what would hold up the event loop.
+        `removes`: the edit may delete, move or retype a cell, so this is the time for work that
+        would hold up the event loop.
         """
 
     async def withdraw(self) -> None:
-        """Called when an operation has failed, after its transactions were taken back: take back
-        whatever else it did, also where that is only on its way.
+        """Called when an operation has failed and its transactions were taken back: take back all
+        its other effects too, including those still on their way.
         """
 
-    def moved(self, path: str) -> None:
-        """The notebook was renamed."""
+    def note_rename(self, path: str) -> None:
+        """The notebook was renamed to this path."""
 
     async def close(self) -> None:
-        """Let go of the document."""
+        """Release the document."""
 
 
 def metadata_of(document: YNotebook) -> dict[str, Any]:
-    """The metadata of a shared notebook, as JSON."""
+    """The metadata of a shared notebook as JSON."""
     meta: Map[Any] = document.ydoc.get("meta", type=Map)
     metadata = as_json((meta.to_py() or {}).get("metadata"))
     return metadata if isinstance(metadata, dict) else {}
 
 
 def write_metadata(cells: SharedCells, items: Mapping[str, Any]) -> None:
-    """Change these keys of the metadata of a shared notebook."""
+    """Set these keys of a shared notebook's metadata; None removes a key."""
     meta: Map[Any] = cells.document.ydoc.get("meta", type=Map)
     with cells.transaction(RUN):
         if not isinstance(meta.get("metadata"), Map):
@@ -141,5 +140,5 @@ def write_metadata(cells: SharedCells, items: Mapping[str, Any]) -> None:
 
 def with_items(metadata: Mapping[str, Any], items: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata after `Carrier.write_metadata`."""
-    kept = {key: item for key, item in metadata.items() if key not in items}
-    return {**kept, **{key: item for key, item in items.items() if item is not None}}
+    others = {key: item for key, item in metadata.items() if key not in items}
+    return {**others, **{key: item for key, item in items.items() if item is not None}}

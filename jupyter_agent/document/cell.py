@@ -1,4 +1,4 @@
-"""Cells as they were at one moment: immutable snapshots, and the short name of a cell's state."""
+"""Immutable snapshots of cells, and the version that identifies a cell's text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_agent.document.merge import Span
 
 CellType: TypeAlias = Literal["code", "markdown", "raw"]
 Output: TypeAlias = Mapping[str, Any]
-"""One output as nbformat 4 writes it; stream text is one string."""
+"""One output as nbformat 4 writes it; the text of a stream is one string."""
 CarrierName: TypeAlias = Literal["room", "tab", "file"]
 ChangeKind: TypeAlias = Literal["insert", "update", "delete", "move", "outputs"]
 
@@ -24,9 +24,9 @@ _MAGICS = frozenset(
     "bash csharp cython fsharp html javascript julia kql latex markdown perl powershell pwsh r "
     "ruby sql svg".split()
 )
-"""Languages in which a cell is that begins with `%%name` (IPython) or `#!name` (Polyglot)."""
+"""Languages of cells that start with `%%name` (IPython) or `#!name` (Polyglot)."""
 _OTHER_MAGICS = {"bigquery": "sql", "js": "javascript", "sh": "bash", "sparksql": "sql"}
-"""Magics that are not called as their language."""
+"""Magics whose name differs from their language."""
 _LANGUAGE_KEYS = (
     ("vscode", "languageId"),
     ("polyglot_notebook", "kernelName"),
@@ -34,24 +34,22 @@ _LANGUAGE_KEYS = (
     ("", "deepnote_cell_type"),
     ("", "kernel"),
 )
-"""Where editors write a cell's language in its metadata: VS Code, Polyglot, Deepnote, SoS."""
+"""Where editors store a cell's language in its metadata: VS Code, Polyglot, Deepnote, SoS."""
 _LANGUAGE = re.compile(r"[\w#+.-]{1,30}")
 _NO_LANGUAGE = ("plaintext", "raw", "code")
-"""What stands there for none: of a cell before it has a kernel, of Deepnote's usual cells."""
+"""Values that name no language: of a cell before it has a kernel, of Deepnote's usual cells."""
 
 
 def version_of(cell_type: str, source: str) -> str:
-    """The state of a cell's text: 16 hex digits of sha256(type, NUL, source); it is the same
-    however lines end.
+    """The version of a cell's text: 16 hex digits of sha256(type, NUL, source). Line endings do not
+    matter.
     """
     text = f"{cell_type}\0{unify(source)}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(text).hexdigest()[:16]
 
 
 def metadata_text(metadata: Mapping[str, Any], of: str, key: str) -> str | None:
-    """What a notebook's metadata say of its `kernelspec` or `language_info`; None if that is
-    no text.
-    """
+    """A text from the notebook's `kernelspec` or `language_info`; None if there is no such text."""
     part = metadata.get(of)
     value = part.get(key) if isinstance(part, Mapping) else None
     return value if isinstance(value, str) and value else None
@@ -59,7 +57,7 @@ def metadata_text(metadata: Mapping[str, Any], of: str, key: str) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One cell as it was when it was read."""
+    """A snapshot of one cell."""
 
     id: str
     index: int
@@ -70,17 +68,17 @@ class Cell:
     execution_count: int | None = None
     running: bool = False
     writes: int = field(default=0, compare=False)
-    """Another number each time somebody writes the execution count while the document is open
-    here, be it the same count again; 0 before the first time.
+    """A number that changes each time the execution count is written while the document is open
+    here, even if the count stays the same; 0 before the first write.
     """
     attachments: Mapping[str, Any] | None = None
     stored: str | None = field(default=None, repr=False)
-    """The source as the document has it, where its lines end otherwise."""
+    """The source as the document stores it, if its line endings differ from `source`."""
     withheld: bool = False
-    """What it holds is not in this snapshot: it is kept from whom this is for."""
+    """The content is left out of this snapshot because its reader must not see it."""
     derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """What readers worked out of this snapshot and will want again, each under a key of its own:
-    of a large notebook most cells are the same at the next look.
+    """Results that readers computed from this snapshot, each under its own key. Most cells of a
+    large notebook are unchanged at the next read.
     """
 
     @property
@@ -97,7 +95,7 @@ class Cell:
     @property
     def locked(self) -> bool:
         """Whether edits are forbidden: `editable: false`, nbgrader's `locked` / `grade`, or the
-        parameters of a run, which papermill wrote.
+        parameters of a papermill run.
         """
         grading = self.metadata.get("nbgrader")
         graded = isinstance(grading, Mapping) and bool(
@@ -107,18 +105,18 @@ class Cell:
 
     @property
     def injected(self) -> bool:
-        """Whether papermill wrote it: the parameters of one run."""
+        """Whether papermill wrote the cell: the parameters of one run."""
         return "injected-parameters" in self.tags
 
     @cached_property
     def failed(self) -> bool:
-        """Whether its outputs have an error."""
+        """Whether the outputs contain an error."""
         return any(output["output_type"] == "error" for output in self.outputs)
 
     @cached_property
     def language(self) -> str:
-        """What its code is written in, where the cell itself says so, as one lower-case word; empty
-        where it is the notebook's language as far as it tells.
+        """The language of the code if the cell itself names it, as one lower-case word; empty if
+        the cell does not differ from the notebook's language as far as it says.
         """
         found = _FIRST_MAGIC.match(self.source)
         magic = found[1].lower() if found else ""
@@ -133,8 +131,8 @@ class Cell:
 
     @property
     def may_raise(self) -> bool:
-        """Whether an error of it is expected, and what follows runs all the same, as nbclient and
-        JupyterLab have it.
+        """Whether an error is expected here, so that the following cells run all the same, as in
+        nbclient and JupyterLab.
         """
         return "raises-exception" in self.tags
 
@@ -143,7 +141,7 @@ class Cell:
         return self.metadata.get("deletable") is not False and not self.locked
 
     def state(self) -> CellState:
-        """What the journal keeps of this cell."""
+        """The state that the journal stores of this cell."""
         return CellState(
             type=self.type,
             source=self.source,
@@ -156,8 +154,8 @@ class Cell:
         )
 
     def describe(self) -> dict[str, Any]:
-        """The cell as JSON, as the notebook routes answer it (but for `stale`): what is stored of
-        it, so not whether the browser trusts it.
+        """The cell as JSON, as the notebook routes answer it (without `stale`): its stored content,
+        so not whether the browser trusts it.
         """
         return {
             "id": self.id,
@@ -173,7 +171,7 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class CellState:
-    """One side of a change: everything needed to bring the cell back."""
+    """One side of a change: everything needed to restore the cell."""
 
     type: CellType
     source: str
@@ -183,18 +181,20 @@ class CellState:
     execution_count: int | None
     attachments: Mapping[str, Any] | None = None
     stored: str | None = field(default=None, compare=False)
-    """As `Cell.stored`; of another source it says nothing."""
+    """As `Cell.stored`; meaningless for another source."""
     above: Sequence[str] = ()
-    """Ids of the next cells above, nearest first, where the change took this one from its place."""
+    """Ids of the next cells above, nearest first, if the change removed this one from its place."""
     below: Sequence[str] = ()
 
     @property
     def text_as_stored(self) -> str:
-        """The source with the line ends that the document had."""
+        """The source with the line endings that the document had."""
         return self.source if self.stored is None else self.stored
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; what only some cells or changes have only where it is there."""
+        """Plain JSON values; keys that only some cells or changes have are left out of the
+        others.
+        """
         value: dict[str, Any] = {
             "type": self.type,
             "source": self.source,
@@ -231,7 +231,7 @@ class CellState:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What one operation did to one cell: enough to show it as a diff and to take it back."""
+    """The change of one cell by one operation: enough to show a diff and to undo it."""
 
     notebook: str
     cell_id: str
@@ -243,11 +243,12 @@ class Change:
     undone: bool = False
     conflict: str | None = None
     within: Span | None = field(default=None, compare=False)
-    """The part of the former text that alone was rewritten. Not in the journal: it serves to find
-    the edit while somebody types beside it."""
+    """The only part of the former text that was rewritten. Not in the journal: it serves to find
+    the edit while someone types next to it.
+    """
 
     def to_json(self) -> dict[str, Any]:
-        """docs/api.md's Change."""
+        """The Change of docs/api.md."""
         return {
             "notebook": self.notebook,
             "cell_id": self.cell_id,

@@ -1,8 +1,8 @@
-"""The cells of one shared document, by id: snapshots of them, and the primitive changes.
+"""The cells of one shared document, by id: snapshots, and the primitive changes.
 
-Whatever a carrier's document is (a room's, a replica of an open tab's, one loaded from a file), it
-is changed here only, and never in a shape that JupyterLab's view cannot follow: text by small
-operations in place, and at most one run of neighbouring cells inserted or deleted per transaction.
+A carrier's document (a room's, a replica of an open tab's, or one loaded from a file) is changed
+only here, and only in ways that JupyterLab's view can follow: text by small operations in place,
+and at most one run of neighbouring cells inserted or deleted per transaction.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from jupyter_agent.errors import CellNotFound, UnreadableNotebook
 EDIT = "jupyter_agent: edit"
 """Origin of transactions that `Retraction` can take back."""
 FILE = "jupyter_agent: file"
-"""Origin of transactions that take in what others wrote into the file."""
+"""Origin of transactions that load what others wrote into the file."""
 RUN = "jupyter_agent: run"
 """Origin of transactions that write outputs."""
 FIRST_WITH_IDS = 5
-"""The minor version of format 4 in which cells have ids (Jupyter Enhancement Proposal 62)."""
+"""The first minor version of format 4 in which cells have ids (Jupyter Enhancement Proposal 62)."""
 _MANY = 500
-"""Outputs of a cell that are converted in a thread."""
+"""Cells with more outputs than this are converted in a thread."""
 EXACT = 2**53
-"""Above this a float no longer holds every whole number."""
+"""Above this a float can no longer hold every integer."""
 
 
 def as_shared(value: Any) -> Any:
-    """The value as a shared document holds it: whole numbers as floats.
+    """The value as a shared document holds it: integers as floats.
 
-    Yjs in the browser reads integers as BigInt, which its JSON cannot write. Outside of `EXACT`
+    Yjs in the browser reads integers as BigInt, which its JSON cannot write. Beyond `EXACT`
     precision is lost.
     """
     match value:
@@ -68,7 +68,7 @@ def as_json(value: Any) -> Any:
 
 
 def shared_output(output: Output) -> Map[Any]:
-    """One output as an entry of a cell's `outputs`; a stream's text is a Text, so that it can
+    """One output as an entry of a cell's `outputs`; a stream's text becomes a Text, so that it can
     grow.
     """
     value = as_shared(dict(output))
@@ -78,9 +78,7 @@ def shared_output(output: Output) -> Map[Any]:
 
 
 def shared_cell(cell: Mapping[str, Any]) -> Map[Any]:
-    """A cell of nbformat 4.5 as an entry of the document's `cells`; keys that we do not know
-    are kept.
-    """
+    """A cell of nbformat 4.5 as an entry of the document's `cells`; unknown keys are preserved."""
     value = as_shared(
         {key: item for key, item in cell.items() if key not in ("source", "metadata", "outputs")}
     )
@@ -93,67 +91,71 @@ def shared_cell(cell: Mapping[str, Any]) -> Map[Any]:
 
 
 class StructuralEdits(Protocol):
-    """Deletes, moves and retypes cells where the document is at home, so that nobody can type into
-    a cell that is already gone. When a method returns, its result is in the document here; it
-    raises ToolError where nothing was done, NotConfirmed where that is unknown.
+    """Deletes, moves and retypes cells where the document lives, so that no one can type into a
+    cell that is already gone. When a method returns, its result is in the document here. Raises
+    ToolError if nothing was done, NotConfirmed if that is unknown.
 
-    After such an await nothing may be written that was read before it: merge instead.
+    After such an await, do not write anything that was read before it: merge instead.
     """
 
     async def remove(self, cell_id: str, source: str) -> None:
-        """Delete the cell, if it still has this text."""
+        """Delete the cell if it still has this text."""
 
     async def move(self, cell_id: str, index: int) -> None:
-        """Give the cell this index. The cell that the user is in stays; others move around it."""
+        """Give the cell this index. The user's current cell stays in place; others move around
+        it.
+        """
 
     async def retype(self, cell_id: str, type: CellType) -> None:
-        """Give the cell this type; what belongs to its former type, and its trust, go."""
+        """Give the cell this type; it loses its trust and what only its former type has."""
 
 
 @dataclass
 class _Partial:
-    """A cell of which only some is to be read again."""
+    """A cached cell of which only parts have to be read again."""
 
     value: dict[str, Any]
-    """As it was."""
+    """The cell as it was last read."""
     outputs: list[dict[str, Any] | None]
-    """As they are, None where one is to be read."""
+    """The outputs, None for each that has to be read."""
     keys: set[str] = field(default_factory=set)
-    """What else is to be read."""
+    """Other keys that have to be read."""
 
 
 class SharedCells:
-    """The cells of a document. Snapshots are kept until the document's observer says that a
-    cell changed.
+    """The cells of a document. Snapshots are cached until the document's observer reports a change
+    of their cell.
     """
 
     def __init__(self, document: YNotebook, *, keeps_line_ends: bool = False) -> None:
-        r"""`keeps_line_ends`: nobody types in the document, so its cells may have `\r\n`."""
+        r"""`keeps_line_ends`: no one types in the document, so its cells may have `\r\n`."""
         self.document = document
         self._keeps_line_ends = keeps_line_ends
         self.on_removal: Callable[[str], None] | None = None
-        """Called with (id, index) just before a cell is deleted."""
-        self.home: StructuralEdits | None = None
-        """Who makes structural edits; None: they are transactions of this document."""
+        """Called with the cell's id just before it is deleted."""
+        self.structural_edits: StructuralEdits | None = None
+        """Makes the structural edits; None if they are transactions of this document."""
         self.rerun_by_user: set[str] = set()
-        """Cells that a person runs since a run of ours began in them."""
+        """Cells that the user has run since our last run started in them."""
         self.server = ""
-        """Whose runs the cells show, where the document outlives a server."""
+        """The server whose runs the cells show, if the document outlives a server."""
         self.on_follow: Callable[[YNotebook], None] | None = None
         """Called when the cells become those of another replica of the document."""
         self._values: list[dict[str, Any] | _Partial | None] = []
         self._identities: list[object] = []
         self._writes: list[int] = []
-        """`Cell.writes` of each."""
-        self._written = count(1)
+        """`Cell.writes` of each cell."""
+        self._write_numbers = count(1)
         self._snapshots: dict[str, tuple[dict[str, Any], Cell]] = {}
-        """By id, with the value that it is of: of a large notebook few have to be made again."""
+        """By id, with the value each snapshot was made of: most cells of a large notebook stay the
+        same.
+        """
         self._ids: list[str] | None = None
         self._subscription: Subscription | None = None
         self._observe()
 
     def follow(self, document: YNotebook) -> None:
-        """From now on these are the cells of this document."""
+        """Switch to the cells of this document."""
         self.close()
         self.document = document
         self.rerun_by_user = set()
@@ -167,11 +169,13 @@ class SharedCells:
         self._identities = [object() for _ in self._values]
         self._writes = [0] * len(self._values)
         self._snapshots.clear()
-        self._subscription = self._cells.observe_deep(self._changed)
+        self._subscription = self._cells.observe_deep(self._on_change)
 
     @property
     def keeps_ids(self) -> bool:
-        """Whether cells have the same ids each time the notebook is opened: not before 4.5."""
+        """Whether cells have the same ids each time the notebook is opened: only since format
+        4.5.
+        """
         return self.format_minor >= FIRST_WITH_IDS
 
     @property
@@ -182,7 +186,7 @@ class SharedCells:
         return int(minor) if isinstance(minor, int | float) else FIRST_WITH_IDS
 
     def close(self) -> None:
-        """Stop following the document."""
+        """Stop observing the document."""
         if self._subscription is not None:
             self._cells.unobserve(self._subscription)
             self._subscription = None
@@ -190,15 +194,15 @@ class SharedCells:
     # ---- reading
 
     async def catch_up(self) -> None:
-        """Take the snapshots that are missing without holding up the event loop for long."""
+        """Take the missing snapshots without holding up the event loop for long."""
         for index in range(len(self._values)):
             if index >= len(self._values):
                 return
             if not isinstance(self._values[index], dict):
                 value = self._value(index)
                 if len(value.get("outputs") or ()) > _MANY:
-                    known, writes = self._known(value), self._writes[index]
-                    cell = await asyncio.to_thread(snapshot, index, value, known, writes)
+                    outputs, writes = self._last_outputs(value), self._writes[index]
+                    cell = await asyncio.to_thread(snapshot, index, value, outputs, writes)
                     self._snapshots[value["id"]] = value, cell
                 else:
                     self._snapshot(index)
@@ -206,28 +210,28 @@ class SharedCells:
                     await asyncio.sleep(0)
 
     def ids(self) -> list[str]:
-        """The ids of all cells in order. Raises UnreadableNotebook, as everything that reads them
-        does, where the document has something else for a cell.
+        """The ids of all cells in order. Like all that read them, it raises UnreadableNotebook if
+        the document contains something that is not a cell.
         """
         if self._ids is None:
             self._ids = [self._value(index)["id"] for index in range(len(self._values))]
         return self._ids
 
     def index(self, cell_id: str) -> int:
-        """Where the cell is now. Raises CellNotFound."""
+        """The current index of the cell. Raises CellNotFound."""
         try:
             return self.ids().index(cell_id)
         except ValueError:
             raise CellNotFound(cell_id, self.ids()) from None
 
     def value(self, cell_id: str) -> dict[str, Any]:
-        """The cell as the shared document holds it; the same object as long as the cell is
-        unchanged. Read only.
+        """The cell as the shared document holds it; the same object while the cell is unchanged.
+        Read only.
         """
         return self._value(self.index(cell_id))
 
     def values(self) -> list[dict[str, Any]]:
-        """All cells as `value` gives them."""
+        """All cells in the form of `value`."""
         return [self._value(index) for index in range(len(self._values))]
 
     def get(self, cell_id: str) -> Cell:
@@ -235,8 +239,8 @@ class SharedCells:
         return self._snapshot(self.index(cell_id))
 
     def identity(self, cell_id: str) -> object:
-        """Another one once a copy has taken the place of the cell, be it in another document. What
-        is written into the original after the copy was made is not in the copy.
+        """An object that changes when a copy replaces the cell, also in another document. Anything
+        written into the original after the copy was made is not in the copy.
         """
         return self._identities[self.index(cell_id)]
 
@@ -244,16 +248,16 @@ class SharedCells:
         """Snapshots of all cells in order."""
         return [self._snapshot(index) for index in range(len(self._values))]
 
-    def shared(self, cell_id: str) -> Map[Any]:
-        """The live cell. Never kept: a move, a revert or a new attachment replaces it."""
+    def live_cell(self, cell_id: str) -> Map[Any]:
+        """The live cell. Do not store it: a move, a revert or a new attachment replaces it."""
         return cast("Map[Any]", self._cells[self.index(cell_id)])
 
     # ---- changing, one transaction each
 
     @contextmanager
     def transaction(self, origin: str = EDIT) -> Iterator[None]:
-        """One step that everybody sees at once; marks the document as unsaved, which Lab does
-        not notice by itself.
+        """One step that everyone sees at once; marks the document as unsaved, which Lab does not
+        notice by itself.
         """
         with self.document.ydoc.transaction(origin=origin):
             yield
@@ -268,11 +272,11 @@ class SharedCells:
         stored: str | None = None,
         origin: str = EDIT,
     ) -> None:
-        """Change the text in place by small operations; only `within` that part, if it is given
-        and a snapshot has the text as it is there. Where line ends are kept, it gets those of
-        `stored`, if that says the same, else those that the cell has.
+        """Change the text in place by small operations; only the part `within`, if it is given and
+        snapshots have the text exactly as stored. If line endings are kept, the text gets those of
+        `stored` if that is the same text, else those that the cell has.
         """
-        text: Text = self.shared(cell_id)["source"]
+        text: Text = self.live_cell(cell_id)["source"]
         now = str(text)
         if self._keeps_line_ends:
             source = self._with_line_ends(source, stored, now)
@@ -284,7 +288,7 @@ class SharedCells:
         self, cell_id: str, metadata: Mapping[str, Any], *, origin: str = EDIT
     ) -> None:
         """Change the keys that differ."""
-        shared: Map[Any] = self.shared(cell_id)["metadata"]
+        shared: Map[Any] = self.live_cell(cell_id)["metadata"]
         now, wanted = shared.to_py() or {}, as_shared(dict(metadata))
         with self.transaction(origin):
             for key in now.keys() - wanted.keys():
@@ -301,10 +305,10 @@ class SharedCells:
         *,
         origin: str = EDIT,
     ) -> None:
-        """Show these outputs instead. Lab's view can only clear and append, each in its own
+        """Replace the outputs by these. Lab's view can only clear and append, each in its own
         transaction.
         """
-        cell = self.shared(cell_id)
+        cell = self.live_cell(cell_id)
         with self.transaction(origin):
             cell["outputs"].clear()
             cell["execution_count"] = as_shared(execution_count)
@@ -312,12 +316,12 @@ class SharedCells:
             self.append_output(cell_id, output, origin)
 
     def append_output(self, cell_id: str, output: Output, origin: str = EDIT) -> None:
-        """Show one more output below the others of the cell."""
+        """Append an output to the cell."""
         index = self.index(cell_id)
         with self.transaction(origin):
             cast("Map[Any]", self._cells[index])["outputs"].append(shared_output(output))
         if isinstance(partial := self._values[index], _Partial) and partial.outputs[-1:] == [None]:
-            partial.outputs[-1] = as_shared(dict(output))  # so it need not be read
+            partial.outputs[-1] = as_shared(dict(output))  # saves reading it back
 
     def insert(self, index: int, cell_id: str, state: CellState) -> None:
         """Insert a cell in this state."""
@@ -327,8 +331,8 @@ class SharedCells:
         self._insert(index, shared_cell(cell))
 
     def _with_line_ends(self, source: str, stored: str | None, now: str) -> str:
-        """The text as it was stored, else with the line ends that the cell has now, else with those
-        of all other cells.
+        """The text as it was stored, else with the line endings that the cell has now, else with
+        those of all other cells.
         """
         if stored is not None and unify(stored) == source:
             return stored
@@ -341,61 +345,61 @@ class SharedCells:
     async def delete(self, cell_id: str) -> None:
         """Delete the cell."""
         index = self.index(cell_id)
-        if self.home is not None:
-            await self.home.remove(cell_id, self._value(index)["source"])
+        if self.structural_edits is not None:
+            await self.structural_edits.remove(cell_id, self._value(index)["source"])
         else:
             self._remove(cell_id, index)
 
     async def move(self, cell_id: str, index: int) -> None:
-        """Put the cell where it then has this index: first its copy, then the original goes.
+        """Move the cell to this index: insert a copy, then delete the original.
 
-        In two transactions: Lab 4.6 loses the active cell when one inserts and deletes cells.
+        In two transactions: Lab 4.6 loses the active cell if one transaction inserts and deletes
+        cells.
         """
         old = self.index(cell_id)
         if old == index:
             return
-        if self.home is not None:
-            await self.home.move(cell_id, index)
+        if self.structural_edits is not None:
+            await self.structural_edits.move(cell_id, index)
         else:
             identity, at = self._identities[old], index + (index > old)
             self._insert(at, shared_cell(self._value(old)))
-            self._identities[at] = identity  # the copy has all that was written
+            self._identities[at] = identity  # the copy has everything that was written
             self._remove(cell_id, old + (at <= old))
 
     async def move_others(self, cell_id: str, index: int) -> None:
-        """The same order in the end, but it is the neighbours that move: for the cell the user
-        is in.
-        """
-        if self.home is not None:
-            return await self.move(cell_id, index)  # it knows better where the user is
+        """The same final order, but the neighbours move: for the user's current cell."""
+        if self.structural_edits is not None:
+            return await self.move(cell_id, index)  # the page knows better where the user is
         while (now := self.index(cell_id)) != index:
             neighbour = now + (1 if index > now else -1)
             await self.move(self.ids()[neighbour], now)
 
     async def retype(self, cell_id: str, state: CellState) -> None:
-        """Replace the cell by one of the state's type, with what only that type has from there.
+        """Replace the cell by one of the state's type, with the parts that only that type has taken
+        from the state.
 
-        Id, text and metadata stay, but not its trust: that was given to other outputs.
+        Id, text and metadata stay, but not the trust: it was given to other outputs.
         """
         index = self.index(cell_id)
-        if self.home is not None:
-            await self.home.retype(cell_id, state.type)
+        if self.structural_edits is not None:
+            await self.structural_edits.retype(cell_id, state.type)
             if state.type != "code":
                 self._attach(cell_id, state.attachments)
             elif state.outputs or state.execution_count is not None:
                 self.write_outputs(cell_id, state.outputs, state.execution_count)
             return
         old = self._value(index)
-        kept = {key: item for key, item in old.items() if key not in _OF_ONE_TYPE}
+        common = {key: item for key, item in old.items() if key not in _OF_ONE_TYPE}
         metadata = {key: item for key, item in old["metadata"].items() if key != "trusted"}
-        value = {**nbformat_cell(cell_id, state), **kept, "metadata": metadata}
+        value = {**nbformat_cell(cell_id, state), **common, "metadata": metadata}
         self._insert(index, shared_cell(value))
         self._remove(cell_id, index + 1)
 
     def _attach(self, cell_id: str, attachments: Mapping[str, Any] | None) -> None:
         if attachments and self.get(cell_id).attachments != attachments:
             with self.transaction():
-                self.shared(cell_id)["attachments"] = as_shared(dict(attachments))
+                self.live_cell(cell_id)["attachments"] = as_shared(dict(attachments))
 
     def _remove(self, cell_id: str, index: int) -> None:
         with self.transaction():
@@ -416,7 +420,7 @@ class SharedCells:
     def _value(self, index: int) -> dict[str, Any]:
         value = self._values[index]
         if isinstance(value, _Partial):
-            value = self._values[index] = _completed(value, cast("Map[Any]", self._cells[index]))
+            value = self._values[index] = _complete(value, cast("Map[Any]", self._cells[index]))
         if value is None:
             value = self._values[index] = _cell_value(self._cells[index])
         return value
@@ -425,7 +429,7 @@ class SharedCells:
         value = self._value(index)
         of, cell = self._snapshots.get(value["id"], (None, None))
         if cell is None or of is not value:
-            cell = snapshot(index, value, self._known(value), self._writes[index])
+            cell = snapshot(index, value, self._last_outputs(value), self._writes[index])
         elif cell.index != index:
             cell = replace(cell, index=index)
         else:
@@ -433,22 +437,22 @@ class SharedCells:
         self._snapshots[value["id"]] = value, cell
         return cell
 
-    def _known(self, value: Mapping[str, Any]) -> tuple[Sequence[Any], Sequence[Output]]:
-        """The outputs of the cell in its last snapshot, as the document has them and as JSON."""
-        if (known := self._snapshots.get(value["id"])) is None:
+    def _last_outputs(self, value: Mapping[str, Any]) -> tuple[Sequence[Any], Sequence[Output]]:
+        """The cell's outputs in its last snapshot, both as the document holds them and as JSON."""
+        if (entry := self._snapshots.get(value["id"])) is None:
             return (), ()
-        of, cell = known
+        of, cell = entry
         return of.get("outputs") or (), cell.outputs
 
-    def _changed(self, events: Sequence[Any]) -> None:
-        """Forget what changed. Called within the commit, so nothing of the document is read
-        here.
+    def _on_change(self, events: Sequence[Any]) -> None:
+        """Invalidate what changed. Called within the commit, so it reads nothing from the
+        document.
         """
         for event in events:
             if not event.path:
                 self._ids = None
                 self._splice(event.delta)
-        for event in events:  # their paths are those after all insertions and deletions
+        for event in events:  # these paths count all insertions and deletions
             if event.path[1:] == ["outputs"]:
                 self._splice_outputs(event.path[0], event.delta)
         for event in events:
@@ -481,7 +485,7 @@ class SharedCells:
         keys = [path[0]] if path else list(event.keys)
         partial = self._partial(index)
         if not path and event.keys.get("execution_count", {}).get("newValue") is not None:
-            self._writes[index] = next(self._written)
+            self._writes[index] = next(self._write_numbers)
         if partial is None or (not path and "outputs" in keys):
             self._values[index] = None
         elif path[:1] == ["outputs"]:
@@ -495,12 +499,12 @@ class SharedCells:
             if "retain" in step:
                 position += step["retain"]
             elif "delete" in step:
-                gone = slice(position, position + step["delete"])
-                for value in self._values[gone]:
+                deleted = slice(position, position + step["delete"])
+                for value in self._values[deleted]:
                     if value is not None:
-                        known = value.value if isinstance(value, _Partial) else value
-                        self._snapshots.pop(known["id"], None)
-                del self._values[gone], self._identities[gone], self._writes[gone]
+                        last_value = value.value if isinstance(value, _Partial) else value
+                        self._snapshots.pop(last_value["id"], None)
+                del self._values[deleted], self._identities[deleted], self._writes[deleted]
             else:
                 new = len(step["insert"])
                 self._values[position:position] = [None] * new
@@ -510,14 +514,14 @@ class SharedCells:
 
 
 class Retraction:
-    """Takes back the transactions made on a document in its `with` block, and nothing that others
-    did meanwhile.
+    """Takes back the transactions made on a document in its `with` block, without touching what
+    others did in the meantime.
     """
 
     def __init__(self, cells: SharedCells) -> None:
         self._cells = cells
         self._histories: list[tuple[YNotebook, UndoManager]] = []
-        """Of each replica in which edits were made, the last one at the end."""
+        """One for each replica in which edits were made, the latest last."""
 
     def __enter__(self) -> Retraction:
         self._follow(self._cells.document)
@@ -525,9 +529,9 @@ class Retraction:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # They need the document to themselves to go away. Left to the garbage collector, in the
-        # cycle that a raised exception makes, they would sometimes go in the middle of a
-        # transaction.
+        # Undo managers need the document to themselves when they are freed. The garbage collector,
+        # which would find them in the cycle that a raised exception makes, sometimes frees them in
+        # the middle of a transaction.
         self._cells.on_follow = None
         self._histories.clear()
 
@@ -535,7 +539,7 @@ class Retraction:
         for document, history in reversed(self._histories):
             while history.can_undo():
                 history.undo()
-                document.ystate["dirty"] = True  # what was edited may have been saved meanwhile
+                document.ystate["dirty"] = True  # the edit may have been saved in the meantime
 
     def _follow(self, document: YNotebook) -> None:
         history = UndoManager(scopes=[document.ycells], capture_timeout_millis=0)
@@ -549,16 +553,17 @@ _OF_ONE_TYPE = ("cell_type", "outputs", "execution_count", "execution_state", "a
 def snapshot(
     index: int,
     value: Mapping[str, Any],
-    known: tuple[Sequence[Any], Sequence[Output]] = ((), ()),
+    previous: tuple[Sequence[Any], Sequence[Output]] = ((), ()),
     writes: int = 0,
 ) -> Cell:
-    """The cell that a shared document holds so. `known` are outputs that it held before, and as
-    they are in a snapshot: of many most are the same. `writes` is `Cell.writes`.
+    """The snapshot of a shared document's cell. `previous` are the outputs of an earlier snapshot,
+    as the document held them and as JSON: most of many outputs stay the same. `writes` is
+    `Cell.writes`.
     """
     number = value.get("execution_count")
     outputs = [
         new if was is now else as_json(now)
-        for now, was, new in zip_longest(value.get("outputs") or (), *known)
+        for now, was, new in zip_longest(value.get("outputs") or (), *previous)
     ][: len(value.get("outputs") or ())]
     return Cell(
         id=value["id"],
@@ -576,21 +581,21 @@ def snapshot(
 
 
 def _cell_value(shared: object) -> dict[str, Any]:
-    """What a shared document has for a cell; who shares it can have put anything there.
+    """The shared document's entry for a cell; other clients can have put anything there.
 
-    Raises UnreadableNotebook for what is none.
+    Raises UnreadableNotebook if it is not a cell.
     """
     value = shared.to_py() if isinstance(shared, Map) else None
     if value is None or not _is_cell(value):
         raise UnreadableNotebook(
-            "The open document has something that is no cell of a notebook, so it cannot be worked "
-            "on. Ask the user to save it, and to close and open it again."
+            "The open document contains something that is not a notebook cell, so it cannot be "
+            "edited. Ask the user to save it, and to close and open it again."
         )
     return value
 
 
-def _completed(partial: _Partial, shared: Map[Any]) -> dict[str, Any] | None:
-    """The cell's value with what was to be read; None where it has to be read altogether."""
+def _complete(partial: _Partial, shared: Map[Any]) -> dict[str, Any] | None:
+    """The cell's value with its missing parts read; None if the whole cell has to be read."""
     value, live = dict(partial.value), shared["outputs"]
     if len(partial.outputs) != len(live):
         return None
@@ -672,9 +677,7 @@ def rewrite(text: Text, new: str, within: Span | None = None) -> None:
 
 
 def _byte_offsets(text: str, operations: Sequence[tuple[int, int, str]]) -> dict[int, int]:
-    """UTF-8 offsets, which pycrdt's Text counts in, of the code point offsets that the
-    operations name.
-    """
+    """UTF-8 offsets, which pycrdt's Text counts in, of the code point offsets in the operations."""
     offsets: dict[int, int] = {0: 0}
     last = 0
     for offset in sorted({bound for start, end, _ in operations for bound in (start, end)}):

@@ -1,5 +1,5 @@
-"""What an edit is refused for, what text it comes to, and whether it is there afterwards. No
-state, no waiting.
+"""Why an edit is refused, which text it produces, and whether it arrived. Stateless and
+synchronous.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import (
     MergeConflict,
     Span,
+    is_nearer,
     keeps_edit,
     merge,
-    nearer,
     text_operations,
 )
 from jupyter_agent.errors import (
@@ -38,19 +38,19 @@ from jupyter_agent.errors import (
 
 @dataclass(frozen=True)
 class EditOutcome:
-    """What an operation did to one cell, before it is confirmed."""
+    """The result of one operation on one cell, before it is confirmed."""
 
     cell_id: str
     kind: ChangeKind
     before: Cell | None = None
     source: str | None = None
-    """The text that the edit gave the cell; what somebody typed meanwhile is not in it."""
+    """The text that the edit gave the cell, without anything typed since."""
     within: Span | None = None
-    """The part of the cell's text that alone was rewritten; None: all of it."""
+    """The only part of the cell's text that was rewritten; None if all of it was."""
     merged: bool = False
 
     def changes(self, path: str, cells: SharedCells) -> list[Change]:
-        """As the journal keeps it; empty if nothing is different."""
+        """The changes for the journal; empty if nothing differs."""
         before = self.before.state() if self.before else None
         after = self._after(before, cells)
         if before == after:
@@ -75,7 +75,7 @@ class EditOutcome:
 
 
 class CellsView(Protocol):
-    """Cells as an edit finds them: those of the document, or as they will be after others."""
+    """Cells as an edit sees them: those of the document, or as earlier edits would leave them."""
 
     def ids(self) -> list[str]: ...
 
@@ -86,9 +86,9 @@ class CellsView(Protocol):
         """Raises CellNotFound."""
 
 
-class Foreseen:
-    """Cells as edits would leave them, which are not made: to refuse all of them before the first
-    one is.
+class SimulatedCells:
+    """Cells as a list of edits would leave them, to refuse all of the edits before the first is
+    made.
     """
 
     def __init__(self, cells: Sequence[Cell]) -> None:
@@ -108,7 +108,7 @@ class Foreseen:
         return self._cells[cell_id]
 
     def put(self, cell: Cell, index: int | None = None) -> None:
-        """The cell as it will be, and where, if that is another place. Raises InvalidInput."""
+        """Add or replace the cell, at this index if it moves. Raises InvalidInput."""
         former = self._cells.get(cell.id)
         before, after = former.state() if former else None, cell.state()
         change = Change(notebook="", cell_id=cell.id, kind="update", before=before, after=after)
@@ -123,7 +123,7 @@ class Foreseen:
         self._order.remove(cell_id)
 
 
-def place(
+def target_index(
     cells: CellsView,
     *,
     after: str | None,
@@ -131,8 +131,8 @@ def place(
     index: int | None,
     moving: str | None = None,
 ) -> int:
-    """The index that a new cell gets, or the one `moving` has in the end; the last if nothing
-    is said.
+    """The index for a new cell, or the final index of the cell `moving`; the end if nothing is
+    given.
     """
     if sum(anchor is not None for anchor in (after, before, index)) > 1:
         raise InvalidInput("Give only one of `after`, `before` and `index`.")
@@ -150,18 +150,20 @@ def place(
     return others.index(anchor) + (after is not None)
 
 
-def expected(cells: CellsView, cell_id: str, version: str | None) -> Cell:
-    """The cell, if it still has the version that the caller means (None: any)."""
+def require_version(cells: CellsView, cell_id: str, version: str | None) -> Cell:
+    """The cell, if it still has the version that the caller expects (None: any). Raises
+    Conflict.
+    """
     cell = cells.get(cell_id)
     if version not in (None, cell.version):
         raise Conflict(
-            f"Cell `{cell_id}` has changed; nothing was done. {_reads(cell)}",
+            f"Cell `{cell_id}` has changed; nothing was done. {_current_text(cell)}",
             current=cell.describe(),
         )
     return cell
 
 
-def proposed(
+def edited_text(
     cell: Cell,
     *,
     source: str | None,
@@ -170,9 +172,9 @@ def proposed(
     new_string: str | None,
     replace_all: bool = False,
 ) -> str:
-    """The text that an edit gives the cell: its own where the edit names none.
+    """The text that an edit gives the cell; the present text if the edit does not name one.
 
-    Raises InvalidInput for half an edit, two in one, or what `text_for_cell` refuses.
+    Raises InvalidInput for half an edit, two in one, or text that `text_for_cell` refuses.
     """
     source, base, old_string, new_string = (
         text if text is None else unify(text) for text in (source, base, old_string, new_string)
@@ -182,11 +184,11 @@ def proposed(
     if source is not None and old_string is not None:
         raise InvalidInput("Give `source`, or `old_string` and `new_string`, not both.")
     if old_string is not None:
-        return text_for_cell(_replaced(cell, old_string, new_string, replace_all))
-    return cell.source if source is None else text_for_cell(_merged(cell, source, base))
+        return text_for_cell(_replace_string(cell, old_string, new_string, replace_all))
+    return cell.source if source is None else text_for_cell(_merge_source(cell, source, base))
 
 
-def _replaced(cell: Cell, old_string: str, new_string: str | None, replace_all: bool) -> str:
+def _replace_string(cell: Cell, old_string: str, new_string: str | None, replace_all: bool) -> str:
     if new_string is None:
         raise InvalidInput("`old_string` needs a `new_string`.")
     text = cell.source
@@ -196,9 +198,9 @@ def _replaced(cell: Cell, old_string: str, new_string: str | None, replace_all: 
 
 
 def _spans(cell: Cell, old_string: str, replace_all: bool) -> list[Span]:
-    """Where the text is in the cell: verbatim, or else but for the kinds of its spaces, which look
-    alike. Raises NotOnce where it is not there at all, or, unless all are to be replaced, more than
-    once, be it overlapping.
+    """The places of the text in the cell: verbatim, or else ignoring the kind of spaces, which look
+    alike. Raises NotOnce if the text does not occur or, unless all are to be replaced, occurs more
+    than once, counting overlaps.
     """
     starts = _starts(cell.source, old_string) or _starts(
         cell.source.translate(_SPACES), old_string.translate(_SPACES)
@@ -209,32 +211,32 @@ def _spans(cell: Cell, old_string: str, replace_all: bool) -> list[Span]:
             if start >= spans[-1][1]:
                 spans.append((start, start + len(old_string)))
         return spans
-    found = f"occurs {len(starts)} times"
+    occurrence = f"occurs {len(starts)} times"
     if starts:
-        places = [_place(cell.source, start) for start in starts[:_PLACES]]
-        found += f" ({'; '.join(places)}{'; ...' if len(starts) > _PLACES else ''})"
+        places = [_position(cell.source, start) for start in starts[:_PLACES]]
+        occurrence += f" ({'; '.join(places)}{'; ...' if len(starts) > _PLACES else ''})"
     else:
-        found = f"does not occur{_unseen(cell.source, old_string)}"
+        occurrence = f"does not occur{_invisible_difference(cell.source, old_string)}"
     wanted = (
         "occur" if replace_all else "occur once (or give `replace_all`)" if starts else "occur once"
     )
     raise NotOnce(
-        f"`old_string` {found} in cell `{cell.id}` and must {wanted}; nothing was changed. "
-        f"{_reads(cell)}",
+        f"`old_string` {occurrence} in cell `{cell.id}` and must {wanted}; nothing was changed. "
+        f"{_current_text(cell)}",
         current=cell.describe(),
     )
 
 
 _PLACES = 5
-"""That a refusal names."""
+"""Places listed in a refusal."""
 _SPACES = dict.fromkeys(map(ord, "\u00a0\u1680\u202f\u205f\u3000"), " ") | dict.fromkeys(
     range(0x2000, 0x200B), " "
 )
-"""Each kind of space for the usual one."""
+"""Maps each kind of space to the usual one."""
 
 
 def _starts(text: str, sought: str) -> list[int]:
-    """Where it begins, each time: in `ababa` twice for `aba`."""
+    """The start of each occurrence: `aba` occurs twice in `ababa`."""
     if not sought:
         return []
     starts, start = [], text.find(sought)
@@ -244,40 +246,40 @@ def _starts(text: str, sought: str) -> list[int]:
     return starts
 
 
-def _place(text: str, at: int) -> str:
+def _position(text: str, at: int) -> str:
     line = text.count("\n", 0, at) + 1
     return f"line {line}, character {at - text.rfind(chr(10), 0, at)}"
 
 
-def _shows(one: str) -> bool:
+def _is_visible(one: str) -> bool:
     return one in "\n\t" or unicodedata.category(one) not in ("Cc", "Cf")
 
 
-def _unseen(text: str, sought: str) -> str:
-    """Which character that shows nothing keeps it from being found, and where; else empty."""
-    shown = [(at, one) for at, one in enumerate(text) if _shows(one)]
+def _invisible_difference(text: str, sought: str) -> str:
+    """Which invisible character prevents a match, and where; empty if that is not the reason."""
+    shown = [(at, one) for at, one in enumerate(text) if _is_visible(one)]
     bare = "".join(one for _, one in shown).translate(_SPACES)
-    wanted = "".join(filter(_shows, sought)).translate(_SPACES)
+    wanted = "".join(filter(_is_visible, sought)).translate(_SPACES)
     start = bare.find(wanted) if wanted else -1
     if start < 0:
         return ""
     first, last = shown[start][0], shown[start + len(wanted) - 1][0]
-    between = [at for at in range(first, last) if not _shows(text[at])]
+    between = [at for at in range(first, last) if not _is_visible(text[at])]
     if not between:
         return " as it is given, with a character that shows nothing,"
     at = between[0]
     name = unicodedata.name(text[at], "without a name").lower()
     return (
         f", as there is a character that shows nothing ({name}, U+{ord(text[at]):04X}) at "
-        f"{_place(text, at)},"
+        f"{_position(text, at)},"
     )
 
 
-def _merged(cell: Cell, source: str, base: str | None) -> str:
+def _merge_source(cell: Cell, source: str, base: str | None) -> str:
     if base is None:
         raise NotRead(
             f"Cell `{cell.id}` was not read before it was to be rewritten; nothing was changed. "
-            f"{_reads(cell)}",
+            f"{_current_text(cell)}",
             current=cell.describe(),
         )
     try:
@@ -285,14 +287,14 @@ def _merged(cell: Cell, source: str, base: str | None) -> str:
     except MergeConflict:
         raise Conflict(
             f"The user changed the same lines of cell `{cell.id}` since you read it; nothing was "
-            f"changed. {_reads(cell)}",
+            f"changed. {_current_text(cell)}",
             current=cell.describe(),
         ) from None
 
 
-def matched(cell: Cell, old_string: str | None, text: str, replace_all: bool) -> Span | None:
-    """The part of the cell's text that alone is rewritten, to `text`, where the edit replaces
-    `old_string`; None where that is in several places.
+def replaced_span(cell: Cell, old_string: str | None, text: str, replace_all: bool) -> Span | None:
+    """The only part of the cell's text that is rewritten, to `text`, if the edit replaces
+    `old_string`; None if several places are.
     """
     if old_string is None:
         return None
@@ -301,19 +303,19 @@ def matched(cell: Cell, old_string: str | None, text: str, replace_all: bool) ->
         return None
     start, end = spans[0]
     beside = text.startswith(cell.source[:start]) and text.endswith(cell.source[end:])
-    return (start, end) if beside else None  # a line end may have been made of two halves
+    return (start, end) if beside else None  # a line ending may have been made of two halves
 
 
 def text_for_cell(text: str) -> str:
-    r"""A caller's text as it goes into a cell: with `\n` at the end of each line, whatever system
-    they write on. Raises InvalidInput for what no file and no browser can take.
+    r"""A caller's text as it goes into a cell: lines end with `\n`, whatever the caller's system.
+    Raises InvalidInput for text that no file or browser accepts.
     """
     refuse_half_characters(text)
     return unify(text)
 
 
 def refuse_half_characters(text: str | None) -> None:
-    """Raises InvalidInput for text that no file and no browser can take."""
+    """Raises InvalidInput for text that no file or browser accepts."""
     try:
         (text or "").encode()
     except UnicodeEncodeError:
@@ -332,9 +334,8 @@ def refuse_locked(cell: Cell) -> None:
 
 
 def refuse_typed_in(cell: Cell, place: Place | None, consequence: str) -> None:
-    """Raises Busy if a person is typing in the cell, who would lose what they are about to type.
-
-    `consequence` says as a sentence what was not done.
+    """Raises Busy if the user is typing in the cell, who would lose what they are about to type. //
+    `consequence` is a sentence on the edit that was refused.
     """
     if place == Place(cell.id, editing=True):
         raise Busy(
@@ -345,12 +346,12 @@ def refuse_typed_in(cell: Cell, place: Place | None, consequence: str) -> None:
 
 
 def refuse_invalid(changes: Sequence[Change]) -> None:
-    """Raises InvalidInput where a change made an invalid cell of a valid (or of no) one."""
+    """Raises InvalidInput if a change made a valid cell, or no cell, into an invalid one."""
     for change in changes:
         if change.after is None:
             continue
-        why = _invalid(change.cell_id, change.after)
-        if why and not (change.before and _invalid(change.cell_id, change.before)):
+        why = _validation_error(change.cell_id, change.after)
+        if why and not (change.before and _validation_error(change.cell_id, change.before)):
             raise InvalidInput(f"Cell `{change.cell_id}` would no longer be valid: {why}")
 
 
@@ -360,9 +361,9 @@ _CHANGED = "changed it at the same moment"
 def verify(
     cells: SharedCells, changes: Sequence[Change], wrote: Insertions, *, arrived: bool
 ) -> None:
-    """Raises Overtaken unless each change is in the document now, with or without what others
-    did meanwhile. `arrived`: the document has the transactions that made them; where it may be
-    another one, with another history, its text decides.
+    """Raises Overtaken unless each change is in the document now, whatever others did since. //
+    `arrived`: the document has the transactions that made the changes. It may also be another
+    document with another history; then its text decides.
     """
     ids = set(cells.ids())
     made = changes if arrived else ()
@@ -381,19 +382,19 @@ def verify(
             cell = cells.get(change.cell_id)
             is_there = arrived and wrote.are_in(cells, cell.id) and _has_type(cell, change)
             if not is_there and not _contains(cell, change, arrived=arrived):
-                where = _split_off(cells, cell, change)
+                where = _find_split_off(cells, cell, change)
                 why = f"split it, and the edit is in cell `{where}`" if where else _CHANGED
                 raise Overtaken(
-                    f"The edit of cell `{cell.id}` is not in it now: somebody {why}. "
-                    f"{_reads(cell)}",
+                    f"The edit of cell `{cell.id}` is not in it now: someone {why}. "
+                    f"{_current_text(cell)}",
                     changes=made,
                     current=cell.describe(),
                 )
 
 
-def _split_off(cells: SharedCells, cell: Cell, change: Change) -> str:
-    """The id of the cell above or below that has what the change wrote; else empty. Which part of
-    a split cell keeps its id is up to who splits it.
+def _find_split_off(cells: SharedCells, cell: Cell, change: Change) -> str:
+    """The id of the cell above or below that has what the change wrote; else empty. Which part of a
+    split cell keeps its id depends on who splits it.
     """
     if change.before is None or change.after is None:
         return ""
@@ -413,20 +414,22 @@ def _contains(cell: Cell, change: Change, *, arrived: bool) -> bool:
     if after is None or not _has_type(cell, change):
         return False
     if before is None or cell.source == after.source:
-        return True  # an id that we made is only in a cell that we made
-    if not arrived and nearer(before.source, after.source, cell.source):
+        return True  # only a cell that we made has an id that we made
+    if not arrived and is_nearer(before.source, after.source, cell.source):
         return False
     return keeps_edit(before.source, after.source, cell.source, change.within)
 
 
 def _has_type(cell: Cell, change: Change) -> bool:
-    """Whether the cell has the type that the change gave it; people may retype what it did not."""
+    """Whether the cell has the type that the change gave it. If the change gave none, people may
+    retype it.
+    """
     before, after = change.before, change.after
     retyped = before is not None and after is not None and before.type != after.type
     return not retyped or (after is not None and cell.type == after.type)
 
 
-def _invalid(cell_id: str, state: CellState) -> str:
+def _validation_error(cell_id: str, state: CellState) -> str:
     try:
         nbformat.validate(
             nbformat_cell(cell_id, state),
@@ -440,5 +443,5 @@ def _invalid(cell_id: str, state: CellState) -> str:
     return ""
 
 
-def _reads(cell: Cell) -> str:
+def _current_text(cell: Cell) -> str:
     return f"It now reads (version {cell.version}):\n{cell.source}"

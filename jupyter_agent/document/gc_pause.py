@@ -1,4 +1,4 @@
-"""Long work in slices beside the event loop, with the garbage collector paused."""
+"""Long work in slices on the event loop, with the garbage collector paused."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from typing import Any
 from pycrdt import Doc
 
 
-async def give_way() -> None:
-    """Let everything run that has become ready by now.
+async def yield_to_loop() -> None:
+    """Let everything run that is ready by now.
 
-    What becomes ready in a slice is queued behind one who waits for a single turn of the loop.
+    A callback that becomes ready during a slice is queued behind a caller that waits for only one
+    turn of the loop.
     """
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
 
-async def copied(document: Doc[Any]) -> bytes:
-    """An update that makes the document as it is; to make it is a slice of its own."""
-    await give_way()
+async def full_update(document: Doc[Any]) -> bytes:
+    """An update with the whole document; making it is a slice of its own."""
+    await yield_to_loop()
     copy = document.get_update()
-    await give_way()
+    await yield_to_loop()
     return copy
 
 
 @contextmanager
-def set_aside(large: bool) -> Iterator[None]:
-    """While work on a large notebook is done, Python does not look for garbage in what there was
-    before, but in what is made meanwhile: that takes a fifth of a second, in whichever thread.
+def gc_paused(large: bool) -> Iterator[None]:
+    """During work on a large notebook, keep Python from collecting garbage among the older objects:
+    that takes a fifth of a second, in whichever thread. New objects are still collected.
     """
-    if not large or gc.get_freeze_count():  # somebody else's, or that of other work of ours
+    if not large or gc.get_freeze_count():  # already frozen, by us or other code
         yield
         return
     gc.freeze()

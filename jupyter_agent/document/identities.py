@@ -1,8 +1,7 @@
-"""Which cell is which in a notebook that keeps no ids: whoever opens one gives the cells others.
-
-A *naming* is the ids that its cells had from one opening to the next. Those that we made edits
-under are kept, so that a cell is known again by what stood where, not by its text alone: cells
-that say the same are common.
+"""Recognizing cells in a notebook that stores no ids: each program that opens it assigns new ones.
+// A *naming* is the set of ids that the cells had from one opening to the next. Namings under which
+we made edits are stored, so that a cell is recognized by its position and not by its text alone:
+cells with the same text are common.
 """
 
 from __future__ import annotations
@@ -12,26 +11,26 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-from jupyter_agent.document.merge import LARGEST_MATCH, unlike_ranges
+from jupyter_agent.document.merge import LARGEST_MATCH, differing_ranges
 
 Identified: TypeAlias = Sequence[tuple[str, str]]
 """Version and id of each cell, in order."""
 
 _MOST = 20
-"""Namings of one notebook; older ones go."""
+"""Namings stored per notebook; older ones are dropped."""
 
 
 @dataclass(frozen=True)
 class Naming:
-    """Ids of the cells of one notebook, as they were after our last edit under them."""
+    """Ids of the cells of one notebook after our last edit under them."""
 
     cells: Identified
     gone: frozenset[str] = frozenset()
-    """Of cells that there were before."""
+    """Ids of cells that existed before."""
 
     @property
     def ids(self) -> frozenset[str]:
-        """Whatever was named, there or gone."""
+        """All ids, including those of cells that are gone."""
         return self.gone.union(cell_id for _, cell_id in self.cells)
 
 
@@ -42,16 +41,16 @@ class Namings(Protocol):
     """The namings of notebooks that keep no ids, by path."""
 
     async def of(self, path: str) -> Sequence[Naming]:
-        """Those of one notebook, the latest last."""
+        """The namings of one notebook, the latest last."""
         ...
 
     async def note(self, path: str, naming: Naming) -> None:
-        """The cells have these ids now."""
+        """Record that the cells have these ids now."""
         ...
 
 
 class NamingsInMemory:
-    """As long as the server lives."""
+    """Namings that last as long as the server."""
 
     def __init__(self) -> None:
         self._namings: dict[str, Sequence[Naming]] = {}
@@ -64,39 +63,39 @@ class NamingsInMemory:
 
 
 def with_naming(namings: Sequence[Naming], new: Naming) -> list[Naming]:
-    """The namings with that one, which goes on with those that it has most ids of: a file may keep
-    some ids, and a page give others.
+    """The namings plus the new one, which replaces and continues those that share most of its ids:
+    a file may keep some ids, and a page assign others.
     """
-    before = [naming for naming in namings if is_at_work(naming, new.ids)]
+    before = [naming for naming in namings if is_in_use(naming, new.ids)]
     ids = frozenset[str]().union(new.gone, *(naming.ids for naming in before))
-    going_on = Naming(new.cells, ids.difference(cell_id for _, cell_id in new.cells))
-    return [*(naming for naming in namings if naming not in before), going_on][-_MOST:]
+    continued = Naming(new.cells, ids.difference(cell_id for _, cell_id in new.cells))
+    return [*(naming for naming in namings if naming not in before), continued][-_MOST:]
 
 
-def is_at_work(naming: Naming, ids: Collection[str]) -> bool:
-    """Whether cells with these ids are named by it, some of which may be gone."""
+def is_in_use(naming: Naming, ids: Collection[str]) -> bool:
+    """Whether the cells with these ids go by this naming; some cells may be gone."""
     there = sum(cell_id in ids for _, cell_id in naming.cells)
     return 2 * there > len(naming.cells) or not naming.cells
 
 
 class Pair(NamedTuple):
-    """A cell then and now, by their indices."""
+    """A cell before and now, by index."""
 
     former: int
     now: int
     same: bool
-    """It says the same; else it is only in the same place."""
+    """The text is the same; if False, only the place is."""
 
 
-def paired(former: Sequence[str], now: Sequence[str]) -> list[Pair]:
-    """The cells that were there before, by the versions of all: those between others that stayed,
-    those that were moved, and those that were changed in their place.
+def match_cells(former: Sequence[str], now: Sequence[str]) -> list[Pair]:
+    """Match former cells to present ones by version: cells between others that stayed, cells that
+    moved, and cells that changed in place.
     """
     pairs: list[Pair] = []
     in_place: list[tuple[int, int]] = []
     before = after = 0
     ends = (len(former),) * 2 + (len(now),) * 2
-    for i, j, k, m in [*unlike_ranges(former, now, LARGEST_MATCH), ends]:
+    for i, j, k, m in [*differing_ranges(former, now, LARGEST_MATCH), ends]:
         pairs += [
             Pair(*pair, same=True) for pair in zip(range(before, i), range(after, k), strict=True)
         ]

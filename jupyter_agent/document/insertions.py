@@ -1,5 +1,5 @@
-"""What an edit wrote, found again in the document by its items: the text alone cannot tell one
-"x = 1" from another that somebody typed beside it.
+"""Finds what an edit wrote by the items of the document: the text alone cannot tell our "x = 1"
+from one that someone typed next to it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def clocks(state: bytes) -> dict[int, int]:
 
 
 def deletions(doc: Doc[Any]) -> dict[int, list[tuple[int, int]]] | None:
-    """The items that are deleted: client -> (first clock, clock after the last). None while the
-    document waits for items that it needs to go on: then nothing is sure.
+    """The deleted items: client -> (first clock, clock after the last). None if the document
+    still lacks items that it needs: nothing is certain then.
     """
-    # An update that brings nothing new still has all deletions.
+    # Even an update without new items contains all deletions.
     decoder = Decoder(doc.get_update(doc.get_state()))
     if decoder.read_var_uint():
         return None
@@ -41,14 +41,14 @@ def deletions(doc: Doc[Any]) -> dict[int, list[tuple[int, int]]] | None:
 
 
 class Mark:
-    """How far a document has come, to find what was done in it in another replica."""
+    """A point in a document's history, to test whether a replica has reached it."""
 
     def __init__(self, doc: Doc[Any]) -> None:
         self._clocks = clocks(doc.get_state())
 
     def is_in(self, doc: Doc[Any]) -> bool:
-        """Exact for our own transactions: each, even one that only deletes, also marks the document
-        as dirty. For those of a page: it is a later state of that page's document.
+        """Exact for our own transactions: each of them, even one that only deletes, also marks the
+        document as dirty. For those of a page it means a later state of that page's document.
         """
         has = clocks(doc.get_state())
         return all(has.get(client, 0) >= clock for client, clock in self._clocks.items())
@@ -64,11 +64,11 @@ class _Piece:
 
 
 class Insertions:
-    """The texts that changes inserted, taken when they have just been made."""
+    """The texts that changes inserted, recorded right after the changes."""
 
     def __init__(self, cells: SharedCells, changes: Sequence[Change]) -> None:
         self._pieces = {
-            change.cell_id: list(_pieces(cells.shared(change.cell_id)["source"], change))
+            change.cell_id: list(_pieces(cells.live_cell(change.cell_id)["source"], change))
             for change in changes
             if change.before is not None
             and change.after is not None
@@ -76,8 +76,8 @@ class Insertions:
         }
 
     def are_in(self, cells: SharedCells, cell_id: str) -> bool:
-        """Whether all that was inserted in that cell is alive, whatever is around it by now. False
-        where nothing was, or a copy has taken the place of the cell since.
+        """Whether everything inserted in that cell still exists, whatever surrounds it now. False
+        if nothing was inserted, or a copy has replaced the cell since.
         """
         pieces = self._pieces.get(cell_id)
         if not pieces:

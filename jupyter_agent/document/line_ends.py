@@ -1,8 +1,8 @@
-r"""How the lines of a cell end: with `\n` wherever people and models work in it. In its file a
-notebook may have `\r\n`, and keeps it.
+r"""Line endings of cells: `\n` wherever people and models work. The file of a notebook may have
+`\r\n`, and keeps it.
 
-An editor in a browser takes `\r\n` for one character and the document behind it for two: what is
-typed further down would be stored somewhere else than it is shown (jupyterlab/jupyterlab#10770).
+An editor in a browser counts `\r\n` as one character, its document as two: text typed further down
+would be stored at another place than shown (jupyterlab/jupyterlab#10770).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _CHARACTERS = re.compile(f"{_BREAK}|.", re.DOTALL)
 
 
 def unify(text: str) -> str:
-    r"""The text with `\n` for each `\r\n`. A `\r` alone stays: it is one character everywhere."""
+    r"""The text with `\n` for each `\r\n`. A lone `\r` stays: it is one character everywhere."""
     return _BREAKS.sub("\n", text) if "\r" in text else text
 
 
 def restore(text: str, stored: str) -> str:
-    """The text, which was made of `unify(stored)`, with the line ends of `stored`. New lines end as
-    most do there.
+    """The text, an edited `unify(stored)`, with the line endings of `stored`. New lines end as most
+    do there.
     """
     plain = unify(stored)
     if plain in (text, stored):
@@ -38,7 +38,7 @@ def restore(text: str, stored: str) -> str:
 
 
 def like_all(text: str, others: Iterable[str]) -> str:
-    r"""A new text beside others: with `\r\n` if all their lines end so."""
+    r"""A new text next to others: with `\r\n` if all their lines end so."""
     breaks = False
     for other in others:
         ends = other.count("\n")

@@ -1,9 +1,7 @@
-"""Text against text: the three-way merge by lines, and one text turned into another with small
-operations.
+"""Three-way merge of texts by lines, and small operations that turn one text into another.
 
-Pure functions on `str`. The merge decides what a cell shall say when a person and a model both
-changed it; the operations write that into a shared text so that whatever is typed at the same
-moment stays where it is.
+Pure functions on `str`. The merge decides the text of a cell that both the user and a model
+changed; the operations write it into a shared text so that concurrent typing keeps its place.
 """
 
 from __future__ import annotations
@@ -17,27 +15,28 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
 LARGEST_WORD_DIFF = 250_000
-"""Product of two counts of words above which a block is replaced whole: the diff is quadratic and
-runs on the event loop.
+"""Product of two word counts above which a block is replaced whole: the diff is quadratic and runs
+on the event loop.
 """
 
 LARGEST_MATCH = 40_000
-"""Product of two counts of lines above which they are not matched by the longest that stayed in one
-piece: that takes a minute where many lines are alike.
+"""Product of two line counts above which lines are not matched by the longest unchanged run: that
+takes a minute if many lines are alike.
 """
 
 LARGEST_PAIRING = 20_000
-"""Pairs of lines that are alike above which a merge does the same as above `LARGEST_MATCH`: they
-are looked at once more for each piece that stayed.
+"""Pairs of equal lines above which a merge falls back as above `LARGEST_MATCH`: it looks at them
+once more for each unchanged run.
 """
 
 LARGEST_ALIGNMENT = 50_000_000
-"""Product of two lengths above which nothing but the beginning and the end is taken to be the same:
-an alignment needs a bit of memory for each."""
+"""Product of two lengths above which only the common start and end count as equal: an alignment
+needs a bit of memory for each pair.
+"""
 
 WORD = re.compile(r"\d+|[\w\u0300-\u036f]+|\r\n|.", re.DOTALL)
-"""What an operation leaves in one piece: a number, a name with its accents, or one character. What
-somebody types behind a number is a word of its own, which keeps their cursor when that changes.
+"""A unit that operations do not split: a number, a name with its accents, or one character. Text
+typed behind a number is a word of its own, which keeps the cursor when the number changes.
 """
 Span: TypeAlias = tuple[int, int]
 """(start, end) in code points of a text."""
@@ -58,10 +57,10 @@ class _Hunk(NamedTuple):
 
 
 def merge(base: str, current: str, new: str) -> str:
-    """What comes of `base` with the changes of both `current` and `new`.
+    """Apply the changes of both `current` and `new` to `base`.
 
-    Lines that both added at the same place are all kept, those of `current` first.
-    Raises MergeConflict where both changed or removed the same lines differently.
+    Lines that both added at the same place all stay, those of `current` first. Raises MergeConflict
+    if both changed or removed the same lines differently.
     """
     if new in (base, current):
         return current
@@ -81,39 +80,42 @@ def merge(base: str, current: str, new: str) -> str:
 
 def _hunks(base: Sequence[str], text: str) -> list[_Hunk]:
     lines = text.split("\n")
-    start, base_end, end = differing(base, lines)
+    start, base_end, end = trim_common(base, lines)
     a, b = base[start:base_end], lines[start:end]
     there = Counter(b)
     if sum(there[line] for line in a if line.strip()) > LARGEST_PAIRING:
-        ranges = unlike_ranges(a, b, 0)
+        ranges = differing_ranges(a, b, 0)
     else:
-        # Blank lines are alike everywhere: they tell nothing of what became of which line.
+        # Blank lines are alike everywhere: they do not help to match lines.
         matcher = SequenceMatcher(lambda line: not line.strip(), a, b, autojunk=False)
-        ranges = _changed(matcher)
+        ranges = _changed_ranges(matcher)
     return [_Hunk(start + i, start + j, b[k:m]) for i, j, k, m in ranges]
 
 
-def _changed(matcher: SequenceMatcher[str]) -> Iterator[tuple[int, int, int, int]]:
+def _changed_ranges(matcher: SequenceMatcher[str]) -> Iterator[tuple[int, int, int, int]]:
     return ((i, j, k, m) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal")
 
 
-def unlike_ranges(
+def differing_ranges(
     before: Sequence[str], after: Sequence[str], most: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Where they differ, from the start: `before[i:j]` became `after[k:m]`. Where the product of
-    their lengths is above `most`, the most that both have in common is looked for, and not the
-    longest that stayed in one piece.
+    """The ranges that differ, from the start: `before[i:j]` became `after[k:m]`. If the product of
+    their lengths is above `most`, finds the longest common subsequence instead of the longest
+    unchanged runs.
     """
-    start, end, until = differing(before, after)
+    start, end, until = trim_common(before, after)
     a, b = before[start:end], after[start:until]
     if len(a) * len(b) <= most:
         matcher = SequenceMatcher(None, a, b, autojunk=False)
-        for i, j, k, m in _changed(matcher):
+        for i, j, k, m in _changed_ranges(matcher):
             yield start + i, start + j, start + k, start + m
     else:
         small = len(a) * len(b) <= LARGEST_ALIGNMENT
         i, k = start, start
-        for j, m in [*(reversed(list(_common(a, b))) if small else ()), (len(a), len(b))]:
+        for j, m in [
+            *(reversed(list(_common_subsequence(a, b))) if small else ()),
+            (len(a), len(b)),
+        ]:
             if start + j > i or start + m > k:
                 yield i, start + j, k, start + m
             i, k = start + j + 1, start + m + 1
@@ -127,19 +129,19 @@ def _in_order(ours: list[_Hunk], theirs: list[_Hunk]) -> list[_Hunk]:
 
 
 def text_operations(old: str, new: str, within: Span | None = None) -> Iterator[Operation]:
-    """Small operations that make `new` of `old`, from right to left, so that earlier offsets stay
-    true. `within` is the part of `old` that alone was rewritten: what is beside it is not touched,
-    be it letters of the same word that somebody is typing.
+    """Small operations that turn `old` into `new`, from right to left, so that earlier offsets stay
+    valid. `within` is the only part of `old` that was rewritten: text outside is not touched, even
+    letters of the same word that someone is typing.
 
     Lines first, then words within the lines that differ: unchanged text is never touched, and
-    between lines that stay nothing is deleted where text was only added. A word grows or shrinks or
-    is replaced whole: of one that a person typed and an agent changed, the person's undo leaves no
-    piece. Where an insertion or a deletion could as well be a few characters further left, it is
-    where no word is torn.
+    nothing between unchanged lines is deleted if text was only added. A word grows, shrinks or is
+    replaced whole: if a user typed it and an agent changed it, the user's undo leaves no piece
+    behind. If an insertion or deletion could equally be a few characters further left, it goes
+    between words.
     """
     start, end = within or (0, len(old))
     old, new = old[start:end], new[start : len(new) - (len(old) - end)]
-    return _shifted(_at_best_places(old, list(_operations(old, new))), start)
+    return _shift(_at_best_places(old, list(_operations(old, new))), start)
 
 
 def _at_best_places(old: str, operations: Sequence[Operation]) -> Iterator[Operation]:
@@ -156,14 +158,14 @@ def _operations(old: str, new: str) -> Iterator[Operation]:
     end, new_end = len(old), len(new)
     for start, new_start, length in _anchors(before, after):
         block = old[start + length : end], new[new_start + length : new_end]
-        yield from _shifted(_block(*block), start + length)
+        yield from _shift(_block(*block), start + length)
         end, new_end = start, new_start
     yield from _block(old[:end], new[:new_end])
 
 
 def _slide(old: str, limit: int, start: int, text: str, *, inserts: bool) -> int:
-    """How much further left `text` is inserted at `start` or deleted from there, so that it begins
-    and ends between lines, or else between words; what comes of it is the same text.
+    """How much further left to insert `text` at `start`, or to delete it from there, so that it
+    starts and ends between lines, or else between words. The resulting text is the same.
     """
 
     def last(place: int) -> str:
@@ -188,14 +190,16 @@ def _slide(old: str, limit: int, start: int, text: str, *, inserts: bool) -> int
 
 
 def _is_lines(inside: tuple[str, str], outside: tuple[str, str]) -> bool:
-    """Whether a text with these first and last characters is whole lines beside these."""
+    """Whether a text with these first and last characters is whole lines between these
+    neighbours.
+    """
     return (outside[0] in ("", "\n") and inside[1] == "\n") or (
         inside[0] == "\n" and outside[1] in ("", "\n")
     )
 
 
 def _is_joined(left: str, right: str) -> bool:
-    """Whether the two characters are in one name, or make one character or line end together."""
+    """Whether the two characters belong to one name, or form one character or line ending."""
     return bool(left and right) and (
         (_is_in_name(left) and _is_in_name(right)) or left + right == "\r\n"
     )
@@ -206,11 +210,11 @@ def _is_in_name(character: str) -> bool:
 
 
 def _anchors(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """The lines that are in both, once: where they begin, and how long they are; from the end."""
+    """The lines that occur once in both: their two offsets and their length, from the end."""
     once = Counter(before) | Counter(after)
     own = {line for line, count in once.items() if count == 1 and line.strip()}
     old, new = _places(before, own), _places(after, own)
-    kept = _common(list(old), list(new))
+    kept = _common_subsequence(list(old), list(new))
     lines = list(old)
     yield from ((old[lines[i]], new[lines[i]], len(lines[i])) for i, _ in kept)
 
@@ -220,40 +224,40 @@ def _places(lines: Sequence[str], own: Collection[str]) -> dict[str, int]:
     return {line: start for line, start in zip(lines, ends, strict=False) if line in own}
 
 
-def _shifted(operations: Iterator[Operation], by: int) -> Iterator[Operation]:
+def _shift(operations: Iterator[Operation], by: int) -> Iterator[Operation]:
     return ((start + by, end + by, text) for start, end, text in operations)
 
 
 def _block(old: str, new: str) -> Iterator[Operation]:
     for pieces in (WORD.findall, list):
-        grown = _grown(pieces(old), pieces(new))
+        grown = _one_sided_diff(pieces(old), pieces(new))
         if grown is not None and not any(_tears(old, *operation) for operation in grown):
             return iter(grown)
     lines = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    return _unlike(*lines, _words, LARGEST_MATCH)
+    return _diff_within(*lines, _words, LARGEST_MATCH)
 
 
-def _grown(before: Sequence[str], after: Sequence[str]) -> Sequence[Operation] | None:
-    """What was added, or was taken away, where it was not both."""
-    start, old_end, new_end = differing(before, after)
+def _one_sided_diff(before: Sequence[str], after: Sequence[str]) -> Sequence[Operation] | None:
+    """The operations if text was only added or only removed; None if both."""
+    start, old_end, new_end = trim_common(before, after)
     a, b = before[start:old_end], after[start:new_end]
     if len(a) * len(b) <= LARGEST_ALIGNMENT:
-        kept = list(_common(a, b))
+        kept = list(_common_subsequence(a, b))
         if len(kept) in (len(a), len(b)):
-            return list(_shifted(_between(kept, a, b), len("".join(before[:start]))))
+            return list(_shift(_gaps_between(kept, a, b), len("".join(before[:start]))))
     return None
 
 
 def _tears(old: str, start: int, end: int, text: str) -> bool:
-    """Whether something is added within a word, or taken from within one."""
+    """Whether the operation inserts or deletes text inside a word."""
     left, right = old[start - 1 : start], old[end : end + 1]
     return _is_joined(left, right) and (not text or start == end)
 
 
-def _between(
+def _gaps_between(
     kept: Sequence[tuple[int, int]], before: Sequence[str], after: Sequence[str]
 ) -> Iterator[Operation]:
-    """What differs between the words that stay, which are given from the end."""
+    """The operations between the words that stay, which are given from the end."""
     offsets = [0, *accumulate(map(len, before))]
     end, new_end = len(before), len(after)
     for i, j in [*kept, (-1, -1)]:
@@ -265,19 +269,19 @@ def _between(
 def _words(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]:
     old, new = "".join(before), "".join(after)
     a, b = WORD.findall(old), WORD.findall(new)
-    start, old_end, new_end = differing(a, b)
+    start, old_end, new_end = trim_common(a, b)
     if (old_end - start) * (new_end - start) > LARGEST_WORD_DIFF:
         first, last = len("".join(a[:start])), len("".join(a[:old_end]))
         return iter([(first, last, "".join(b[start:new_end]))])
-    return _unlike(a, b, _letters, LARGEST_WORD_DIFF)
+    return _diff_within(a, b, _letters, LARGEST_WORD_DIFF)
 
 
 def _letters(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]:
-    """Only those that were added or taken away, where it is one word that grew or shrank, or where
-    all of the others are on one side.
+    """Only the letters added or removed, if a single word grew or shrank, or if all other letters
+    are on one side.
     """
     old, new = "".join(before), "".join(after)
-    start, old_end, new_end = differing(old, new)
+    start, old_end, new_end = trim_common(old, new)
     same = old_end == start or new_end == start
     if same and (len(before) == len(after) == 1 or start == 0 or old_end == len(old)):
         yield start, old_end, new[start:new_end]
@@ -285,21 +289,21 @@ def _letters(before: Sequence[str], after: Sequence[str]) -> Iterator[Operation]
         yield 0, len(old), new
 
 
-def _unlike(
+def _diff_within(
     before: Sequence[str],
     after: Sequence[str],
     within: Callable[[Sequence[str], Sequence[str]], Iterator[Operation]],
     most: int,
 ) -> Iterator[Operation]:
-    """What comes `within` the pieces that are not in both, from the end."""
+    """Apply `within` to each pair of pieces that differ, from the end."""
     offsets = [0, *accumulate(map(len, before))]
-    for i, j, k, m in reversed(list(unlike_ranges(before, after, most))):
-        yield from _shifted(within(before[i:j], after[k:m]), offsets[i])
+    for i, j, k, m in reversed(list(differing_ranges(before, after, most))):
+        yield from _shift(within(before[i:j], after[k:m]), offsets[i])
 
 
 def keeps_edit(before: str, after: str, now: str, within: Span | None = None) -> bool:
-    """Whether `now` has all that an edit inserted when it made `after` of `before`, whatever else
-    somebody inserted or deleted since. `within`: as `text_operations` was given it.
+    """Whether `now` still has everything that the edit from `before` to `after` inserted, whatever
+    else was inserted or deleted since. `within`: as given to `text_operations`.
     """
     kept = {place for place, _ in _alignment(after, now)}
     grown = 0
@@ -310,14 +314,14 @@ def keeps_edit(before: str, after: str, now: str, within: Span | None = None) ->
     return True
 
 
-def nearer(text: str, other: str, now: str) -> bool:
+def is_nearer(text: str, other: str, now: str) -> bool:
     """Whether `now` has more characters in common, in order, with `text` than with `other`."""
     return len(list(_alignment(text, now))) > len(list(_alignment(other, now)))
 
 
-def with_typing(text: str, before: str, now: str) -> str:
-    """`text`, which edits made of `before`, with what somebody typed who still saw that, and made
-    `now` of it. Letters are never refused, and stay with the one on their left.
+def merge_typing(text: str, before: str, now: str) -> str:
+    """`text`, an edit of `before`, with the typing of a user who still saw `before` and made it
+    into `now`. Typed letters are always accepted, and stay with the letter on their left.
     """
     kept, edits = _insertions(before, text)
     left, letters = _insertions(before, now)
@@ -330,7 +334,9 @@ def with_typing(text: str, before: str, now: str) -> str:
 
 
 def _insertions(old: str, new: str) -> tuple[Collection[int], dict[int, str]]:
-    """Which characters of `old` stay in `new`, and what comes after so many of them."""
+    """The indices of the characters of `old` that stay in `new`, and the text inserted at each
+    index.
+    """
     inserted: dict[int, str] = {}
     kept = dict(_alignment(old, new))
     place = end = 0
@@ -342,21 +348,20 @@ def _insertions(old: str, new: str) -> tuple[Collection[int], dict[int, str]]:
 
 
 def _alignment(old: str, new: str) -> Iterator[tuple[int, int]]:
-    """The places in both of a longest common subsequence, of what is the same the first.
-
+    """The index pairs of a longest common subsequence; of equal characters it takes the first. //
     Bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004): a bit of a row is
-    unset where one more character of `old` adds one to the length.
+    unset if one more character of `old` adds one to the length.
     """
-    start, old_end, new_end = differing(old, new)
+    start, old_end, new_end = trim_common(old, new)
     yield from ((i, i) for i in range(start))
     a, b = old[start:old_end], new[start:new_end]
     if len(a) * len(b) <= LARGEST_ALIGNMENT:
-        yield from ((start + i, start + j) for i, j in reversed(list(_common(a, b))))
+        yield from ((start + i, start + j) for i, j in reversed(list(_common_subsequence(a, b))))
     yield from zip(range(old_end, len(old)), range(new_end, len(new)), strict=True)
 
 
-def _common(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """From the end."""
+def _common_subsequence(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The pairs from the end."""
     places: dict[str, int] = {}
     for i, item in enumerate(a):
         places[item] = places.get(item, 0) | 1 << i
@@ -377,8 +382,8 @@ def _common(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int]]:
             yield i, j
 
 
-def differing(old: Sequence[str], new: Sequence[str]) -> tuple[int, int, int]:
-    """Start, and the two ends, of what is left without the common beginning and end."""
+def trim_common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int, int]:
+    """The start and the two ends of what remains without the common prefix and suffix."""
     shorter = min(len(old), len(new))
     start = 0
     while start < shorter and old[start] == new[start]:

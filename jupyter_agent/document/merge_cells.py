@@ -1,7 +1,7 @@
-"""Three states of one notebook made into one: what a shared document and its file had in common,
-what the document has now, and what the file has now.
+"""Three-way merge of notebooks: the last common state of a shared document and its file, the
+present document, and the present file.
 
-Pure functions on what nbformat files hold, with an id for each cell; a page does the same in
+Pure functions on the content of nbformat files, with an id for each cell; a page does the same in
 `bridge/merge.ts`.
 """
 
@@ -18,19 +18,19 @@ from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge
 
 Content: TypeAlias = Mapping[str, Any]
-"""What a notebook's file holds: `cells`, `metadata`, `nbformat` and `nbformat_minor`."""
+"""The content of a notebook's file: `cells`, `metadata`, `nbformat` and `nbformat_minor`."""
 _OWN = ("id", "source", "metadata", "outputs", "execution_count")
-"""Keys of a cell that are merged each in its own way."""
+"""Keys of a cell with a merge rule of their own."""
 _WORD = re.compile(r"\w+")
 
 
 class Base(NamedTuple):
-    """What a program had read before it wrote a file, as far as that shows."""
+    """What a program had probably read before it wrote a file."""
 
     content: dict[str, Any]
     """An outline."""
     unclear: Collection[str]
-    """Ids of cells of which it may as well have read the text that came since."""
+    """Ids of cells whose newer text the program may also have read."""
 
 
 class Merged(NamedTuple):
@@ -38,39 +38,41 @@ class Merged(NamedTuple):
 
     content: dict[str, Any]
     conflicts: list[str]
-    """Ids of cells that both changed, each in its own way, or that are unclear: the document's
-    stay.
+    """Ids of cells that both changed differently, or that are unclear: the document's version
+    stays.
     """
 
 
 def by_id(content: Content) -> dict[str, Mapping[str, Any]]:
-    """The cells."""
+    """The cells by id."""
     return {cell["id"]: cell for cell in content["cells"]}
 
 
 def text_of(cell: Mapping[str, Any]) -> str:
-    """What the cell says; nothing where a file has one without a text, as Jupyter writes none."""
+    """The cell's text; empty if the file's cell has no text, as Jupyter writes none."""
     return unify(str(cell.get("source", "")))
 
 
 def outline(content: Content) -> dict[str, Any]:
-    """What is kept of a content to be the base of a merge: all but the outputs, of which a hash."""
-    return {**content, "cells": [_outlined(cell) for cell in content["cells"]]}
+    """The part of a content that is stored as the base of a merge: everything, with a hash of the
+    outputs.
+    """
+    return {**content, "cells": [_outline_cell(cell) for cell in content["cells"]]}
 
 
-def _outlined(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+def _outline_cell(cell: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**cell, "outputs": _hash(cell["outputs"])} if "outputs" in cell else cell
 
 
 def base_of(file: Content, former: Content, latest: Content) -> Base:
-    """Of the outlines that the file had: the `latest`, or in cells that changed since, and in which
-    what was written then is not aware of that, the `former`.
+    """The base for merging a file, from two outlines that it had: the `latest` one, but the
+    `former` one for cells that changed since if the file's version does not show that change.
     """
-    was, now, there = map(by_id, (former, latest, file))
+    former_cells, latest_cells, file_cells = map(by_id, (former, latest, file))
     cells: list[Mapping[str, Any]] = []
     unclear: list[str] = []
     for cell in latest["cells"]:
-        own, other = was.get(cell["id"]), there.get(cell["id"])
+        own, other = former_cells.get(cell["id"]), file_cells.get(cell["id"])
         if own is None or other is None:
             if own or other:
                 cells.append(own or cell)
@@ -85,7 +87,9 @@ def base_of(file: Content, former: Content, latest: Content) -> Base:
     cells += [
         cell
         for cell in former["cells"]
-        if cell["id"] not in now and cell["id"] in there and _says_the_same(there[cell["id"]], cell)
+        if cell["id"] not in latest_cells
+        and cell["id"] in file_cells
+        and _has_same_text(file_cells[cell["id"]], cell)
     ]
     return Base({**latest, "cells": cells}, unclear)
 
@@ -93,9 +97,10 @@ def base_of(file: Content, former: Content, latest: Content) -> Base:
 def merge_cells(
     base: Content, mine: Content, theirs: Content, unclear: Collection[str] = ()
 ) -> Merged:
-    """What comes of `base`, the outline of a content, with the changes of both: cell by cell, and
-    texts by lines. A cell that one deleted and the other changed stays, or is a conflict where it
-    is `theirs`. So is an `unclear` one: merged, what `theirs` has of `mine` would be there twice.
+    """Merge the changes of both sides to `base`, the outline of a content: cell by cell, and texts
+    by lines. A cell that one side deleted and the other changed stays, or is a conflict if `theirs`
+    changed it. An `unclear` cell is a conflict too: merging would repeat what `theirs` has taken
+    from `mine`.
     """
     was, here, there = map(by_id, (base, mine, theirs))
     cells: dict[str, Mapping[str, Any]] = {}
@@ -105,22 +110,22 @@ def merge_cells(
         if own is not None and other is not None:
             try:
                 if cell_id in unclear and text_of(own) != text_of(other):
-                    raise MergeConflict("theirs may be made of mine")
-                cells[cell_id] = _merged_cell(before or {}, own, other)
+                    raise MergeConflict("their version may be based on ours")
+                cells[cell_id] = _merge_cell(before or {}, own, other)
             except MergeConflict:
                 cells[cell_id] = own
                 conflicts.append(cell_id)
-        elif own is not None and (before is None or not _says_the_same(own, before)):
+        elif own is not None and (before is None or not _has_same_text(own, before)):
             cells[cell_id] = own
         elif other is not None and before is None:
             cells[cell_id] = other
-        elif other is not None and before is not None and not _says_the_same(other, before):
+        elif other is not None and before is not None and not _has_same_text(other, before):
             conflicts.append(cell_id)
     order = _order(list(was), list(here), list(there))
     merged = {
-        **_chosen(base, mine, theirs, ("cells", "metadata")),
+        **_merge_keys(base, mine, theirs, ("cells", "metadata")),
         "cells": [cells[cell_id] for cell_id in order if cell_id in cells],
-        "metadata": _objects(base["metadata"], mine["metadata"], theirs["metadata"]),
+        "metadata": _merge_objects(base["metadata"], mine["metadata"], theirs["metadata"]),
     }
     return Merged(merged, conflicts)
 
@@ -128,10 +133,10 @@ def merge_cells(
 def _as_read(
     former: Mapping[str, Any], latest: Mapping[str, Any], other: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The cell that a program had read which has made `other` of it, in which the text is aware of
-    the latest: the former one but for that, where the rest is not.
+    """The cell that the program had read before it wrote `other`, whose text shows the latest
+    change: the former cell with the latest text if the rest does not show that change.
     """
-    before, after, now = map(_untrusted, (former, latest, _outlined(other)))
+    before, after, now = map(_without_trust, (former, latest, _outline_cell(other)))
     if any(
         before.get(key) != after.get(key) and now.get(key) == before.get(key)
         for key in before.keys() | after.keys()
@@ -141,13 +146,13 @@ def _as_read(
 
 
 def _keeps_text(former: str, latest: str, text: str) -> bool:
-    """Whether a text has all that came when `latest` was made of `former`."""
+    """Whether `text` has everything that was added from `former` to `latest`."""
     return former == latest or (text != former and keeps_edit(former, latest, text))
 
 
 def _is_unclear(former: str, latest: str, text: str) -> bool:
-    """Whether a text that has not all of `latest` may be made of it all the same: it has words that
-    came with that, or nothing beside `former` that is not in it.
+    """Whether a text without all of `latest` may still be based on it: it has words that were new
+    in `latest`, or nothing beyond `former` that `latest` lacks.
     """
     if text == former:
         return False
@@ -155,16 +160,16 @@ def _is_unclear(former: str, latest: str, text: str) -> bool:
     return not there.isdisjoint(came - words) or keeps_edit(former, text, latest)
 
 
-def _merged_cell(
+def _merge_cell(
     base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Raises MergeConflict where both changed the same lines of its text."""
+    """Raises MergeConflict if both changed the same lines of its text."""
     cell = {
-        **_chosen(base, mine, theirs, _OWN),
+        **_merge_keys(base, mine, theirs, _OWN),
         "id": mine["id"],
-        "source": _merged_text(base, mine, theirs),
-        "metadata": _objects(
-            *(_untrusted(side).get("metadata", {}) for side in (base, mine, theirs))
+        "source": _merge_text(base, mine, theirs),
+        "metadata": _merge_objects(
+            *(_without_trust(side).get("metadata", {}) for side in (base, mine, theirs))
         ),
     }
     ran = mine if _is_own_run(base, mine, theirs) else theirs
@@ -176,10 +181,10 @@ def _merged_cell(
     return cell
 
 
-def _merged_text(
-    base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
-) -> str:
-    """With the line ends of the side that alone changed it. Raises MergeConflict."""
+def _merge_text(base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """Merge the text; if only one side changed it, with that side's line endings. Raises
+    MergeConflict.
+    """
     before, own, other = map(text_of, (base, mine, theirs))
     if own == other or (base and own == before):
         return str(theirs.get("source", ""))
@@ -200,21 +205,21 @@ def _is_own_run(
 
 
 def without_trust(content: Content) -> dict[str, Any]:
-    """The content without what of it is in no file."""
-    return {**content, "cells": [_untrusted(cell) for cell in content["cells"]]}
+    """The content without the marks that are never in a file."""
+    return {**content, "cells": [_without_trust(cell) for cell in content["cells"]]}
 
 
-def _untrusted(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_trust(cell: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = cell.get("metadata", {})
     if "trusted" not in metadata:
         return cell
     return {**cell, "metadata": {key: metadata[key] for key in metadata if key != "trusted"}}
 
 
-def _objects(
+def _merge_objects(
     base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Key by key; where both changed one, mine."""
+    """Merge key by key; if both changed a key, mine wins."""
     merged: dict[str, Any] = {}
     for key in [*mine, *(key for key in theirs if key not in mine)]:
         side = theirs if base.get(key) == mine.get(key) else mine
@@ -223,7 +228,7 @@ def _objects(
     return merged
 
 
-def _chosen(
+def _merge_keys(
     base: Mapping[str, Any],
     mine: Mapping[str, Any],
     theirs: Mapping[str, Any],
@@ -233,16 +238,16 @@ def _chosen(
         {key: item for key, item in side.items() if key not in without}
         for side in (base, mine, theirs)
     )
-    return _objects(*sides)
+    return _merge_objects(*sides)
 
 
-def _says_the_same(cell: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _has_same_text(cell: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return (cell["cell_type"], text_of(cell)) == (other["cell_type"], text_of(other))
 
 
 def _order(base: Sequence[str], mine: Sequence[str], theirs: Sequence[str]) -> list[str]:
-    """All ids: those of the side that moved cells, mine if both did, and behind their neighbours
-    those that only the other one has.
+    """All ids in the order of the side that moved cells, mine if both did. Cells that only the
+    other side has follow their neighbours.
     """
     common = set(base).intersection(mine, theirs)
     before, now = ([cell_id for cell_id in ids if cell_id in common] for ids in (base, mine))

@@ -1,8 +1,8 @@
-"""A notebook as everybody sees it now, and the edits that tools make in it.
+"""A notebook as everyone sees it now, and the edits that tools make in it.
 
-Every edit goes the same way: take the lock, take in what was typed and saved so far, refuse or
-change the shared document, have the carrier confirm it, look whether it is really there. What
-fails is taken back.
+Every edit takes the same steps: take the lock, load all typing and saves so far, refuse or
+change the shared document, have the carrier confirm it, and check that the change is really there.
+A failed edit is taken back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.identities import Naming, Namings
 from jupyter_agent.document.insertions import Insertions, Mark
 from jupyter_agent.document.line_ends import unify
-from jupyter_agent.document.merge import with_typing
+from jupyter_agent.document.merge import merge_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
 from jupyter_agent.errors import (
@@ -45,47 +45,45 @@ from jupyter_agent.errors import (
 from jupyter_agent.tasks import surely
 
 _LOCKS = frozenset({"trusted", "editable", "deletable", "nbgrader"})
-"""Keys of a cell's metadata that say who may change it, or what a page may run of it."""
+"""Keys of a cell's metadata that control who may change it, or what a page may run."""
 _MAX_GONE = 2
-"""Carriers that may go while an operation begins, one after the other."""
+"""Carriers that may disappear, one after the other, while an operation starts."""
 _NEIGHBOURS = 5
-"""Of a cell on each side that the journal knows: people may delete some before an undo."""
+"""Cells on each side that the journal records: users may delete some before an undo."""
 
 Operation = Callable[[SharedCells], Coroutine[Any, Any, EditOutcome]]
 """One edit of one cell within a transaction."""
 
 ChooseCarrier = Callable[[str, Carrier | None], Awaitable[Carrier]]
-"""Where the document of a path is now, given where it was last."""
+"""Chooses where the document of a path is now, given its last carrier."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetadataPatch:
-    """Keys of metadata that get other values, or go where the value is None; tags beside them."""
+    """Keys of metadata to set, or to remove if the value is None, and changes of the tags."""
 
     items: Mapping[str, Any] = field(default_factory=dict)
     add_tags: Sequence[str] = ()
     remove_tags: Sequence[str] = ()
 
-    def onto(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The metadata with that. Raises Locked for keys that say who may edit the cell."""
+    def apply_to(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The patched metadata. Raises Locked for keys that say who may edit the cell."""
         for key in self.items:
             if key in _LOCKS:
                 raise Locked(f"`{key}` is not changed here: only a person may, in JupyterLab.")
-        kept = {key: item for key, item in metadata.items() if key not in self.items}
-        kept |= {key: item for key, item in self.items.items() if item is not None}
+        patched = {key: item for key, item in metadata.items() if key not in self.items}
+        patched |= {key: item for key, item in self.items.items() if item is not None}
         if not self.add_tags and not self.remove_tags:
-            return kept
-        tags = kept.get("tags", [])
-        known = tags if isinstance(tags, list) else []
-        wanted = dict.fromkeys([*known, *self.add_tags])
-        return {**kept, "tags": [tag for tag in wanted if tag not in self.remove_tags]}
+            return patched
+        tags = patched.get("tags", [])
+        present = tags if isinstance(tags, list) else []
+        wanted = dict.fromkeys([*present, *self.add_tags])
+        return {**patched, "tags": [tag for tag in wanted if tag not in self.remove_tags]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Insert:
-    """A cell that is to be inserted after or before another or at an index; at the end if none is
-    given.
-    """
+    """Inserts a cell after or before another or at an index; at the end if none is given."""
 
     source: str
     type: CellType = "code"
@@ -94,17 +92,18 @@ class Insert:
     before: str | None = None
     index: int | None = None
     cell_id: str = field(default_factory=new_id)
-    """Which it will have: a later edit can name it."""
+    """The new cell's id: a later edit can refer to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Update:
-    """Another text, type or metadata of a cell; id and outputs stay (outputs go with another type).
+    """Changes the text, type or metadata of a cell; id and outputs stay (another type loses the
+    outputs).
 
-    `old_string` is replaced by `new_string` in the text as it is now: it occurs once there, or all
-    are replaced with `replace_all`. A whole `source` is merged with what was typed since `base`,
-    the text it was written for; without a base it needs `expect`, the version of the cell that it
-    replaces.
+    `old_string` is replaced by `new_string` in the present text: it must occur once, or all
+    occurrences are replaced with `replace_all`. A whole `source` is merged with typing
+    since `base`, the text it was written for; without a base it needs `expect`, the version of the
+    cell that it replaces.
     """
 
     cell_id: str
@@ -120,7 +119,7 @@ class Update:
 
 @dataclass(frozen=True, kw_only=True)
 class Delete:
-    """A cell that is to be deleted."""
+    """Deletes a cell."""
 
     cell_id: str
     expect: str | None = None
@@ -128,7 +127,7 @@ class Delete:
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """A cell that goes after or before another or to an index; to the end if none is given."""
+    """Moves a cell after or before another or to an index; to the end if none is given."""
 
     cell_id: str
     after: str | None = None
@@ -139,7 +138,7 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True)
 class ClearOutputs:
-    """A code cell that is to lose its outputs and its number."""
+    """Clears the outputs and the number of a code cell."""
 
     cell_id: str
 
@@ -149,14 +148,14 @@ Step: TypeAlias = Insert | Update | Delete | Move | ClearOutputs
 
 @dataclass(frozen=True)
 class Edit:
-    """What an edit did."""
+    """The result of an edit."""
 
     cell: Cell | None
     """The cell as it is now; None if it was deleted."""
     changes: list[Change]
     saved: Saved
     merged: bool = False
-    """A person had changed the cell since the model read it; both changes are in it."""
+    """The user had changed the cell since the model read it; both changes are in it."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +163,9 @@ class LastEdit:
     """A text that one of our edits gave a cell."""
 
     turn_id: str | None
-    """None: whoever acts in no turn."""
+    """None if the edit belongs to no turn."""
     version: str
-    """Of the cell as it was then."""
+    """Version of the cell right after the edit."""
 
 
 class Notebook:
@@ -174,19 +173,19 @@ class Notebook:
 
     def __init__(self, path: str, choose: ChooseCarrier, namings: Namings) -> None:
         self.lock = asyncio.Lock()
-        """Held by each operation from reading the newest state to the confirmation of its own."""
+        """Held by each operation from reading the newest state to confirming its own change."""
         self._path = path
         self._choose = choose
         self._namings = namings
-        self._named: Naming | None = None
-        """What was noted last."""
+        self._last_naming: Naming | None = None
+        """The naming that was recorded last."""
         self._carrier: Carrier | None = None
         self._holder: asyncio.Task[Any] | None = None
-        """The task within `opened`."""
+        """The task within `hold`."""
         self._writers: weakref.WeakSet[CellOutputs] = weakref.WeakSet()
         self._displays: Displays = {}
         self.last_edits: dict[str, LastEdit] = {}
-        """By cell id: the last of our edits of its text."""
+        """By cell id: our last edit of its text."""
 
     @property
     def path(self) -> str:
@@ -199,17 +198,17 @@ class Notebook:
 
     @property
     def busy(self) -> bool:
-        """Whether an operation is under way, or a cell runs or is about to."""
+        """Whether an operation is in progress, or a cell runs or is about to."""
         return self.lock.locked() or bool(self.running)
 
     @property
     def running(self) -> set[str]:
-        """The cells that run, or are about to."""
+        """The cells that run or are about to."""
         return {writer.cell_id for writer in self._writers if not writer.finished}
 
     @property
     def has_unsaved_outputs(self) -> bool:
-        """Whether a cell runs, or has put out what is not known to be saved."""
+        """Whether a cell runs, or has outputs not known to be saved."""
         return bool(self._writers)
 
     # ---- reading
@@ -217,14 +216,13 @@ class Notebook:
     async def read(self) -> list[Cell]:
         """All cells with everything typed up to now."""
         if await self._is_current():
-            return self.cells()
+            return self.cached_cells()
         async with self._operation() as carrier:
             return carrier.cells.all()
 
-    async def look(self, *, patience: float | None = 0.0) -> list[Cell]:
-        """As `read`, but nobody is asked what was typed in a page and is still on its way; for so
-        many seconds (None: however long) it waits until the edit under way, if there is one, is
-        confirmed.
+    async def read_live(self, *, patience: float | None = 0.0) -> list[Cell]:
+        """Like `read`, but without asking the page for typing that is still on its way. `patience`:
+        seconds to wait for the confirmation of an edit in progress (None: no limit).
         """
         if patience != 0 and self.lock.locked():
             with suppress(TimeoutError):
@@ -236,9 +234,9 @@ class Notebook:
         return await self.read()
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[list[Cell]]:
-        """All cells with everything typed up to now. Until the end of the block the notebook is
-        this task's: its operations there need not look again, and those of others wait.
+    async def hold(self) -> AsyncIterator[list[Cell]]:
+        """All cells with everything typed up to now. Until the end of the block this task holds the
+        notebook: its operations need not refresh again, and those of others wait.
         """
         async with self._operation() as carrier:
             self._holder = asyncio.current_task()
@@ -250,7 +248,7 @@ class Notebook:
     async def cell(self, cell_id: str) -> Cell:
         """One cell with everything typed up to now. Raises CellNotFound."""
         if await self._is_current():
-            return self.peek(cell_id)
+            return self.cached_cell(cell_id)
         async with self._operation() as carrier:
             return carrier.cells.get(cell_id)
 
@@ -268,22 +266,22 @@ class Notebook:
         return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": minor}
 
     @property
-    def known_metadata(self) -> Mapping[str, Any]:
-        """As `metadata`, as last known; empty before the first reading."""
+    def cached_metadata(self) -> Mapping[str, Any]:
+        """The metadata as last read; empty before the first read."""
         return self._carrier.metadata if self._carrier else {}
 
-    def cells(self) -> list[Cell]:
-        """All cells as last known, without asking anybody; none before the first reading."""
+    def cached_cells(self) -> list[Cell]:
+        """All cells as last read, without any request; empty before the first read."""
         return self._carrier.cells.all() if self._carrier else []
 
-    def peek(self, cell_id: str) -> Cell:
-        """One cell as last known. Raises CellNotFound."""
+    def cached_cell(self, cell_id: str) -> Cell:
+        """One cell as last read. Raises CellNotFound."""
         if self._carrier is None:
             raise CellNotFound(cell_id, [])
         return self._carrier.cells.get(cell_id)
 
     def turns_behind(self, cells: Iterable[Cell]) -> Mapping[str, str]:
-        """Which turns of this server wrote the texts that these cells have: cell id -> turn."""
+        """The turns of this server that wrote the present texts of these cells: cell id -> turn."""
         edits = self.last_edits
         return {
             cell.id: edit.turn_id
@@ -293,7 +291,7 @@ class Notebook:
 
     @property
     def place(self) -> Place | None:
-        """Where the person was in the open notebook at the last operation; None if it is not
+        """The user's position in the open notebook at the last operation; None if it is not
         open.
         """
         return self._carrier.place if self._carrier else None
@@ -325,8 +323,8 @@ class Notebook:
         type: CellType | None = None,
         expect: str | None = None,
     ) -> Edit:
-        """Change a cell's text, type or both (Update). Raises Conflict, NotRead, NotOnce, Locked or
-        Busy; nothing is changed then.
+        """Change a cell's text, type or both (see Update). Raises Conflict, NotRead, NotOnce,
+        Locked or Busy; nothing is changed then.
         """
         (edit,) = await self.make(
             [
@@ -344,8 +342,8 @@ class Notebook:
         return edit
 
     async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
-        """Delete a cell. Raises Conflict, Locked or Busy (the person types in it); nothing is
-        changed then.
+        """Delete a cell. Raises Conflict, Locked or Busy (the user types in it); nothing is changed
+        then.
         """
         (edit,) = await self.make([Delete(cell_id=cell_id, expect=expect)])
         return edit
@@ -367,34 +365,34 @@ class Notebook:
     async def make(self, steps: Sequence[Step]) -> list[Edit]:
         """Make several edits, of one cell or of many, in this order: all or none.
 
-        Raises what the edit raises that could not be made, with its number from 1 as `edit` in the
-        facts where there are several; nothing is changed then.
+        If an edit cannot be made, raises its error and changes nothing. With several edits, the
+        error's facts have the edit's number from 1 as `edit`.
         """
         operations = [self._operation_of(step) for step in steps]
         if len(steps) > 1:
-            operations[0] = self._after_a_look_at_all(operations[0], steps)
+            operations[0] = self._check_all_first(operations[0], steps)
         return await self._carry_out_all(operations, removes=any(map(_may_remove, steps)))
 
-    def _after_a_look_at_all(self, first: Operation, steps: Sequence[Step]) -> Operation:
-        """The first operation; what would refuse a later one refuses all before it: a page shows
-        what is done to cells at once.
+    def _check_all_first(self, first: Operation, steps: Sequence[Step]) -> Operation:
+        """The first operation, after a check that no later one would be refused: a page shows each
+        change of a cell at once.
         """
 
-        async def looking(cells: SharedCells) -> EditOutcome:
-            foreseen = edits.Foreseen(cells.all())
+        async def check_and_make(cells: SharedCells) -> EditOutcome:
+            simulated = edits.SimulatedCells(cells.all())
             for number, step in enumerate(steps, start=1):
                 try:
-                    self._foresee(foreseen, step)
+                    self._simulate(simulated, step)
                 except ToolError as error:
-                    none = f"None of the {len(steps)} edits was made, because of edit {number}. "
+                    refusal = f"None of the {len(steps)} edits was made, because of edit {number}. "
                     facts = {**error.facts, "edit": number}
-                    raise error.saying(none + error.message, facts) from error
+                    raise error.saying(refusal + error.message, facts) from error
             return await first(cells)
 
-        return looking
+        return check_and_make
 
     async def put(self, cell_id: str, index: int) -> None:
-        """Within an edit: give the cell this index. The cell the user is in stays; others move."""
+        """Within an edit: give the cell this index. The user's current cell stays; others move."""
         cells = self._live_cells()
         if self.place is not None and self.place.cell_id == cell_id:
             await cells.move_others(cell_id, index)
@@ -417,20 +415,20 @@ class Notebook:
     # ---- running
 
     def outputs(self, cell_id: str, *, limit: int = LIMIT) -> CellOutputs:
-        """The writer of a run's outputs into that cell, of so many characters at most."""
+        """A writer for a run's outputs in that cell, with at most `limit` characters of text."""
         writer = CellOutputs(self._live_cells, cell_id, self._displays, limit=limit)
         self._writers.add(writer)
         return writer
 
     def write_metadata(self, items: Mapping[str, Any]) -> None:
-        """Give these keys of the notebook's metadata these values (None: take them out), beside
-        what a run put out; they are saved with that.
+        """Set these keys of the notebook's metadata (None removes a key); they are saved with the
+        outputs of a run.
         """
         if self._carrier is not None:
             self._carrier.write_metadata(items)
 
     async def save(self) -> Saved:
-        """Have what runs have put out so far saved."""
+        """Save the outputs that runs have produced so far."""
         async with self._operation(asks=False) as carrier:
             finished = [writer for writer in self._writers if writer.finished]
             saved = await carrier.save()
@@ -439,20 +437,20 @@ class Notebook:
             return saved
 
     async def trust(self, cell_id: str) -> None:
-        """A person approved this cell's run: its outputs count as those of a cell that they ran
+        """The user approved this cell's run: its outputs count like those of a cell that they ran
         themselves.
         """
         async with self._operation(asks=False) as carrier:
             await carrier.trust(cell_id)
 
-    def moved(self, path: str) -> None:
-        """The notebook has another path now."""
+    def note_rename(self, path: str) -> None:
+        """The notebook was renamed to this path."""
         self._path = path
         if self._carrier is not None:
-            self._carrier.moved(path)
+            self._carrier.note_rename(path)
 
     async def close(self) -> None:
-        """Let go of the document; the next operation opens it again."""
+        """Release the document; the next operation opens it again."""
         async with self.lock:
             carrier, self._carrier = self._carrier, None
             if carrier is not None:
@@ -486,8 +484,10 @@ class Notebook:
 
         return operation
 
-    def _foresee(self, cells: edits.Foreseen, step: Step) -> None:
-        """As the operation would leave the cells. Raises what it would raise."""
+    def _simulate(self, cells: edits.SimulatedCells, step: Step) -> None:
+        """Apply the step to the simulated cells. Raises the errors that the operation would
+        raise.
+        """
         match step:
             case Insert():
                 new = _new(cells, step)
@@ -502,8 +502,8 @@ class Notebook:
                 self._refuse_clear(cells, step)
 
     def _refuse_update(self, cells: edits.CellsView, wanted: Update) -> tuple[Cell, Cell]:
-        """The cell as it is, and as it will be."""
-        cell = edits.expected(cells, wanted.cell_id, wanted.expect)
+        """The cell before and after the edit."""
+        cell = edits.require_version(cells, wanted.cell_id, wanted.expect)
         after = preview(cell, wanted)
         if after.type != cell.type:
             edits.refuse_typed_in(cell, self.place, "Its type was not changed")
@@ -512,17 +512,17 @@ class Notebook:
     async def _update(self, cells: SharedCells, wanted: Update) -> EditOutcome:
         cell, after = self._refuse_update(cells, wanted)
         text = after.source
-        if after.type != cell.type:  # first: a copy takes the place of the cell
+        if after.type != cell.type:  # first: a copy replaces the cell
             bare = replace(cell.state(), type=after.type, outputs=(), execution_count=None)
             await cells.retype(cell.id, bare)
         now = cells.get(cell.id)
-        within = edits.matched(cell, wanted.old_string, text, wanted.replace_all)
+        within = edits.replaced_span(cell, wanted.old_string, text, wanted.replace_all)
         if now.source == cell.source:
             cells.write_source(cell.id, text, within)
         else:
-            cells.write_source(cell.id, with_typing(text, cell.source, now.source))
+            cells.write_source(cell.id, merge_typing(text, cell.source, now.source))
         if after.metadata != cell.metadata:
-            cells.write_metadata(cell.id, wanted.metadata.onto(now.metadata))
+            cells.write_metadata(cell.id, wanted.metadata.apply_to(now.metadata))
         base = None if wanted.base is None else unify(wanted.base)
         merged = wanted.source is not None and base not in (None, cell.source)
         return EditOutcome(
@@ -530,7 +530,7 @@ class Notebook:
         )
 
     def _refuse_delete(self, cells: edits.CellsView, wanted: Delete) -> Cell:
-        cell = edits.expected(cells, wanted.cell_id, wanted.expect)
+        cell = edits.require_version(cells, wanted.cell_id, wanted.expect)
         if not cell.deletable:
             raise Locked(f"Cell `{cell.id}` must not be deleted: its author locked it.")
         edits.refuse_typed_in(cell, self.place, "It was not deleted")
@@ -554,21 +554,23 @@ class Notebook:
 
     @asynccontextmanager
     async def _operation(self, *, asks: bool = True) -> AsyncIterator[Carrier]:
-        """The carrier, for one operation. It `asks` what was typed up to now; what only confirms or
-        saves what is in a live document already need not.
+        """The carrier for one operation. `asks`: ask the page for recent typing; not needed to
+        confirm or save something that is in a live document already.
         """
         if self._holder is asyncio.current_task() and self._carrier is not None:
             yield self._carrier
             return
         async with self.lock:
-            carrier = await self._refreshed(asks=asks)
+            carrier = await self._refreshed_carrier(asks=asks)
             self._follow()
             await carrier.cells.catch_up()
             yield carrier
 
-    async def _refreshed(self, *, asks: bool) -> Carrier:
-        """The carrier that has the document now, also where the one before goes meanwhile."""
-        gone = 0
+    async def _refreshed_carrier(self, *, asks: bool) -> Carrier:
+        """The carrier that has the document now, even if the previous one disappears during the
+        refresh.
+        """
+        attempts = 0
         while True:
             carrier = self._carrier = await self._choose(self.path, self._carrier)
             if not asks and await carrier.is_live():
@@ -577,8 +579,8 @@ class Notebook:
                 await carrier.refresh()
                 return carrier
             except CarrierGone:
-                gone += 1
-                if gone > _MAX_GONE:
+                attempts += 1
+                if attempts > _MAX_GONE:
                     raise
 
     async def _carry_out_all(self, operations: Sequence[Operation], *, removes: bool) -> list[Edit]:
@@ -615,12 +617,14 @@ class Notebook:
             ]
 
     async def namings(self) -> Sequence[Naming]:
-        """The ids that its cells had when we made edits, while it kept none for good."""
+        """The namings under which we made edits while the notebook stored no lasting ids."""
         return await self._namings.of(self.path)
 
     @property
     def keeps_ids(self) -> bool:
-        """Whether whoever opens it finds the same ids: not before 4.5, nor in text notebooks."""
+        """Whether everyone who opens the notebook finds the same ids: not before 4.5, nor in text
+        notebooks.
+        """
         return self.path.endswith(".ipynb") and self._live_cells().keeps_ids
 
     async def _note_ids(self, cells: SharedCells, before: Collection[str]) -> None:
@@ -629,9 +633,9 @@ class Notebook:
         every = cells.all()
         now = await asyncio.to_thread(lambda: [(cell.version, cell.id) for cell in every])
         naming = Naming(now, frozenset(before).difference(cell_id for _, cell_id in now))
-        if naming != self._named:
+        if naming != self._last_naming:
             await surely(self._namings.note(self.path, naming))
-            self._named = naming
+            self._last_naming = naming
 
     async def _carry_out(
         self,
@@ -640,7 +644,9 @@ class Notebook:
         *,
         removes: bool,
     ) -> tuple[Sequence[Change], Saved]:
-        """Change the document, confirm and verify; take back what could not be confirmed."""
+        """Change the document, confirm and verify; take back a change that could not be
+        confirmed.
+        """
         if not carrier.writable:
             raise Locked(f"`{carrier.path}` is read-only.")
         await carrier.begin(removes=removes)
@@ -659,7 +665,8 @@ class Notebook:
                 with suppress(AgentError):
                     await surely(carrier.withdraw())
                     if isinstance(error, asyncio.CancelledError):
-                        # Nobody will journal it: if it was saved, it is saved without.
+                        # The journal will not have it: if it was saved, save the notebook without
+                        # it.
                         await surely(carrier.confirm())
                     await surely(self._note_ids(carrier.cells, ()))
                 raise
@@ -668,7 +675,7 @@ class Notebook:
         return changes, saved
 
     def _follow(self) -> None:
-        """Have runs write again what they wrote while the document, or a cell, was replaced."""
+        """Have runs write their outputs again if the document, or a cell, was replaced."""
         for writer in self._writers:
             writer.follow()
 
@@ -679,7 +686,7 @@ class Notebook:
 
 
 def _nbformat_cell(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A value of `SharedCells` without what no file has."""
+    """A value of `SharedCells` without the keys that no file has."""
     cell: dict[str, Any] = as_json(
         {key: item for key, item in value.items() if key != "execution_state"}
     )
@@ -690,7 +697,9 @@ def _nbformat_cell(value: Mapping[str, Any]) -> dict[str, Any]:
 def _new(cells: edits.CellsView, wanted: Insert) -> Cell:
     return Cell(
         id=wanted.cell_id,
-        index=edits.place(cells, after=wanted.after, before=wanted.before, index=wanted.index),
+        index=edits.target_index(
+            cells, after=wanted.after, before=wanted.before, index=wanted.index
+        ),
         type=wanted.type,
         source=edits.text_for_cell(wanted.source),
         metadata=wanted.metadata,
@@ -698,9 +707,9 @@ def _new(cells: edits.CellsView, wanted: Insert) -> Cell:
 
 
 def preview(cell: Cell, wanted: Update) -> Cell:
-    """The cell as the edit would leave it, were it as it is here. Raises what the edit raises."""
+    """The cell as the edit would leave it if the cell is as given. Raises the edit's errors."""
     base, type = wanted.base, wanted.type or cell.type
-    text = edits.proposed(
+    text = edits.edited_text(
         cell,
         source=wanted.source,
         base=base if wanted.expect is None or base is not None else cell.source,
@@ -709,8 +718,10 @@ def preview(cell: Cell, wanted: Update) -> Cell:
         replace_all=wanted.replace_all,
     )
     bare = replace(cell, outputs=(), execution_count=None, attachments=None)
-    kept = cell if type == cell.type else bare
-    after = replace(kept, source=text, type=type, metadata=wanted.metadata.onto(cell.metadata))
+    base_cell = cell if type == cell.type else bare
+    after = replace(
+        base_cell, source=text, type=type, metadata=wanted.metadata.apply_to(cell.metadata)
+    )
     if after != cell:
         edits.refuse_locked(cell)
     return after
@@ -721,16 +732,16 @@ def _may_remove(step: Step) -> bool:
 
 
 def _refuse_move(cells: edits.CellsView, wanted: Move) -> tuple[Cell, int]:
-    """The cell, and where it goes."""
-    cell = edits.expected(cells, wanted.cell_id, wanted.expect)
-    at = edits.place(
+    """The cell and its new index."""
+    cell = edits.require_version(cells, wanted.cell_id, wanted.expect)
+    at = edits.target_index(
         cells, after=wanted.after, before=wanted.before, index=wanted.index, moving=cell.id
     )
     return cell, at
 
 
 def _net(changes: Sequence[Change]) -> list[Change]:
-    """What these changes together did to each cell: an earlier one may be gone in a later one."""
+    """The combined effect of these changes on each cell: a later change may undo an earlier one."""
     net: dict[str, Change] = {}
     for change in changes:
         first = net.get(change.cell_id)
@@ -739,7 +750,7 @@ def _net(changes: Sequence[Change]) -> list[Change]:
 
 
 def _with_neighbours(change: Change, order: Sequence[str]) -> Change:
-    """The change with what stood above and below the cell."""
+    """The change with the ids above and below the cell."""
     if change.before is None:
         return change
     index = change.before.index

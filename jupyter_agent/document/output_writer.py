@@ -1,9 +1,9 @@
-"""The outputs of one run, written into its cell of the live document as they come.
+"""Writes the outputs of one run into its cell of the live document as they come.
 
 JupyterLab's view of outputs can only append: text may change in the last output only, by one text
-event per transaction, and `clear` and `append` need a transaction each (docs/carriers.md). So
-whatever else a kernel asks for (`update_display_data`, carriage returns) is worked out first
-(OutputList) and written as deletions from some place on and appended again.
+event per transaction, and `clear` and `append` need a transaction each (docs/carriers.md). So any
+other request of a kernel (`update_display_data`, carriage returns) is first worked out in an
+OutputList, then written by deleting from some place on and appending again.
 """
 
 from __future__ import annotations
@@ -23,62 +23,64 @@ from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList
 from jupyter_agent.errors import CellNotFound
 
 _RUN = "agent_run:"
-"""Stands before a cell's id, in the part of the document that is in no file."""
+"""Prefix of a cell's id in the part of the document that is in no file."""
 
 
-def begin(cells: SharedCells, cell_id: str) -> None:
-    """Show the cell as running. Within a transaction, as all here but `end_lost`."""
-    cells.shared(cell_id)["execution_state"] = "running"
+def set_running(cells: SharedCells, cell_id: str) -> None:
+    """Show the cell as running. Call this within a transaction, like all functions here but
+    `clear_orphans`.
+    """
+    cells.live_cell(cell_id)["execution_state"] = "running"
     if cells.server:
         cells.document.ystate[_RUN + cell_id] = cells.server
 
 
-def end(cells: SharedCells, cell_id: str) -> None:
+def set_idle(cells: SharedCells, cell_id: str) -> None:
     """Show the cell as idle."""
-    cells.shared(cell_id)["execution_state"] = "idle"
-    leave(cells, cell_id)
+    cells.live_cell(cell_id)["execution_state"] = "idle"
+    unmark(cells, cell_id)
 
 
-def leave(cells: SharedCells, cell_id: str) -> None:
-    """What the cell shows from now on is somebody else's, or it is gone."""
+def unmark(cells: SharedCells, cell_id: str) -> None:
+    """Remove our mark: the cell's state now belongs to someone else, or the cell is gone."""
     if _RUN + cell_id in cells.document.ystate:
         del cells.document.ystate[_RUN + cell_id]
 
 
-def end_lost(cells: SharedCells) -> None:
-    """Show as idle what runs by the word of another server than this one."""
+def clear_orphans(cells: SharedCells) -> None:
+    """Show as idle the cells that another server marked as running."""
     runs = cells.document.ystate.to_py() or {}
     lost = [key for key, server in runs.items() if key.startswith(_RUN) and server != cells.server]
     for cell_id in (key.removeprefix(_RUN) for key in lost):
         with cells.transaction(RUN):
             if cell_id in cells.ids():
-                end(cells, cell_id)
+                set_idle(cells, cell_id)
             else:
-                leave(cells, cell_id)
+                unmark(cells, cell_id)
 
 
 INTERVAL = 0.05
 """Seconds between two writes: 20 a second look continuous, and a flood stays cheap."""
 
 SLICE = 0.01
-"""Seconds of writing after which other work has its turn."""
+"""Seconds of writing before other work gets a turn."""
 
 Displays: TypeAlias = "dict[str, list[CellOutputs]]"
-"""Who shows a display id, over all cells of a notebook that we ran."""
+"""The writers that show a display id, over all cells of a notebook that we ran."""
 
 
 @dataclass
-class _Shown:
+class _WrittenOutput:
     """An output as it was last written."""
 
     entry: OutputEntry
     revision: int
     output: dict[str, Any]
     bytes: int
-    """Of a stream's text in UTF-8, which pycrdt's Text counts in."""
+    """UTF-8 size of a stream's text, which pycrdt's Text counts in."""
 
     @classmethod
-    def now(cls, entry: OutputEntry) -> _Shown:
+    def from_entry(cls, entry: OutputEntry) -> _WrittenOutput:
         size = len(entry.text.encode()) if entry.is_stream else 0
         return cls(entry, entry.revision, dict(entry.output), size)
 
@@ -88,12 +90,11 @@ class _Shown:
 
 
 class CellOutputs:
-    """The writer of one run's outputs into one cell.
+    """Writes one run's outputs into one cell.
 
-    It keeps what the run has put out, so that nothing is lost where the document is replaced under
-    it (the tab was closed, reloaded or opened meanwhile): `follow` writes everything into the new
-    one. Outputs that come after the end (of threads) are written as long as the cell still shows
-    what this run left there.
+    It stores all outputs of the run, so that nothing is lost if the document is replaced (the tab
+    was closed, reloaded or opened): `follow` writes everything into the new one. Outputs after the
+    end (from threads) are written as long as the cell still shows the outputs of this run.
     """
 
     def __init__(
@@ -106,20 +107,22 @@ class CellOutputs:
     ) -> None:
         self.cell_id = cell_id
         self.gone = False
-        """The cell was deleted (or is no code cell any more): outputs are dropped, never put
+        """The cell was deleted (or is no longer a code cell): outputs are dropped, never put
         elsewhere.
         """
         self.rerun_by_user = False
-        """A person ran the cell meanwhile: it is theirs, and outputs of this run are dropped."""
+        """The user has run the cell since: it is theirs, and outputs of this run are dropped."""
         self.finished = False
         self._cells = cells
         self._written_to: tuple[YNotebook, object] | None = None
         """Document and identity of the cell that was written to; None before the start."""
         self._displays = displays
         self._list = OutputList(limit)
-        self._shown: list[_Shown] = []
-        self._same = (-1, 0)
-        """How many of them, from the first on, are as in the list while that rewrites nothing."""
+        self._written: list[_WrittenOutput] = []
+        self._current = (-1, 0)
+        """(rewrites of the list, number of leading outputs known to be up to date while that is
+        unchanged).
+        """
         self._execution_count: int | None = None
         self._timer: asyncio.Handle | None = None
         self._last_write = 0.0
@@ -134,7 +137,7 @@ class CellOutputs:
         self._begin()
 
     def resume(self, outputs: Sequence[Output]) -> None:
-        """As `start`, below these outputs, which the same run has left there before."""
+        """Like `start`, below these outputs, which the same run wrote there before."""
         for output in outputs:
             if output["output_type"] == "stream":
                 text = output["text"]
@@ -161,9 +164,9 @@ class CellOutputs:
     def update_display(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> None:
-        """Show other data wherever this notebook shows that display id."""
+        """Replace the data wherever this notebook shows that display id."""
         for writer in self._displays.get(display_id, ()):
-            if not writer.finished or writer._still_shown():
+            if not writer.finished or writer._is_still_shown():
                 writer._list.update(display_id, data, metadata)
                 writer._write_soon()
 
@@ -172,28 +175,28 @@ class CellOutputs:
         self._list.clear(wait)
         self._write_soon()
 
-    async def settle(self) -> None:
-        """Write what was gathered, however much it is, and let others work meanwhile."""
+    async def drain(self) -> None:
+        """Write everything pending, however much, in slices that let others work."""
         while not self._flush(SLICE):
             await asyncio.sleep(0)
 
     def finish(self, execution_count: int | None) -> None:
-        """The run is over: write what is left, and the count."""
+        """End the run: write the remaining outputs and the count."""
         self.flush()
         self.finished = True
         self._execution_count = execution_count
-        self._write()  # now the end of what was too long, too
+        self._write()  # now also the end of an output that was too long
         self._write_state()
 
     def outputs(self) -> list[Output]:
-        """What the run has put out so far."""
+        """The outputs of the run so far."""
         return [dict(entry.output) for entry in self._list.entries(complete=True)]
 
     # ---- what the notebook calls
 
     def follow(self) -> None:
-        """Write everything again if the document, or the cell in it, was replaced since: what was
-        written meanwhile may not be in the copy.
+        """Write everything again if the document, or the cell in it, was replaced: recent writes
+        may be missing from the copy.
         """
         if self._written_to is None or self.rerun_by_user:
             return
@@ -201,7 +204,7 @@ class CellOutputs:
         if document is self._written_to[0]:
             if identity is None or identity is self._written_to[1]:
                 return
-            if self.finished and not self._left_behind():
+            if self.finished and not self._is_stale_copy():
                 self._written_to = place
                 return
         self._begin()
@@ -210,16 +213,16 @@ class CellOutputs:
             self._write_state()
 
     def _place(self) -> tuple[YNotebook, object]:
-        """Where the cell is now; its identity is None if it is gone."""
+        """The present document and the identity of the cell in it; None if the cell is gone."""
         cells = self._cells()
         there = self.cell_id in cells.ids()
         return cells.document, cells.identity(self.cell_id) if there else None
 
-    def _left_behind(self) -> bool:
-        """Whether a page made the copy of a cell before it knew that this run has ended."""
+    def _is_stale_copy(self) -> bool:
+        """Whether a page copied the cell before it knew that this run has ended."""
         cells = self._cells()
         return (
-            cells.home is not None
+            cells.structural_edits is not None
             and self.cell_id not in cells.rerun_by_user
             and cells.value(self.cell_id).get("execution_state") == "running"
         )
@@ -227,17 +230,17 @@ class CellOutputs:
     # ---- writing
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write everything pending."""
         self._flush()
 
     def _flush(self, seconds: float = math.inf) -> bool:
-        """Whether all is written; not where it would have taken longer."""
+        """Write for at most so many seconds; whether everything is written."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         loop = asyncio.get_running_loop()
         self._last_write = loop.time()
-        if self.finished and not self._still_shown():
+        if self.finished and not self._is_still_shown():
             return True
         self.follow()
         return self._write(self._last_write + seconds)
@@ -248,48 +251,50 @@ class CellOutputs:
             self._timer = loop.call_soon(self._write_slice)
 
     def _write_soon(self) -> None:
-        """At once, but not before `INTERVAL` has passed since the last time."""
+        """At once, but at least `INTERVAL` after the last write."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             due = max(loop.time(), self._last_write + INTERVAL)
             self._timer = loop.call_at(due, self._write_slice)
 
     def _write(self, until: float = math.inf) -> bool:
-        """Make the cell show the outputs of the list, touching only what differs. Whether it does;
-        not where the event loop's clock was past `until` before.
+        """Make the cell show the outputs of the list, touching only those that differ. Stops once
+        the event loop's clock is past `until`; whether the cell is up to date.
         """
-        outputs = self._live()
+        outputs = self._live_outputs()
         if outputs is None:
             return True
         wanted = self._list.entries(complete=self.finished)
-        rewrites, same = self._same
-        if rewrites != self._list.rewrites or self.finished or same > len(self._shown):
+        rewrites, same = self._current
+        if rewrites != self._list.rewrites or self.finished or same > len(self._written):
             same = 0
-        for shown, entry in zip(self._shown[same:], wanted[same:], strict=False):
+        for shown, entry in zip(self._written[same:], wanted[same:], strict=False):
             if shown.entry is not entry or not shown.is_current:
                 break
             same += 1
-        if same < min(len(self._shown), len(wanted)) and same == len(self._shown) - 1:
-            last, entry = self._shown[same], wanted[same]
+        if same < min(len(self._written), len(wanted)) and same == len(self._written) - 1:
+            last, entry = self._written[same], wanted[same]
             if last.entry is entry and entry.is_stream:
                 self._retype(outputs[same]["text"], last, entry.text)
-                self._shown[same] = _Shown.now(entry)
+                self._written[same] = _WrittenOutput.from_entry(entry)
                 same += 1
-        if same < len(self._shown):
+        if same < len(self._written):
             with self._cells().transaction(RUN):
                 del outputs[same:]
-            del self._shown[same:]
+            del self._written[same:]
         clock = asyncio.get_running_loop().time
         for entry in wanted[same:]:
             self._cells().append_output(self.cell_id, entry.output, RUN)
-            self._shown.append(_Shown.now(entry))
+            self._written.append(_WrittenOutput.from_entry(entry))
             if clock() > until:
                 break
-        self._same = self._list.rewrites, max(0, len(self._shown) - 1)
-        return len(self._shown) == len(wanted)
+        self._current = self._list.rewrites, max(0, len(self._written) - 1)
+        return len(self._written) == len(wanted)
 
-    def _retype(self, shared: Text, shown: _Shown, new: str) -> None:
-        """From the first difference on: deletion and insertion, one text event each."""
+    def _retype(self, shared: Text, shown: _WrittenOutput, new: str) -> None:
+        """Change a stream's text from the first difference on: a deletion and an insertion, one
+        text event each.
+        """
         old = shown.output["text"]
         start, offset = len(old), shown.bytes
         if not new.startswith(old):
@@ -310,61 +315,63 @@ class CellOutputs:
 
     def _begin(self) -> None:
         self._written_to = self._place()
-        self._shown.clear()
+        self._written.clear()
         cell = self._cell()
         if cell is not None:
             with self._cells().transaction(RUN):
                 cell["outputs"].clear()
                 cell["execution_count"] = None
-                begin(self._cells(), self.cell_id)
+                set_running(self._cells(), self.cell_id)
 
     def _write_state(self) -> None:
         cell = self._cell()
         if cell is not None:
             with self._cells().transaction(RUN):
-                end(self._cells(), self.cell_id)
+                set_idle(self._cells(), self.cell_id)
                 cell["execution_count"] = as_shared(self._execution_count)
 
     def _cell(self) -> Map[Any] | None:
-        """The cell, while it is there and this run's."""
+        """The cell, while it exists and belongs to this run."""
         if self.rerun_by_user:
             return None
         try:
-            cell = self._cells().shared(self.cell_id)
+            cell = self._cells().live_cell(self.cell_id)
         except CellNotFound:
             cell = None
         self.gone = cell is None or "outputs" not in cell
         self.rerun_by_user = self.cell_id in self._cells().rerun_by_user
         if cell is not None and self.rerun_by_user and not self.gone:
-            with self._cells().transaction(RUN):  # theirs waits for ours: nothing of it is there
+            with self._cells().transaction(RUN):  # the user's run waits for ours: no output yet
                 cell["outputs"].clear()
-                leave(self._cells(), self.cell_id)
+                unmark(self._cells(), self.cell_id)
         return None if self.gone or self.rerun_by_user else cell
 
-    def _live(self) -> Array[Any] | None:
-        """The cell's outputs in the document, in step with what we have written."""
+    def _live_outputs(self) -> Array[Any] | None:
+        """The cell's outputs in the document, consistent with our record of them."""
         cell = self._cell()
         if cell is None:
             return None
         outputs: Array[Any] = cell["outputs"]
-        if self._shown and not len(outputs):
-            # The person cleared them meanwhile: what comes now stands alone.
-            self._list.forget(len(self._shown), self._shown[-1].output.get("text", ""))
-            self._shown.clear()
-        elif len(outputs) != len(self._shown):
+        if self._written and not len(outputs):
+            # The user cleared them: later outputs stand alone.
+            self._list.forget(len(self._written), self._written[-1].output.get("text", ""))
+            self._written.clear()
+        elif len(outputs) != len(self._written):
             with self._cells().transaction(RUN):
                 outputs.clear()
-            self._shown.clear()
+            self._written.clear()
         return outputs
 
-    def _still_shown(self) -> bool:
-        """Whether the cell still has what this run left there: it may have been run again since."""
+    def _is_still_shown(self) -> bool:
+        """Whether the cell still shows the outputs of this run: it may have been run again
+        since.
+        """
         try:
             cell = self._cells().value(self.cell_id)
         except CellNotFound:
             return False
-        shown = [as_shared(output.output) for output in self._shown]
+        shown = [as_shared(output.output) for output in self._written]
         if cell.get("outputs") != shown or cell["execution_count"] != self._execution_count:
             return False
-        self._written_to = self._place()  # a document that was loaded again has what was saved
+        self._written_to = self._place()  # a document that was loaded again has the saved outputs
         return True

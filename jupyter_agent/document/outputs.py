@@ -1,4 +1,4 @@
-"""What a run has put out so far: merged, cleared, updated and capped, without any document."""
+"""The outputs of a run so far: merged, cleared, updated and capped, independent of any document."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from jupyter_agent.document.cell import Output
 
 LIMIT = 2_000_000
-"""Characters of text that a cell may have, of streams and errors: nobody reads more."""
+"""Characters of stream and error text that a cell may have: no one reads more."""
 _DISPLAYS = 25
-"""How many times that its displays may have: figures and animations are the user's results."""
+"""Factor of that limit for displays: figures and animations are the user's results."""
 _HEAD = 0.8
-"""Share of the limit that stream text may fill; what comes last is as telling as what came first.
+"""Share of the limit that the first stream text may fill; the last text is as telling as the first.
 """
 _LARGEST = 0.9
 """Share of its limit that one error, or all displays before the last, may fill."""
@@ -31,9 +31,9 @@ class OutputEntry:
     display_id: str | None = None
     revision: int = 0
     column: int = 0
-    """Where the next character of a stream goes in its last line."""
+    """Column of the next character in a stream's last line."""
     size: int = 0
-    """Characters that it takes, about."""
+    """Approximate number of characters."""
 
     @property
     def is_stream(self) -> bool:
@@ -49,24 +49,23 @@ class OutputEntry:
         return str(self.output["text"])
 
     def type(self, new: str) -> None:
-        """A stream continues."""
+        """Append text to a stream."""
         self.output["text"], self.column = type_onto(self.text, self.column, new)
         self.size = len(self.text)
         self.revision += 1
 
 
 class OutputList:
-    """The outputs of one run as nbformat 4 has them.
+    """The outputs of one run in nbformat 4.
 
-    Neighbouring text of one stream is one output. Beyond `limit` characters of text, and 25 times
-    as many of displays, the beginning and the end are kept; a note says what is left out between
-    them.
+    Consecutive text of one stream is one output. Beyond `limit` characters of text, and 25 times as
+    many of displays, the start and the end are shown with a note on the part left out.
     """
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
         self.rewrites = 0
-        """Grows whenever others than the last output, and those after it, may have changed."""
+        """Grows whenever outputs before the last one may have changed."""
         self._pending: list[tuple[str, str]] = []
         self._clear_before_next = False
         self._restart()
@@ -77,11 +76,11 @@ class OutputList:
 
     def display(self, output: Output, display_id: str | None = None) -> None:
         """A `display_data`, `execute_result` or `error`."""
-        self._settle()
+        self._fold_pending()
         self._clear_if_due()
         is_text = output["output_type"] == "error"
-        most = self._most(is_text)
-        kept, size = within(output, int(_LARGEST * most) if is_text else most)
+        most = self._limit_for(is_text)
+        kept, size = cap_output(output, int(_LARGEST * most) if is_text else most)
         entry = OutputEntry(kept, display_id, size=size)
         first = not self._tail and not self._size[is_text]
         if first or (not self._tail and self._size[is_text] + size <= _LARGEST * most):
@@ -93,34 +92,34 @@ class OutputList:
             self._trim(is_text)
 
     def update(self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-        """Other data for all outputs of that display id."""
-        self._settle()
+        """Replace the data of all outputs with that display id."""
+        self._fold_pending()
         self.rewrites += 1
         for entry in [*self._head, *self._tail]:
             if entry.display_id == display_id:
-                # A head has room for what it had, and for what is left of the limit.
+                # The head has room for what it had, plus the rest of the limit.
                 in_head = entry in self._head
                 sizes = self._size if in_head else self._tail_size
                 sizes[False] -= entry.size
-                room = self._most(False) - (sizes[False] if in_head else 0)
+                room = self._limit_for(False) - (sizes[False] if in_head else 0)
                 new = {**entry.output, "data": data, "metadata": metadata}
-                entry.output, entry.size = within(new, room)
+                entry.output, entry.size = cap_output(new, room)
                 sizes[False] += entry.size
                 entry.revision += 1
         self._trim(False)
 
     def clear(self, wait: bool) -> None:
         """Remove the outputs so far; with `wait` only when the next one comes."""
-        self._settle()
+        self._fold_pending()
         self._clear_before_next = wait
         if not wait:
             self._restart()
 
     def forget(self, seen: int, text: str) -> None:
-        """The person removed the first `seen` outputs; of a stream that went on since `text`,
-        what is new stays.
+        """The user removed the first `seen` outputs. If a stream has grown beyond `text` since, its
+        new part stays.
         """
-        self._settle()
+        self._fold_pending()
         entries = [*self._head, *([self._waiting] if self._tail else []), *self._tail]
         last = entries[seen - 1] if 0 < seen <= len(entries) else None
         rest = entries[seen:]
@@ -132,10 +131,10 @@ class OutputList:
             self._size[entry.is_text] += entry.size
 
     def entries(self, *, complete: bool) -> Sequence[OutputEntry]:
-        """The outputs in order. The end of what is too long comes only with `complete`: while more
-        is coming it would have to be written again and again.
+        """The outputs in order. The end of outputs that are too long is included only with
+        `complete`: during the run it would be rewritten again and again.
         """
-        self._settle()
+        self._fold_pending()
         if not self._tail:
             return self._head
         if not complete:
@@ -143,13 +142,13 @@ class OutputList:
             self._waiting.output["name"] = "stdout" if last_is_error else "stderr"
             return [*self._head, self._waiting]
         note = [OutputEntry(_text_output(self._note()))] if self._left_out else []
-        return _joined([*self._head, *note, *self._tail])
+        return _join_streams([*self._head, *note, *self._tail])
 
     def _restart(self) -> None:
         self.rewrites += 1
         self._head: list[OutputEntry] = []
         self._size = {True: 0, False: 0}
-        """Characters of text, and of displays."""
+        """Characters of text (True) and of displays (False)."""
         self._tail: deque[OutputEntry] = deque()
         self._tail_size = {True: 0, False: 0}
         self._waiting = OutputEntry(
@@ -158,7 +157,7 @@ class OutputList:
         self._lines = 0
         self._left_out = _LeftOut()
 
-    def _most(self, is_text: bool) -> int:
+    def _limit_for(self, is_text: bool) -> int:
         return self.limit if is_text else _DISPLAYS * self.limit
 
     def _clear_if_due(self) -> None:
@@ -166,8 +165,8 @@ class OutputList:
             self._clear_before_next = False
             self._restart()
 
-    def _settle(self) -> None:
-        """Take in the stream text that was gathered."""
+    def _fold_pending(self) -> None:
+        """Process the stream text that is pending."""
         pending, self._pending = self._pending, []
         start = 0
         while start < len(pending):
@@ -203,15 +202,15 @@ class OutputList:
             self._trim(True)
 
     def _trim(self, is_text: bool) -> None:
-        """Drop the oldest of the end, of text or of displays, until they fit."""
+        """Drop the oldest entries of the end, of text or of displays, until they fit."""
         self.rewrites += 1
-        most = self._most(is_text)
+        most = self._limit_for(is_text)
         while (excess := self._tail_size[is_text] + self._size[is_text] - most) > 0:
             first = next((each for each in self._tail if each.is_text == is_text), None)
             if first is None:
                 return
             if first.is_stream and first.size > excess:
-                self._left_out.text(first.text[:excess])
+                self._left_out.add_text(first.text[:excess])
                 first.output["text"] = first.text[excess:]
                 first.column = min(first.column, len(first.text) - first.text.rfind("\n") - 1)
                 first.size -= excess
@@ -223,7 +222,7 @@ class OutputList:
             self._tail.remove(first)
             self._tail_size[is_text] -= first.size
             if first.is_stream:
-                self._left_out.text(first.text)
+                self._left_out.add_text(first.text)
             else:
                 self._left_out.outputs += 1
 
@@ -231,7 +230,7 @@ class OutputList:
         return (
             f"\n[... {self._left_out} left out of {self._lines:,} lines in all;"
             f" a cell keeps {self.limit:,} characters of text,"
-            f" and {self._most(False):,} of displays ...]\n"
+            f" and {self._limit_for(False):,} of displays ...]\n"
         )
 
 
@@ -241,7 +240,7 @@ class _LeftOut:
     lines: int = 0
     outputs: int = 0
 
-    def text(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         self.characters += len(text)
         self.lines += text.count("\n")
 
@@ -249,15 +248,15 @@ class _LeftOut:
         return bool(self.characters or self.outputs)
 
     def __str__(self) -> str:
-        said = f"{self.characters:,} characters ({self.lines:,} lines)"
-        return f"{said} and {self.outputs:,} outputs" if self.outputs else said
+        summary = f"{self.characters:,} characters ({self.lines:,} lines)"
+        return f"{summary} and {self.outputs:,} outputs" if self.outputs else summary
 
 
 def type_onto(text: str, column: int, new: str) -> tuple[str, int]:
-    """The text as a terminal shows it after `new`, and the column where the next character goes.
+    """The text as a terminal shows it after `new`, and the column of the next character.
 
-    `column` counts in the last line of `text`. Carriage returns and backspaces move it; none
-    remain in the text.
+    `column` counts in the last line of `text`. Carriage returns and backspaces move it; the text
+    contains neither.
     """
     if "\r" not in new and "\b" not in new and column == len(text) - text.rfind("\n") - 1:
         whole = text + new
@@ -283,13 +282,13 @@ def _is_stream(entry: OutputEntry, name: str) -> bool:
 
 
 def _text_output(text: str, name: str = "stderr") -> dict[str, Any]:
-    """Notes are on `stderr`, where they are told apart from what a program prints."""
+    """Notes go to `stderr`, so that they stand out from the program's output."""
     return {"output_type": "stream", "name": name, "text": text}
 
 
-def _joined(entries: Sequence[OutputEntry]) -> list[OutputEntry]:
-    """Neighbours of one stream as one: Lab's view joins them by itself, and would then count
-    otherwise than the document.
+def _join_streams(entries: Sequence[OutputEntry]) -> list[OutputEntry]:
+    """Join neighbouring outputs of one stream: Lab's view joins them itself, and its indices would
+    then differ from the document's.
     """
     joined: list[OutputEntry] = []
     for entry in entries:
@@ -307,7 +306,7 @@ def _length(value: Any) -> int:
 
 
 def _size(output: Output) -> int:
-    """Characters that the output takes, about."""
+    """Approximate number of characters of the output."""
     match output["output_type"]:
         case "stream":
             return len(output["text"])
@@ -317,18 +316,18 @@ def _size(output: Output) -> int:
     return sum(_length(value) for value in output["data"].values())
 
 
-def within(output: Output, most: int) -> tuple[dict[str, Any], int]:
-    """The output, without its largest representations where it has more characters than `most`,
-    and the characters that it has then.
+def cap_output(output: Output, most: int) -> tuple[dict[str, Any], int]:
+    """The output, without its largest representations if it has more than `most` characters, and
+    its resulting size in characters.
     """
     output = dict(output)
     if (size := _size(output)) <= most:
         return output, size
-    output = _cut(output, most)
+    output = _shrink(output, most)
     return output, _size(output)
 
 
-def _cut(output: dict[str, Any], most: int) -> dict[str, Any]:
+def _shrink(output: dict[str, Any], most: int) -> dict[str, Any]:
     if output["output_type"] == "error":
         cut = f"{output['evalue'][: most // 4]} [... cut: {len(output['evalue']):,} characters ...]"
         frames = output["traceback"] if sum(map(len, output["traceback"])) < most // 2 else []

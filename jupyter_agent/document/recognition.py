@@ -1,6 +1,4 @@
-"""Which of the cells that are there now are those that a turn changed, where the notebook keeps no
-ids of its cells.
-"""
+"""Finds the cells that a turn changed in a notebook that stores no cell ids."""
 
 from __future__ import annotations
 
@@ -11,17 +9,17 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell, CellState, Change, version_of
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.identities import Naming, is_at_work, paired
+from jupyter_agent.document.identities import Naming, is_in_use, match_cells
 
-_LIKE = 0.6
-"""Of two texts that are taken for the same one, changed."""
+_SIMILAR = 0.6
+"""Similarity above which two texts count as versions of one text."""
 _OF_VIEW = frozenset({"trusted", "execution", "collapsed", "scrolled", "ExecuteTime"})
 """Keys of metadata that Jupyter writes when a cell is run or looked at."""
 
 
 class Recognition:
-    """The cells of a turn as they are now, where whoever opened the notebook since may have given
-    them other ids.
+    """The present cells of a turn; a program that opened the notebook since may have given them
+    other ids.
     """
 
     def __init__(
@@ -32,27 +30,27 @@ class Recognition:
         *,
         certain: bool,
     ) -> None:
-        """`certain`: ids that are there are those of the same cells."""
+        """`certain`: an id that still exists belongs to the same cell."""
         self.now: dict[str, str] = {}
         """Id in the changes -> id now."""
         self.doubtful = set[str]()
-        """Ids of the changes that may be of any cell."""
+        """Ids of the changes whose cell is uncertain."""
         self._cells = cells.all()
         self._versions = [cell.version for cell in self._cells]
         self._ids = frozenset(cells.ids())
         self._last = {change.cell_id: change for change in changes}
         for naming in namings:
             self._find(naming)
-            if not certain or not is_at_work(naming, self._ids):
+            if not certain or not is_in_use(naming, self._ids):
                 self._doubt(naming)
 
     def doubt_unnamed(self, namings: Sequence[Naming]) -> None:
-        """Of cells whose ids nobody noted: take those for granted that are as the turn left them,
+        """For cells whose ids were never recorded: trust only those that are as the turn left them,
         in the same place.
         """
         for cell_id in set(self._last).difference(*(naming.ids for naming in namings)):
             change = self._last[cell_id]
-            alike = self._saying(change.after)
+            alike = self._cells_with_text(change.after)
             if (
                 change.after is not None
                 and change.kind != "move"
@@ -63,12 +61,12 @@ class Recognition:
                 self.doubtful.add(cell_id)
 
     def _find(self, naming: Naming) -> None:
-        """By what stands where; of changed cells that the place alone does not tell, only those
-        that are like what they were.
+        """Find cells by their position; changed cells whose position is ambiguous only if they
+        resemble their former text.
         """
-        foreign, ids = not is_at_work(naming, self._ids), naming.ids
+        foreign, ids = not is_in_use(naming, self._ids), naming.ids
         strangers = {cell.id: cell for cell in self._cells if cell.id not in ids}
-        for pair in paired([version for version, _ in naming.cells], self._versions):
+        for pair in match_cells([version for version, _ in naming.cells], self._versions):
             (_, former), cell = naming.cells[pair.former], self._cells[pair.now]
             if (pair.same or foreign) and former not in self._ids and cell.id in strangers:
                 self.now[former] = strangers.pop(cell.id).id
@@ -76,24 +74,24 @@ class Recognition:
         for cell_id in self._last.keys() & ids - self._ids - self.now.keys():
             change = self._last[cell_id]
             if change.after is None:
-                found = self._brought_back(change.before, strangers.values(), then)
+                found = self._find_restored(change.before, strangers.values(), then)
             else:
-                found = _likest(change.after, strangers.values()) if foreign else None
+                found = _most_similar(change.after, strangers.values()) if foreign else None
             if found is not None:
                 self.now[cell_id] = strangers.pop(found.id).id
 
-    def _brought_back(
+    def _find_restored(
         self, state: CellState | None, strangers: Iterable[Cell], then: Mapping[str, int]
     ) -> Cell | None:
-        """The cell with which somebody brought back what the turn deleted."""
-        found = next((cell for cell in strangers if _says(cell, state)), None)
+        """The cell with which someone restored what the turn deleted."""
+        found = next((cell for cell in strangers if _has_text_of(cell, state)), None)
         if found is None or self._versions.count(found.version) <= then[found.version]:
             return None
         return found
 
     def _doubt(self, naming: Naming) -> None:
-        """Of cells that say the same nobody knows which is which, once some are gone or were added,
-        or the one that is taken for it has not what was written into it.
+        """Mark cells as doubtful: cells with the same text cannot be distinguished once some were
+        added or removed, nor can a match that lacks our edits of it.
         """
         then = Counter(version for version, _ in naming.cells)
         now = Counter(self._versions)
@@ -107,41 +105,41 @@ class Recognition:
             if (
                 (alike and then[version] != now[version])
                 or (alike and cell is not None and content_of(cell.state()) != content_of(state))
-                or (cell is not None and not _is_like(cell, state))
+                or (cell is not None and not _is_similar(cell, state))
             ):
                 self.doubtful.add(cell_id)
 
-    def _saying(self, state: CellState | None) -> list[Cell]:
-        return [cell for cell in self._cells if _says(cell, state)]
+    def _cells_with_text(self, state: CellState | None) -> list[Cell]:
+        return [cell for cell in self._cells if _has_text_of(cell, state)]
 
 
-def _says(cell: Cell, state: CellState | None) -> bool:
+def _has_text_of(cell: Cell, state: CellState | None) -> bool:
     return state is not None and (cell.type, cell.source) == (state.type, state.source)
 
 
-def _likest(state: CellState, cells: Iterable[Cell]) -> Cell | None:
-    """The one of the cells that the state has become; None if none is like it."""
-    of_type = [cell for cell in cells if cell.type == state.type and _is_like(cell, state)]
-    return max(of_type, key=lambda cell: _likeness(cell, state), default=None)
+def _most_similar(state: CellState, cells: Iterable[Cell]) -> Cell | None:
+    """The cell that most resembles the state; None if none does."""
+    of_type = [cell for cell in cells if cell.type == state.type and _is_similar(cell, state)]
+    return max(of_type, key=lambda cell: _similarity(cell, state), default=None)
 
 
-def _is_like(cell: Cell, state: CellState) -> bool:
-    """Whether the cell may be what that state has become: it has a line of it, or most letters."""
+def _is_similar(cell: Cell, state: CellState) -> bool:
+    """Whether the cell may be a later version of that state: they share a line, or most letters."""
     lines = set(lines_of(state.source))
-    return bool(lines.intersection(lines_of(cell.source))) or _likeness(cell, state) > _LIKE
+    return bool(lines.intersection(lines_of(cell.source))) or _similarity(cell, state) > _SIMILAR
 
 
-def _likeness(cell: Cell, state: CellState) -> float:
+def _similarity(cell: Cell, state: CellState) -> float:
     """From 0 to 1."""
     return SequenceMatcher(None, cell.source, state.source, autojunk=False).quick_ratio()
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text, without blank ones."""
+    """The lines of a text without blank ones."""
     return [line for line in text.split("\n") if line.strip()]
 
 
 def content_of(state: CellState) -> tuple[Any, ...]:
-    """What of a cell people write."""
+    """The parts of a cell that people write."""
     written = {key: item for key, item in state.metadata.items() if key not in _OF_VIEW}
     return state.type, state.source, written, state.attachments or {}

@@ -1,9 +1,8 @@
-"""Taking changes back: the reverse of what was done to each cell, merged with what people did
-since.
+"""Undoing changes: the reverse of each cell's changes, merged with what people did since.
 
-Texts, keys of metadata, outputs and types are taken back change by change, so that what people did
-between two changes stays too. Places are taken back on a list of ids, by neighbours, and then
-brought about with as few moves as there were.
+Texts, keys of metadata, outputs and types are undone change by change, so that edits that people
+made between two changes stay too. Positions are undone on a list of ids, by neighbours, and then
+restored with as few moves as there were.
 """
 
 from __future__ import annotations
@@ -15,59 +14,62 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell, CellState, Change
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.merge import MergeConflict, merge, with_typing
+from jupyter_agent.document.merge import MergeConflict, merge, merge_typing
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.recognition import Recognition, content_of, lines_of
 from jupyter_agent.legible import quoted_id
 
-_UNKNOWN = "The notebook keeps no ids of its cells, and it is not known which one this was."
-_ELSEWHERE = (
-    "What was written into cell `{cell_id}` was not there any more; the same lines are in {cells}."
+_UNKNOWN = "The notebook stores no cell ids, so it is unknown which cell this was."
+_MOVED_LINES = (
+    "The text written into cell `{cell_id}` is no longer there; the same lines are in {cells}."
 )
 _MOST = 3
-"""Cells that are named in one sentence."""
+"""Cells listed in one sentence."""
 _SHORT = 3
-"""Characters of a line that tells nothing of where it came from."""
+"""Lines of up to so many characters do not identify their origin."""
 
 
 @dataclass(frozen=True)
 class Undone:
-    """What was taken back, and what was left as it is."""
+    """The undone changes, and the conflicts."""
 
     undone: list[Change]
-    """The given changes that the cells are now without, marked so. Of a cell that is a conflict
-    that is its deletion alone, where it returned with the rest."""
+    """The given changes that the cells no longer have, marked as undone. For a cell in conflict
+    this is only its deletion, if the cell was restored with the rest.
+    """
     conflicts: list[dict[str, Any]]
     """`notebook`, `cell_id`, `reason` (`changed`, `deleted`, `locked`, `running`, `typing`), `why`
-    (a sentence), `current` (the cell; None if it is gone)."""
-    elsewhere: list[str]
-    """Sentences: where lines are now that the changes wrote, and that somebody took to other cells
-    since, as by splitting one."""
+    (a sentence), `current` (the cell; None if it is gone).
+    """
+    moved_lines: list[str]
+    """Sentences that say where written lines are now, if someone moved them to other cells since,
+    for example by splitting one.
+    """
 
 
 async def undo(
     notebook: Notebook, changes: Sequence[Change], turn: Sequence[Change] | None = None
 ) -> Undone:
-    """Take back changes of one notebook, given in the order they happened, from among all of their
-    turn there (these alone by default).
+    """Undo changes of one notebook, given in the order they happened, from among all changes of
+    their turn there (these alone by default).
 
-    Each cell is taken back as a whole or, where somebody changed the same since, left alone.
-    Deleted cells return with id, metadata, outputs and place. Outputs of later runs stay.
-    Raises what an edit raises where the notebook cannot be changed; then nothing is.
+    Each cell is undone as a whole, or left alone if someone changed the same part since. Deleted
+    cells return with id, metadata, outputs and position. Outputs of later runs stay. Raises the
+    errors of an edit if the notebook cannot be changed; nothing is undone then.
     """
-    conflicts: dict[str, _LeftAlone] = {}
+    conflicts: dict[str, _Conflict] = {}
     returned: set[str] = set()
     current: dict[str, Cell | None] = {}
-    elsewhere: list[str] = []
+    moved_lines: list[str] = []
 
     async def reverse(cells: SharedCells) -> list[Change]:
         every = changes if turn is None else turn
         recognition = await _recognize(notebook, cells, every)
         now = recognition.now
         doubtful = {now.get(old, old) for old in recognition.doubtful}
-        own = [_renamed(change, now) for change in changes]
+        own = [_with_new_ids(change, now) for change in changes]
         before = {cell_id: _get(cells, cell_id) for cell_id in _cell_ids(own)}
-        turn_now = [_renamed(change, now) for change in every]
+        turn_now = [_with_new_ids(change, now) for change in every]
         reversal = _Reversal(notebook, cells, own, turn_now, doubtful)
         ids = {cell_id: now.get(cell_id, cell_id) for cell_id in _cell_ids(changes)}
         conflicts.clear()
@@ -79,7 +81,7 @@ async def undo(
         current.clear()
         current.update({old: before[new] for old, new in ids.items()})
         await reversal.carry_out()
-        elsewhere[:] = reversal.elsewhere()
+        moved_lines[:] = reversal.moved_lines()
         return [
             _difference(notebook.path, cell_id, cell, _get(cells, cell_id))
             for cell_id, cell in before.items()
@@ -94,15 +96,15 @@ async def undo(
         if change.cell_id not in conflicts
         or (change.cell_id in returned and change.kind == "delete")
     ]
-    left = [
-        _described(notebook.path, cell_id, alone, current[cell_id])
+    conflict_facts = [
+        _describe(notebook.path, cell_id, alone, current[cell_id])
         for cell_id, alone in conflicts.items()
     ]
-    return Undone(undone, left, elsewhere)
+    return Undone(undone, conflict_facts, moved_lines)
 
 
-def _described(path: str, cell_id: str, left: _LeftAlone, cell: Cell | None) -> dict[str, Any]:
-    """A cell that was left as it is, for the person who undoes."""
+def _describe(path: str, cell_id: str, left: _Conflict, cell: Cell | None) -> dict[str, Any]:
+    """A cell that was left alone, for the user who undoes."""
     return {
         "notebook": path,
         "cell_id": cell_id,
@@ -123,7 +125,7 @@ async def _recognize(
     return recognition
 
 
-def _renamed(change: Change, now: Mapping[str, str]) -> Change:
+def _with_new_ids(change: Change, now: Mapping[str, str]) -> Change:
     before = change.before
     if before is not None:
         above, below = ([now.get(key, key) for key in ids] for ids in (before.above, before.below))
@@ -132,21 +134,19 @@ def _renamed(change: Change, now: Mapping[str, str]) -> Change:
 
 
 def order_before(order: Sequence[str], changes: Sequence[Change]) -> list[str]:
-    """The order of the cells, whose ids are given as they are now, without what the changes did to
-    it.
-    """
+    """The present ids in the order they would have without these changes."""
     ids = list(order)
     for change in reversed(changes):
-        known = change.cell_id in ids
-        if known and change.kind in ("insert", "move"):
+        exists = change.cell_id in ids
+        if exists and change.kind in ("insert", "move"):
             ids.remove(change.cell_id)
-        if change.before and (change.kind == "move" if known else change.kind == "delete"):
+        if change.before and (change.kind == "move" if exists else change.kind == "delete"):
             ids.insert(_place(ids, change.before), change.cell_id)
     return ids
 
 
 def _place(ids: Sequence[str], before: CellState) -> int:
-    """Beside the nearest of the cells that it stood between."""
+    """The index next to the nearest of its former neighbours."""
     for above, below in zip_longest(before.above, before.below):
         if above in ids:
             return ids.index(above) + 1
@@ -157,8 +157,8 @@ def _place(ids: Sequence[str], before: CellState) -> int:
     return min(before.index, len(ids))
 
 
-class _LeftAlone(Exception):
-    """The cell cannot be taken back."""
+class _Conflict(Exception):
+    """The cell cannot be undone."""
 
     def __init__(self, reason: str, why: str) -> None:
         super().__init__(why)
@@ -167,8 +167,8 @@ class _LeftAlone(Exception):
 
 
 class _Reversal:
-    """What is to be done to which cell: all that can be refused is refused before anything is
-    done.
+    """The plan of what to do to each cell: everything that can be refused is refused before
+    anything is done.
     """
 
     def __init__(
@@ -179,11 +179,12 @@ class _Reversal:
         turn: Sequence[Change],
         doubtful: Collection[str],
     ) -> None:
-        self.conflicts: dict[str, _LeftAlone] = {}
+        self.conflicts: dict[str, _Conflict] = {}
         """Cell id -> why it is left alone."""
         self.returned = set[str]()
-        """Those of them that return as they were when they were deleted: what somebody does to
-        them from then on, a later deletion too, is not what these changes did."""
+        """Cells in conflict that are restored as they were when deleted: what someone does to them
+        from then on, even a later deletion, is not part of these changes.
+        """
         self._notebook = notebook
         self._cells = cells
         self._turn = turn
@@ -192,29 +193,29 @@ class _Reversal:
             change.cell_id for change in turn if change.kind == "move" and not change.undone
         }
         self._planned: dict[str, CellState] = {}
-        """The cells that there are, as they were when this was planned."""
+        """The existing cells at the time of planning."""
         self._former: dict[str, CellState | None] = {}
-        """What each cell that is not left alone has to be in the end; None: not there."""
+        """The final state of each cell that is not left alone; None if it is to be deleted."""
         self._missing: dict[str, set[str]] = {}
-        """Lines that the changes wrote into a cell and that it has not any more."""
+        """Lines that the changes wrote into a cell and that it no longer has."""
         for cell_id in _cell_ids(changes):
             own = [change for change in changes if change.cell_id == cell_id]
             now = _get(cells, cell_id)
             if now is not None:
                 self._planned[cell_id] = now.state()
             try:
-                self._former[cell_id] = self._reversed(now, own)
-                if missing := _written(own).difference(lines_of(now.source if now else "")):
+                self._former[cell_id] = self._reverse(now, own)
+                if missing := _added_lines(own).difference(lines_of(now.source if now else "")):
                     self._missing[cell_id] = missing
-            except _LeftAlone as left:
+            except _Conflict as left:
                 self.conflicts[cell_id] = left
                 if now is None and own[-1].after is None:
                     self._former[cell_id] = own[-1].before
                     self.returned.add(cell_id)
 
     async def carry_out(self) -> None:
-        """First what others may do for us, which takes a while, and puts copies in the place of
-        cells; then what we write ourselves.
+        """First the steps that others may do for us, which take a while and replace cells by
+        copies; then our own writes.
         """
         for cell_id, former in self._former.items():
             if cell_id not in self._cells.ids():
@@ -231,24 +232,22 @@ class _Reversal:
             if former is not None and planned is not None and cell_id in self._cells.ids():
                 self._restore(self._cells.get(cell_id), planned, former)
 
-    def elsewhere(self) -> list[str]:
-        """Where lines are that the changes wrote and that were not in their cells any more."""
+    def moved_lines(self) -> list[str]:
+        """Where lines are now that the changes wrote and that are no longer in their cells."""
         sentences = []
         for cell_id, lines in self._missing.items():
-            found = [
+            holders = [
                 cell.id
                 for cell in self._cells.all()
                 if cell.id not in self._former and lines.intersection(lines_of(cell.source))
             ]
-            cells = " and ".join(f"`{quoted_id(each)}`" for each in found[:_MOST])
-            if found:
-                sentences.append(_ELSEWHERE.format(cell_id=quoted_id(cell_id), cells=cells))
+            cells = " and ".join(f"`{quoted_id(each)}`" for each in holders[:_MOST])
+            if holders:
+                sentences.append(_MOVED_LINES.format(cell_id=quoted_id(cell_id), cells=cells))
         return sentences
 
     def _order(self) -> list[str]:
-        """The ids of the cells in the order in which they are to be, and of some that are not
-        there.
-        """
+        """The ids in their final order, including some of cells that do not exist."""
         returned = {change.cell_id for change in self._turn if change.after is None}
         order = [cell_id for cell_id in self._cells.ids() if cell_id not in returned]
         turn = [
@@ -259,7 +258,7 @@ class _Reversal:
         return order_before(order, turn)
 
     async def _move_back(self, order: Sequence[str]) -> None:
-        """Each cell below the next one above it, as it was, that is in its place already."""
+        """Put each moved cell below the next one above it that is already in place."""
         above: str | None = None
         for cell_id in order:
             if cell_id not in self._cells.ids():
@@ -271,7 +270,7 @@ class _Reversal:
             above = cell_id
 
     def _bring_back(self, order: Sequence[str]) -> None:
-        """The same for the cells that were deleted."""
+        """Do the same for the deleted cells."""
         above: str | None = None
         for cell_id in order:
             former = self._former.get(cell_id)
@@ -289,45 +288,49 @@ class _Reversal:
         return others.index(above) + 1 if above is not None else 0
 
     def _restore(self, now: Cell, planned: CellState, former: CellState) -> None:
-        """Bring what differs between the plan and the former state into the cell as it is now."""
+        """Apply the difference between the planned and the former state to the cell as it is
+        now.
+        """
         self._cells.write_source(
             now.id,
             former.source
             if now.source == planned.source
-            else with_typing(former.source, planned.source, now.source),
+            else merge_typing(former.source, planned.source, now.source),
             stored=former.stored,
         )
-        metadata = _former_keys(now.state(), former, planned)
+        metadata = _revert_metadata(now.state(), former, planned)
         if metadata != now.metadata:
             self._cells.write_metadata(now.id, metadata)
-        if planned.type == former.type == now.type and _shown(now.state()) == _shown(planned):
-            if _shown(planned) != _shown(former):
+        if planned.type == former.type == now.type and _outputs_of(now.state()) == _outputs_of(
+            planned
+        ):
+            if _outputs_of(planned) != _outputs_of(former):
                 self._cells.write_outputs(now.id, former.outputs, former.execution_count)
 
     # ---- one cell
 
-    def _reversed(self, now: Cell | None, changes: Sequence[Change]) -> CellState | None:
-        """The cell without its changes. Raises _LeftAlone."""
+    def _reverse(self, now: Cell | None, changes: Sequence[Change]) -> CellState | None:
+        """The cell without its changes. Raises _Conflict."""
         first, last = changes[0], changes[-1]
         if first.cell_id in self._doubtful:
-            raise _LeftAlone("deleted" if now is None else "changed", _UNKNOWN)
-        if now is not None and first.before is not None and _is_as(now.state(), first.before):
-            return now.state()  # somebody took it back, or an undo that could not say so
+            raise _Conflict("deleted" if now is None else "changed", _UNKNOWN)
+        if now is not None and first.before is not None and _equals(now.state(), first.before):
+            return now.state()  # someone reverted it, or an undo that could not report it
         if now is not None:
-            state = now.state()  # also where it was deleted, and somebody has brought it back
+            state = now.state()  # also if it was deleted and someone has restored it
         elif last.after is None and last.before is not None:
             state = last.before
         elif first.before is None:
             return None
         else:
-            raise _LeftAlone("deleted", "The cell was deleted since.")
-        former = _without(state, changes)
+            raise _Conflict("deleted", "The cell was deleted since.")
+        former = _revert_changes(state, changes)
         if first.before is not None:
             if now is not None:
                 self._refuse(now, former)
             return former
         if first.after is None or content_of(former) != content_of(first.after):
-            raise _LeftAlone(
+            raise _Conflict(
                 "changed", "The cell was inserted by the assistant and has been changed since."
             )
         if now is not None:
@@ -336,50 +339,50 @@ class _Reversal:
 
     def _refuse(self, now: Cell, former: CellState) -> None:
         if now.locked and (now.type, now.source) != (former.type, former.source):
-            raise _LeftAlone("locked", "The cell was locked since.")
+            raise _Conflict("locked", "The cell was locked since.")
         if now.type != former.type:
             self._refuse_in_use(now)
-        if now.running and _shown(now.state()) != _shown(former):
-            raise _LeftAlone("running", "The cell is running.")
+        if now.running and _outputs_of(now.state()) != _outputs_of(former):
+            raise _Conflict("running", "The cell is running.")
 
     def _refuse_in_use(self, now: Cell) -> None:
         place = self._notebook.place
         if place is not None and place.editing and place.cell_id == now.id:
-            raise _LeftAlone("typing", "The user is typing in the cell right now.")
+            raise _Conflict("typing", "The user is typing in the cell right now.")
         if now.running:
-            raise _LeftAlone("running", "The cell is running.")
+            raise _Conflict("running", "The cell is running.")
         if not now.deletable:
-            raise _LeftAlone("locked", "The cell was locked since.")
+            raise _Conflict("locked", "The cell was locked since.")
 
 
-def _written(changes: Sequence[Change]) -> set[str]:
-    """The lines that the changes brought into a cell, without those like `)`."""
+def _added_lines(changes: Sequence[Change]) -> set[str]:
+    """The lines that the changes added to a cell, without short ones like `)`."""
     first, last = changes[0].before, changes[-1].after
     lines = {line for line in lines_of(last.source) if len(line.strip()) > _SHORT} if last else ()
     return set(lines).difference(lines_of(first.source) if first else ())
 
 
-def _without(state: CellState, changes: Sequence[Change]) -> CellState:
-    """The state without what the changes did to it. Raises _LeftAlone."""
+def _revert_changes(state: CellState, changes: Sequence[Change]) -> CellState:
+    """The state without the changes. Raises _Conflict."""
     for change in reversed(changes):
         before, after = change.before, change.after
         if before is None or after is None:
             continue
         if change.kind == "update":
-            state = _without_update(state, before, after)
-        if change.kind == "outputs" and _shown(state) == _shown(after):
+            state = _revert_update(state, before, after)
+        if change.kind == "outputs" and _outputs_of(state) == _outputs_of(after):
             state = replace(state, outputs=before.outputs, execution_count=before.execution_count)
     return state
 
 
-def _without_update(state: CellState, before: CellState, after: CellState) -> CellState:
+def _revert_update(state: CellState, before: CellState, after: CellState) -> CellState:
     try:
         source = merge(after.source, state.source, before.source)
     except MergeConflict:
-        raise _LeftAlone("changed", "These lines were edited since.") from None
+        raise _Conflict("changed", "These lines were edited since.") from None
     if before.type != after.type:
         if state.type != after.type:
-            raise _LeftAlone("changed", "The type of the cell was changed again since.")
+            raise _Conflict("changed", "The type of the cell was changed again since.")
         state = replace(
             state,
             type=before.type,
@@ -387,14 +390,14 @@ def _without_update(state: CellState, before: CellState, after: CellState) -> Ce
             execution_count=before.execution_count,
             attachments=before.attachments,
         )
-    unchanged = state.stored == after.stored  # nobody changed line ends
+    unchanged = state.stored == after.stored  # no one changed line endings
     stored = before.text_as_stored if unchanged else None
-    metadata = _former_keys(state, before, after)
+    metadata = _revert_metadata(state, before, after)
     return replace(state, source=source, stored=stored, metadata=metadata)
 
 
-def _former_keys(state: CellState, before: CellState, after: CellState) -> dict[str, Any]:
-    """The metadata with what the change did to single keys taken back."""
+def _revert_metadata(state: CellState, before: CellState, after: CellState) -> dict[str, Any]:
+    """The metadata with the change's effect on single keys undone."""
     metadata = dict(state.metadata)
     for key in before.metadata.keys() | after.metadata.keys():
         if metadata.get(key) == after.metadata.get(key) != before.metadata.get(key):
@@ -404,15 +407,15 @@ def _former_keys(state: CellState, before: CellState, after: CellState) -> dict[
     return metadata
 
 
-def _is_as(state: CellState, before: CellState) -> bool:
+def _equals(state: CellState, before: CellState) -> bool:
     written, former = (
-        (each.type, each.source, dict(each.metadata), each.attachments or {}, _shown(each))
+        (each.type, each.source, dict(each.metadata), each.attachments or {}, _outputs_of(each))
         for each in (state, before)
     )
     return written == former
 
 
-def _shown(state: CellState) -> tuple[list[Any], int | None]:
+def _outputs_of(state: CellState) -> tuple[list[Any], int | None]:
     return list(state.outputs), state.execution_count
 
 
@@ -425,7 +428,7 @@ def _get(cells: SharedCells, cell_id: str) -> Cell | None:
 
 
 def _difference(path: str, cell_id: str, before: Cell | None, now: Cell | None) -> Change:
-    """What was done to a cell, for the notebook to verify."""
+    """The change of a cell, for the notebook to verify."""
     return Change(
         notebook=path,
         cell_id=cell_id,

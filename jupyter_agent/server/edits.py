@@ -48,7 +48,7 @@ class NewCell(CellPlace):
     def step(self) -> Insert:
         patch = MetadataPatch(items=self.metadata)
         given = self.model_dump(include={"source", "type", "after", "before", "index"})
-        return Insert(**given, metadata=patch.onto({}))
+        return Insert(**given, metadata=patch.apply_to({}))
 
 
 class CellEdit(Body):

@@ -258,10 +258,10 @@ class NotebookHandler(DocumentHandler):
             raise InvalidInput("Say in `metadata` which keys get which values.")
         async with lease(self.work, path, WRITE) as nb:
             notebook = (await nb.take()).notebook
-            _refuse_invalid(with_items(notebook.known_metadata, body.metadata))
+            _refuse_invalid(with_items(notebook.cached_metadata, body.metadata))
             notebook.write_metadata(body.metadata)
             saved = await notebook.save()
-        metadata = dict(notebook.known_metadata)
+        metadata = dict(notebook.cached_metadata)
         self.answer({"path": nb.path, "metadata": metadata, "saved": saved.saved})
 
     @operation("write", "contents", body=NewNotebook, answers=201, gives=NewNotebookAnswer)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.document.cell import Cell, CellType, version_of
-from jupyter_agent.document.merge import LARGEST_MATCH, unlike_ranges
+from jupyter_agent.document.merge import LARGEST_MATCH, differing_ranges
 from jupyter_agent.document.notebook import (
     ClearOutputs,
     Delete,
@@ -535,7 +535,7 @@ def diff(before: str, after: str) -> str:
 
 def count(before: str, after: str) -> tuple[int, int]:
     """How many lines came and went."""
-    ranges = list(unlike_ranges(_lines(before), _lines(after), LARGEST_MATCH))
+    ranges = list(differing_ranges(_lines(before), _lines(after), LARGEST_MATCH))
     return sum(m - k for _, _, k, m in ranges), sum(j - i for i, j, _, _ in ranges)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.document.edits import refuse_half_characters
-from jupyter_agent.document.outputs import LIMIT, within
+from jupyter_agent.document.outputs import LIMIT, cap_output
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.legible import quoted_id
 from jupyter_agent.text.images import attached
@@ -384,7 +384,7 @@ def _newest(outputs: Sequence[Output], most: int, mask: Callable[[str], str]) ->
         left -= len(json.dumps(output))
         if left <= 0 and kept:
             break
-        kept.append(within(output, most)[0])
+        kept.append(cap_output(output, most)[0])
     return kept[::-1]
 
 

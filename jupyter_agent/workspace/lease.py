@@ -99,7 +99,7 @@ class Snapshot:
     @property
     def metadata(self) -> Mapping[str, Any]:
         """The notebook's own."""
-        return self.notebook.known_metadata
+        return self.notebook.cached_metadata
 
     @property
     def kernel_name(self) -> str | None:
@@ -156,14 +156,14 @@ class Lease:
         """As `read`, without asking a page for what is still on its way from it (Notebook.look)."""
         if self._seen is None:
             notebook = await self._find()
-            self._seen = Snapshot(self.work, notebook, await notebook.look(patience=patience))
+            self._seen = Snapshot(self.work, notebook, await notebook.read_live(patience=patience))
         return self._seen
 
     async def take(self) -> Snapshot:
         """As `read`; until `release` nobody else changes the notebook."""
         if self._taken is None or self._seen is None:
             stack, notebook = AsyncExitStack(), await self._find()
-            cells = await stack.enter_async_context(notebook.opened())
+            cells = await stack.enter_async_context(notebook.hold())
             self._taken, self._seen = stack, Snapshot(self.work, notebook, cells)
         return self._seen
 
@@ -238,7 +238,7 @@ class Lease:
     async def became_stale(self) -> list[str]:
         """Ids of the cells that are stale and were not when `stale` was called before the act."""
         notebook = await self._find()
-        stale = await self._stale_among(notebook, notebook.cells())
+        stale = await self._stale_among(notebook, notebook.cached_cells())
         return [cell_id for cell_id in stale if cell_id not in self._stale]
 
     async def _stale_among(self, notebook: Notebook, cells: Sequence[Cell]) -> Mapping[str, str]:
@@ -562,7 +562,7 @@ class Lease:
             if change.after is not None and change.kind in ("insert", "update"):
                 version = version_of(change.after.type, change.after.source)
                 notebook.last_edits[change.cell_id] = LastEdit(self.work.turn_id, version)
-        self._seen = Snapshot(self.work, notebook, notebook.cells())
+        self._seen = Snapshot(self.work, notebook, notebook.cached_cells())
 
     def _expected(self, cell_id: str, given: str | None = None) -> str | None:
         """The version of the cell that is to be acted on; None for whichever is there.
@@ -587,7 +587,7 @@ def _language(notebook: Notebook, kernel: Kernel | None) -> str:
     if kernel is not None:
         return kernel.language
     for key, name in (("language_info", "name"), ("kernelspec", "language")):
-        if language := metadata_text(notebook.known_metadata, key, name):
+        if language := metadata_text(notebook.cached_metadata, key, name):
             return language
     return "python"
 

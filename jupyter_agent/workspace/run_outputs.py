@@ -11,7 +11,7 @@ from typing import Any
 
 from jupyter_agent.document.carrier import Saved
 from jupyter_agent.document.cell import CellState, Output
-from jupyter_agent.document.gc_pause import set_aside
+from jupyter_agent.document.gc_pause import gc_paused
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.output_writer import CellOutputs
 from jupyter_agent.document.outputs import OutputList
@@ -65,8 +65,8 @@ class IntoCell:
 
     async def wanted(self) -> bool:
         try:
-            await self._notebook.look()
-            self.gone = self._notebook.peek(self._cell_id).type != "code"
+            await self._notebook.read_live()
+            self.gone = self._notebook.cached_cell(self._cell_id).type != "code"
         except (CellNotFound, NotebookNotFound):
             self.gone = True
         if not self.gone:  # from here on the notebook is kept open, however long the kernel takes
@@ -101,7 +101,7 @@ class IntoCell:
         self._show(partial(self._writer.display, output, display_id))
         self._displayed += 1
         if self._displayed == _MANY and not self._finished:
-            self._aside.enter_context(set_aside(True))
+            self._aside.enter_context(gc_paused(True))
 
     def update_display(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
@@ -114,7 +114,7 @@ class IntoCell:
     async def settle(self) -> None:
         """Have all that was shown so far in the cell."""
         if self._outputs is not None:
-            await self._outputs.settle()
+            await self._outputs.drain()
 
     def finish(self, execution_count: int | None) -> CellState | None:
         """The cell no longer runs; how it is now, None when it was deleted meanwhile."""
@@ -151,7 +151,7 @@ class IntoCell:
 
     def _state(self) -> CellState | None:
         try:
-            return self._notebook.peek(self._cell_id).state()
+            return self._notebook.cached_cell(self._cell_id).state()
         except CellNotFound:
             return None
 
@@ -314,7 +314,7 @@ def after_run(notebook: Notebook, kernel: Kernel, *, widget_state: bool) -> dict
     notebook shows, where it has such a state already, or with `widget_state` in any notebook.
     """
     items: dict[str, Any] = {}
-    metadata = notebook.known_metadata
+    metadata = notebook.cached_metadata
     if not metadata.get("language_info") and kernel.language_info is not None:
         items["language_info"] = dict(kernel.language_info)
     stored = metadata.get("widgets")
@@ -331,7 +331,7 @@ def _widgets(notebook: Notebook, kernel: Kernel, stored: Mapping[str, Any]) -> d
     Widgets of which the kernel told before we were connected are known from there only.
     """
     known = {**mapping(mapping(stored.get(_STATE)).get("state")), **kernel.widget_models()}
-    shown = _with_their_own([cell.outputs for cell in notebook.cells()], known)
+    shown = _with_their_own([cell.outputs for cell in notebook.cached_cells()], known)
     if not shown and not stored:
         return {}
     state = {key: model for key, model in known.items() if key in shown}

@@ -285,7 +285,7 @@ class Run:
             cells = [runs[0].cell_id] if runs[0].cell_id is not None else []
         else:
             ours = {run.cell_id for run in ahead}
-            cells = [cell.id for cell in self.notebook.cells() if cell.running]
+            cells = [cell.id for cell in self.notebook.cached_cells() if cell.running]
             cells = [cell_id for cell_id in cells if cell_id not in ours]
             blocked_by = ahead[-1].id if ahead and busy is None else "user"
             if blocked_by == "user" and self.kernel is not None and self.kernel.looked_into:

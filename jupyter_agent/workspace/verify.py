@@ -456,7 +456,7 @@ async def unrecord(nb: Lease) -> Saved:
 
 
 async def _write_record(nb: Lease, notebook: Notebook, facts: Mapping[str, Any] | None) -> Saved:
-    notebook.write_metadata(with_record(notebook.known_metadata, facts))
+    notebook.write_metadata(with_record(notebook.cached_metadata, facts))
     await nb.release()
     return await notebook.save()
 

@@ -154,11 +154,11 @@ class Workspace:
     async def visibility_of(self, notebook: Notebook) -> View:
         """As `visibility`, of a notebook that is at hand."""
         try:
-            return self.view(notebook, await notebook.look())
+            return self.view(notebook, await notebook.read_live())
         except NotebookNotFound:
-            return self.view(notebook, notebook.cells())
+            return self.view(notebook, notebook.cached_cells())
         except ToolError:
-            known = notebook.cells()
+            known = notebook.cached_cells()
             return self.view(notebook, known) if known else self._least(SHARES[-1])
 
     async def visibility_of_file(self, path: str, shared_as: str | None) -> View:
@@ -174,7 +174,7 @@ class Workspace:
 
     def view(self, notebook: Notebook, cells: Sequence[Cell]) -> View:
         """What a model may be told of a notebook with these cells."""
-        share = strictest(self.share, shared_by(notebook.known_metadata))
+        share = strictest(self.share, shared_by(notebook.cached_metadata))
         hidden, path = self.services.hidden, notebook.path
         return View.of(
             share,
@@ -228,7 +228,7 @@ class Workspace:
         try:
             await self.need(READ)
             notebook = await self.find(path)
-            cells = await notebook.look(patience=_PATIENCE_S)
+            cells = await notebook.read_live(patience=_PATIENCE_S)
             if not self.reads.differing(path, cells):
                 return None  # and no view of it is needed
             news = news_of(self.reads, path, cells, self.view(notebook, cells))

@@ -193,7 +193,7 @@ def state() -> None:
     get, ours = [], []
     for number in range(20):
         with shared.transaction():
-            rewrite(shared.shared("c5")["source"], f"edited = {number}")
+            rewrite(shared.live_cell("c5")["source"], f"edited = {number}")
         get.append(ms(document.get))
         ours.append(ms(read))
     ratio = statistics.median(ours) / statistics.median(get)

@@ -58,7 +58,7 @@ async def edit(folder: Path, tell: Callable[[bytes], object]) -> None:
     number = 0
     while True:
         notebook = await notebooks.get("a.ipynb", turn_id=f"turn {number // 3}")
-        text = notebook.peek("id-0").source
+        text = notebook.cached_cell("id-0").source
         tell(b"%d\n" % number)
         number += 1
         await notebook.update("id-0", source=f"edit {number}", base=text)

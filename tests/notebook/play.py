@@ -274,7 +274,7 @@ def _code(cell_id: str, source: str) -> dict[str, Any]:
 
 def check_replicas(notebook: Notebook, screen: Screen) -> None:
     """The server and the screen show the same."""
-    ours = notebook.cells()
+    ours = notebook.cached_cells()
     assert [cell.id for cell in ours] == screen.ids()
     assert [cell.source for cell in ours] == [
         str(screen.cell(cell_id)["source"]) for cell_id in screen.ids()
@@ -283,7 +283,7 @@ def check_replicas(notebook: Notebook, screen: Screen) -> None:
 
 def check_notebook(notebook: Notebook, log: Log) -> None:
     """Nothing lost, nothing garbled, nothing twice, and valid."""
-    cells = notebook.cells()
+    cells = notebook.cached_cells()
     ids = [cell.id for cell in cells]
     assert len(set(ids)) == len(ids), f"doubled: {ids}"
     for cell in cells:

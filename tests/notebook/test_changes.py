@@ -95,7 +95,7 @@ async def test_changes_of_the_same_lines_are_listed_and_left_alone(
     current = {conflict["cell_id"]: conflict["current"] for conflict in result.conflicts}
     assert current["c"] is None
     assert current["a"]["source"] == "x = 11\ny = 2\nz = 3"
-    assert notebook.peek("d").source == "print(y)"
+    assert notebook.cached_cell("d").source == "print(y)"
 
 
 async def test_a_deleted_cell_returns_whole(
@@ -122,13 +122,13 @@ async def test_a_deleted_cell_that_people_had_written_into_returns_with_that_and
     for _ in range(2):  # what is left alone may be asked for again
         result = await undo(notebook, journal.changes)
         assert {conflict["cell_id"] for conflict in result.conflicts} == {"a", new.id}
-        assert [cell.id for cell in notebook.cells()] == ["a", new.id, "b", "c", "d"]
-        assert notebook.peek(new.id).source.startswith("new\nmine")
-        assert notebook.peek("a").source.startswith("x = 11")
+        assert [cell.id for cell in notebook.cached_cells()] == ["a", new.id, "b", "c", "d"]
+        assert notebook.cached_cell(new.id).source.startswith("new\nmine")
+        assert notebook.cached_cell("a").source.startswith("x = 11")
         await notebook.update(new.id, old_string="mine", new_string="mine!")
         await notebook.update("a", old_string="x = 11", new_string="x = 11!")
-    assert notebook.peek(new.id).source == "new\nmine!!"
-    assert notebook.peek("a").source.startswith("x = 11!!")
+    assert notebook.cached_cell(new.id).source == "new\nmine!!"
+    assert notebook.cached_cell("a").source.startswith("x = 11!!")
 
 
 async def test_a_cell_that_returned_with_a_conflict_and_was_deleted_again_is_the_later_turns(
@@ -144,9 +144,9 @@ async def test_a_cell_that_returned_with_a_conflict_and_was_deleted_again_is_the
     left = [change for change in journal.changes if change.kind != "delete"]
     again = await undo(notebook, left, journal.changes)
     assert [conflict["reason"] for conflict in again.conflicts] == ["deleted"]
-    assert "a" not in [cell.id for cell in notebook.cells()]
+    assert "a" not in [cell.id for cell in notebook.cached_cells()]
     assert (await undo(notebook, later)).conflicts == []
-    assert notebook.peek("a").source == "x = 11  # newer\ny = 2\nz = 3"
+    assert notebook.cached_cell("a").source == "x = 11  # newer\ny = 2\nz = 3"
 
 
 async def test_updates_of_a_cell_whose_deletion_was_taken_back_by_hand_are_taken_back(
@@ -155,22 +155,22 @@ async def test_updates_of_a_cell_whose_deletion_was_taken_back_by_hand_are_taken
     journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
     deleted = journal.add(await notebook.delete("a"))
     await undo(notebook, deleted.changes)
-    assert notebook.peek("a").source.startswith("x = 10")
+    assert notebook.cached_cell("a").source.startswith("x = 10")
     assert (await undo(notebook, journal.changes)).conflicts == []
-    assert notebook.peek("a").source == "x = 1\ny = 2\nz = 3"
+    assert notebook.cached_cell("a").source == "x = 1\ny = 2\nz = 3"
 
 
 async def test_outputs_of_the_turn_are_taken_back_and_later_ones_stay(
     notebook: Notebook, root: Path
 ) -> None:
     async def run(cell_id: str, text: str) -> Change:
-        before = notebook.peek(cell_id).state()
+        before = notebook.cached_cell(cell_id).state()
         outputs = notebook.outputs(cell_id)
         outputs.start()
         outputs.stream("stdout", text)
         outputs.finish(9)
         await notebook.save()
-        after = notebook.peek(cell_id).state()
+        after = notebook.cached_cell(cell_id).state()
         return Change(
             notebook="a.ipynb", cell_id=cell_id, kind="outputs", before=before, after=after
         )
@@ -179,8 +179,8 @@ async def test_outputs_of_the_turn_are_taken_back_and_later_ones_stay(
     await run("c", "mine")
     result = await undo(notebook, changes)
     assert result.conflicts == []
-    assert notebook.peek("a").outputs == [RICH]
-    assert notebook.peek("a").execution_count == 4
+    assert notebook.cached_cell("a").outputs == [RICH]
+    assert notebook.cached_cell("a").execution_count == 4
     assert cells_of(root / "a.ipynb")[2]["outputs"][0]["text"] == ["mine"]
 
 

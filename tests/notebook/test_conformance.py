@@ -155,7 +155,7 @@ async def test_metadata_of_the_notebook_is_written_beside_outputs(
     await notebook.read()
     info = {"name": "python", "codemirror_mode": {"name": "ipython", "version": 3}}
     notebook.write_metadata({"language_info": info})
-    assert notebook.known_metadata["language_info"] == info
+    assert notebook.cached_metadata["language_info"] == info
     await notebook.save()
     await desk.synced()
     written = json.loads(desk.file.read_text(encoding="utf-8"))["metadata"]
@@ -253,7 +253,7 @@ async def test_what_is_shown_of_a_notebook_waits_for_the_edit_under_way(
 ) -> None:
     work = work_on(desk)
     async with lease(work, None, READ) as nb:
-        async with notebook.opened():
+        async with notebook.hold():
             looking = asyncio.create_task(nb.look(patience=None))
             await let_others_pass(desk)
             assert not looking.done()
@@ -291,7 +291,7 @@ async def test_what_is_hidden_is_kept_from_models_as_soon_as_it_arrives(
     (await desk.synced()).tag("c", "agent-hidden")
     await desk.synced()
     if desk.carrier == "tab":
-        await until(lambda: "agent-hidden" in notebook.peek("c").tags)
+        await until(lambda: "agent-hidden" in notebook.cached_cell("c").tags)
     assert (await work.visibility()).hidden_ids == {"c"}
     (await desk.synced()).tag("a", "agent-hidden")
     await desk.synced()
@@ -308,7 +308,7 @@ async def test_what_another_program_hides_is_kept_from_models(
     assert (await work.visibility()).hidden_ids == set()
     Program(desk.file).tag("a", "agent-hidden")
     if desk.carrier == "room":  # which takes in a changed file by itself, by and by
-        await until(lambda: "agent-hidden" in notebook.peek("a").tags)
+        await until(lambda: "agent-hidden" in notebook.cached_cell("a").tags)
     assert (await work.visibility()).hidden_ids == {"a"}
 
 
@@ -347,7 +347,7 @@ async def test_a_locked_cell_is_left_alone(desk: Desk, notebook: Notebook) -> No
 async def test_outputs_come_as_they_are_and_are_saved(desk: Desk, notebook: Notebook) -> None:
     outputs = notebook.outputs("a")
     outputs.start()
-    assert notebook.peek("a").running
+    assert notebook.cached_cell("a").running
     outputs.stream("stdout", "1")
     outputs.stream("stdout", "2\n")
     outputs.display(RICH)
@@ -379,8 +379,8 @@ async def test_undo_takes_back_the_agents_part_and_leaves_the_persons(
     assert [(cell.id, cell.source) for cell in await notebook.read()] == expected
     assert (await desk.synced()).ids() == ["a", "b", "c", "d"]
     assert desk.on_disk() == expected
-    assert notebook.peek("c").outputs == [RICH]
-    assert notebook.peek("c").execution_count == 7
+    assert notebook.cached_cell("c").outputs == [RICH]
+    assert notebook.cached_cell("c").execution_count == 7
 
 
 async def test_an_edit_is_written_once_and_no_change_is_not_written(

@@ -202,7 +202,7 @@ async def test_a_notebook_deleted_while_a_cell_runs_is_not_resurrected(
     with pytest.raises(NotebookNotFound):
         await notebook.save()
     assert list(root.glob("*.ipynb")) == []
-    assert notebook.peek("a").outputs[0]["text"] == "1"
+    assert notebook.cached_cell("a").outputs[0]["text"] == "1"
 
 
 async def test_a_notebook_open_in_a_tab_is_not_taken_for_closed_while_its_tab_hears_of_it(

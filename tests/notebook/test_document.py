@@ -114,19 +114,19 @@ async def test_what_nobody_sees_keeps_no_edit_from_its_place_or_is_named(
         with pytest.raises(NotOnce) as error:
             await notebook.update("a", old_string=old, new_string="!")
         assert found in error.value.message
-        assert notebook.peek("a").source == text
+        assert notebook.cached_cell("a").source == text
 
 
 async def test_a_rewrite_needs_the_text_or_the_version_that_it_replaces(notebook: Notebook) -> None:
     with pytest.raises(NotRead, match="x = 1"):
         await notebook.update("a", source="new")
-    version = notebook.peek("a").version
+    version = notebook.cached_cell("a").version
     await notebook.update("a", source="new", expect=version)
     with pytest.raises(Conflict):
         await notebook.update("a", source="newer", expect=version)
     with pytest.raises(Conflict):
         await notebook.delete("a", expect=version)
-    assert notebook.peek("a").source == "new"
+    assert notebook.cached_cell("a").source == "new"
 
 
 async def test_another_type_keeps_id_text_and_metadata(notebooks: Notebooks, write: Write) -> None:

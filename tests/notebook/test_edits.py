@@ -29,8 +29,8 @@ def cells() -> SharedCells:
     [
         ("a", None, "still there although it was deleted"),
         ("gone", {"source": "x = 2"}, "was deleted at the same moment"),
-        ("a", {"source": "x = 2"}, "is not in it now: somebody changed it"),
-        ("a", {"type": "markdown"}, "is not in it now: somebody changed it"),
+        ("a", {"source": "x = 2"}, "is not in it now: someone changed it"),
+        ("a", {"type": "markdown"}, "is not in it now: someone changed it"),
     ],
 )
 def test_a_change_that_is_not_there_is_not_called_done(

@@ -103,7 +103,7 @@ async def test_a_turn_in_a_notebook_of_an_older_format_is_undone_to_the_byte(
     notebook = await notebooks.get(name)
     first, second, third = [cell.id for cell in await notebook.read() if not cell.locked][:3]
     edits = [
-        await notebook.update(first, source="# new", base=notebook.peek(first).source),
+        await notebook.update(first, source="# new", base=notebook.cached_cell(first).source),
         await notebook.insert(source="new = 1", after=first),
         await notebook.move(second, index=0),
         await notebook.delete(third),
@@ -172,12 +172,12 @@ async def test_outputs_that_a_hook_strips_stay_in_the_live_document(
     edit = await notebook.update("b", source="y", base="")
     assert edit.saved.saved
     assert cells_of(path)[0]["outputs"] == []
-    assert notebook.peek("a").outputs == [RICH]
+    assert notebook.cached_cell("a").outputs == [RICH]
     written = path.stat().st_mtime_ns
     await notebook.save()
     assert path.stat().st_mtime_ns == written
     await notebooks.close()
-    assert (await notebooks.get("a.ipynb")).peek("a").outputs == []
+    assert (await notebooks.get("a.ipynb")).cached_cell("a").outputs == []
 
 
 async def test_a_notebook_is_made_once(notebooks: Notebooks, root: Path) -> None:
@@ -328,7 +328,7 @@ async def test_a_save_that_was_cut_off_is_put_right_when_it_is_read(
     shutil.move(path, path.with_name(".~a.ipynb"))
     path.write_bytes(before[:50])
     notebook = await notebooks.get("a.ipynb")
-    assert notebook.peek("a").source == "x = 1"
+    assert notebook.cached_cell("a").source == "x = 1"
     edit = await notebook.update("a", old_string="1", new_string="2")
     assert "`a.ipynb.invalid`" in edit.saved.note
 

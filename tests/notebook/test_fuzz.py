@@ -134,7 +134,7 @@ async def settled(notebook: Notebook) -> None:
 
 
 def shown(notebook: Notebook) -> list[str]:
-    return [cell.source for cell in notebook.cells()]
+    return [cell.source for cell in notebook.cached_cells()]
 
 
 def on_screen(screen: Screen) -> list[str]:
@@ -221,7 +221,7 @@ async def in_a_tab(
                 if shown(notebook) == on_screen(person.screen):
                     break
         check_replicas(notebook, person.screen)
-        agent.returned(notebook.cells())
+        agent.returned(notebook.cached_cells())
         check_notebook(notebook, log)
 
     async def close_and_open() -> None:
@@ -316,7 +316,9 @@ async def in_a_file(session: Session, notebooks: Notebooks, path: Path) -> None:
                 check_file(path)
     await session.agent.finish()
     await settled(notebook)
-    assert [cell.source for cell in notebook.cells()] == [cell["source"] for cell in cells_of(path)]
+    assert [cell.source for cell in notebook.cached_cells()] == [
+        cell["source"] for cell in cells_of(path)
+    ]
     check_notebook(notebook, session.log)
 
 
@@ -352,7 +354,7 @@ async def in_a_room(
                 if shown(notebook) == on_screen(screen):
                     break
         check_replicas(notebook, screen)
-        agent.returned(notebook.cells())
+        agent.returned(notebook.cached_cells())
         check_notebook(notebook, log)
 
     async with at_work(person.work(), person.stop):

@@ -21,7 +21,7 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from jupyter_agent.document import gc_pause
-from jupyter_agent.document.gc_pause import give_way
+from jupyter_agent.document.gc_pause import yield_to_loop
 from jupyter_agent.document.undo import undo
 from jupyter_agent.text.notebook import render
 
@@ -148,11 +148,11 @@ async def test_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
 
     async def typing() -> None:
         person.type("b", "!")
-        await give_way()
+        await yield_to_loop()
 
     monkeypatch.setattr(room, "Shadow", Told)
     for module in (room, gc_pause):
-        monkeypatch.setattr(module, "give_way", typing)
+        monkeypatch.setattr(module, "yield_to_loop", typing)
     edits = [await notebook.move("b", index=0)]
     edits.append(await notebook.update("b", type="markdown"))
     edits.append(await notebook.delete("c"))
@@ -160,7 +160,7 @@ async def test_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
     await person.sync()
     assert made == [True]  # one for as long as a page may be away
     assert person.ids() == ["a", "b", "c"]
-    assert person.source("b") == notebook.peek("b").source == "y!!!"
+    assert person.source("b") == notebook.cached_cell("b").source == "y!!!"
 
 
 async def test_what_becomes_ready_in_a_slice_comes_before_the_next() -> None:
@@ -170,7 +170,7 @@ async def test_what_becomes_ready_in_a_slice_comes_before_the_next() -> None:
     with ready, other:
         loop.add_reader(ready, lambda: heard.append(ready.recv(1)))
         other.send(b"x")
-        await give_way()
+        await yield_to_loop()
         loop.remove_reader(ready)
     assert heard == [b"x"]
 
@@ -193,5 +193,5 @@ async def test_ten_thousand_cells_and_an_output_of_30_mb(notebooks: Notebooks, r
     assert [cell["id"] for cell in stored_cells[:3]] == ["c0", new.id, "c1"]
     assert "".join(stored_cells[5001]["source"]) == "x5000 = -1"
     assert "".join(stored_cells[-1]["outputs"][0]["data"]["text/plain"]) == "q" * 30_000_000
-    assert len(render(notebook.cells()).text) < 100_000
+    assert len(render(notebook.cached_cells()).text) < 100_000
     nbformat.validate(nbformat.from_dict(json.loads(path.read_text(encoding="utf-8"))))

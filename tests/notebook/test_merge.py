@@ -15,8 +15,8 @@ from jupyter_agent.document.merge import (
     MergeConflict,
     keeps_edit,
     merge,
+    merge_typing,
     text_operations,
-    with_typing,
 )
 from jupyter_agent.document.merge_cells import base_of, merge_cells, outline
 
@@ -244,7 +244,7 @@ def test_where_text_was_only_added_or_only_taken_away_nothing_else_is_touched() 
 def test_letters_that_come_late_go_where_they_were_typed(
     text: str, before: str, now: str, result: str
 ) -> None:
-    assert with_typing(text, before, now) == result
+    assert merge_typing(text, before, now) == result
 
 
 def test_a_word_of_which_the_end_comes_late_stays_in_one_piece() -> None:
@@ -256,7 +256,7 @@ def test_a_word_of_which_the_end_comes_late_stays_in_one_piece() -> None:
         typed = random_.randrange(1, 4)
         before, at = insert(random_, before, words[4][:typed])
         text = grown(random_, before, words[5:])
-        merged = with_typing(text, before, before[:at] + words[4][typed:] + before[at:])
+        merged = merge_typing(text, before, before[:at] + words[4][typed:] + before[at:])
         assert [merged.count(word) for word in words] == [1] * len(words), trial
 
 

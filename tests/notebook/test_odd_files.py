@@ -117,7 +117,7 @@ async def test_ids_are_given_with_the_first_write_which_says_so(
     path.write_bytes(READ[name])
     notebook = await notebooks.get("odd.ipynb")
     ids = [cell.id for cell in await notebook.read()]
-    first = await notebook.update(ids[1], source="# new", base=notebook.peek(ids[1]).source)
+    first = await notebook.update(ids[1], source="# new", base=notebook.cached_cell(ids[1]).source)
     assert ("no id" if "4.5" in name else "saved as 4.5") in first.saved.note
     second = await notebook.update(ids[1], old_string="new", new_string="newer")
     assert second.saved.note == ""

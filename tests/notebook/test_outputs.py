@@ -84,11 +84,11 @@ async def test_a_running_cell_is_seen_to_run(
     notebook: Notebook, outputs: CellOutputs, view: View, root: Path
 ) -> None:
     outputs.start()
-    cell = notebook.peek("a")
+    cell = notebook.cached_cell("a")
     assert (cell.running, cell.outputs, cell.execution_count) == (True, [], None)
     outputs.display({**shown("1"), "output_type": "execute_result", "execution_count": 2})
     outputs.finish(2)
-    cell = notebook.peek("a")
+    cell = notebook.cached_cell("a")
     assert (cell.running, cell.execution_count) == (False, 2)
     saved = await notebook.save()
     assert saved.saved
@@ -121,14 +121,14 @@ async def test_text_is_gathered_in_one_output_per_stream(
         outputs.stream("stdout", f"{number}\n")
     outputs.stream("stderr", "careful\n")
     outputs.stream("stdout", "end")
-    assert notebook.peek("a").outputs == []
+    assert notebook.cached_cell("a").outputs == []
     outputs.finish(1)
     assert outputs.outputs() == [
         stream("".join(f"{number}\n" for number in range(100))),
         stream("careful\n", "stderr"),
         stream("end"),
     ]
-    assert notebook.peek("a").outputs == outputs.outputs()
+    assert notebook.cached_cell("a").outputs == outputs.outputs()
 
 
 async def test_the_first_text_is_shown_at_once_and_the_next_after_an_interval(
@@ -148,7 +148,7 @@ async def test_the_first_text_is_shown_at_once_and_the_next_after_an_interval(
     notebook._live_cells().document.ycells.unobserve(subscription)
     first, second = written
     assert first - began < INTERVAL <= second - began + 0.001
-    assert notebook.peek("a").outputs == [stream("12")]
+    assert notebook.cached_cell("a").outputs == [stream("12")]
 
 
 async def test_while_many_outputs_are_written_others_have_their_turn(
@@ -158,7 +158,7 @@ async def test_while_many_outputs_are_written_others_have_their_turn(
     seen: list[int] = []
 
     def others() -> None:
-        seen.append(len(notebook.peek("a").outputs))
+        seen.append(len(notebook.cached_cell("a").outputs))
         if seen[-1] < 20:
             asyncio.get_running_loop().call_soon(others)
 
@@ -166,11 +166,11 @@ async def test_while_many_outputs_are_written_others_have_their_turn(
     for number in range(20):
         outputs.display(shown(str(number)))
     others()
-    await outputs.settle()
+    await outputs.drain()
     assert len(set(seen)) > 10
-    assert notebook.peek("a").outputs == [shown(str(number)) for number in range(20)]
+    assert notebook.cached_cell("a").outputs == [shown(str(number)) for number in range(20)]
     outputs.finish(1)
-    assert notebook.peek("a").outputs == [shown(str(number)) for number in range(20)]
+    assert notebook.cached_cell("a").outputs == [shown(str(number)) for number in range(20)]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ async def test_carriage_returns_and_backspaces_are_worked_out(
         outputs.stream("stdout", piece)
         outputs.flush()
     outputs.finish(1)
-    assert notebook.peek("a").outputs == [stream(text)]
+    assert notebook.cached_cell("a").outputs == [stream(text)]
 
 
 async def test_clear_waits_for_the_next_output_if_it_is_asked_to(
@@ -203,16 +203,16 @@ async def test_clear_waits_for_the_next_output_if_it_is_asked_to(
     outputs.display(shown("1"))
     outputs.clear(wait=True)
     outputs.flush()
-    assert notebook.peek("a").outputs == [shown("1")]
+    assert notebook.cached_cell("a").outputs == [shown("1")]
     outputs.stream("stdout", "2")
     outputs.flush()
-    assert notebook.peek("a").outputs == [stream("2")]
+    assert notebook.cached_cell("a").outputs == [stream("2")]
     outputs.clear(wait=False)
     outputs.flush()
-    assert notebook.peek("a").outputs == []
+    assert notebook.cached_cell("a").outputs == []
     outputs.display(shown("3"))
     outputs.flush()
-    assert notebook.peek("a").outputs == [shown("3")]
+    assert notebook.cached_cell("a").outputs == [shown("3")]
 
 
 async def test_a_display_is_updated_in_every_cell_that_shows_it(
@@ -229,8 +229,8 @@ async def test_a_display_is_updated_in_every_cell_that_shows_it(
     second.update_display("d", {"text/plain": "new"}, {})
     second.finish(2)
     first.flush()
-    assert notebook.peek("a").outputs == [shown("new"), shown("other")]
-    assert notebook.peek("b").outputs == [shown("new"), stream("text")]
+    assert notebook.cached_cell("a").outputs == [shown("new"), shown("other")]
+    assert notebook.cached_cell("b").outputs == [shown("new"), stream("text")]
     await notebook.save()
 
 
@@ -246,7 +246,7 @@ async def test_outputs_of_a_later_run_are_not_updated(notebook: Notebook) -> Non
     other.update_display("d", {"text/plain": "new"}, {})
     other.finish(3)
     first.flush()
-    assert notebook.peek("a").outputs == [shown("mine")]
+    assert notebook.cached_cell("a").outputs == [shown("mine")]
 
 
 async def test_outputs_of_a_deleted_cell_are_dropped(
@@ -259,7 +259,7 @@ async def test_outputs_of_a_deleted_cell_are_dropped(
     outputs.display(shown("3"))
     outputs.finish(1)
     assert outputs.gone
-    assert [cell.outputs for cell in notebook.cells()] == [[]]
+    assert [cell.outputs for cell in notebook.cached_cells()] == [[]]
     assert outputs.outputs() == [stream("12"), shown("3")]
 
 
@@ -269,10 +269,10 @@ async def test_a_moved_cell_keeps_getting_its_outputs(
     outputs.start()
     outputs.stream("stdout", "1")
     await notebook.move("a", index=1)
-    assert notebook.peek("a").running
+    assert notebook.cached_cell("a").running
     outputs.stream("stdout", "2")
     outputs.finish(1)
-    assert [cell.outputs for cell in notebook.cells()] == [[], [stream("12")]]
+    assert [cell.outputs for cell in notebook.cached_cells()] == [[], [stream("12")]]
 
 
 async def test_what_the_person_clears_stays_away(notebook: Notebook, outputs: CellOutputs) -> None:
@@ -281,10 +281,10 @@ async def test_what_the_person_clears_stays_away(notebook: Notebook, outputs: Ce
     outputs.flush()
     cells = notebook._live_cells()
     with cells.transaction():
-        cells.shared("a")["outputs"].clear()
+        cells.live_cell("a")["outputs"].clear()
     outputs.stream("stdout", "2")
     outputs.finish(1)
-    assert notebook.peek("a").outputs == [stream("2")]
+    assert notebook.cached_cell("a").outputs == [stream("2")]
 
 
 async def test_a_flood_keeps_its_beginning_and_its_end(notebook: Notebook, view: View) -> None:
@@ -294,10 +294,10 @@ async def test_a_flood_keeps_its_beginning_and_its_end(notebook: Notebook, view:
         outputs.stream("stdout", f"{number:04}\n")
         if number % 7 == 0:
             outputs.flush()
-    assert "its end follows" in notebook.peek("a").outputs[-1]["text"]
+    assert "its end follows" in notebook.cached_cell("a").outputs[-1]["text"]
     assert outputs.outputs()[-1]["text"].endswith("0999\n"), "what is newest can be asked for"
     outputs.finish(1)
-    head, note, tail = notebook.peek("a").outputs
+    head, note, tail = notebook.cached_cell("a").outputs
     assert head["text"].startswith("0000\n0001\n")
     assert tail["text"].endswith("0998\n0999\n")
     assert len(head["text"]) + len(tail["text"]) == 1000
@@ -403,7 +403,7 @@ async def test_ten_thousand_updates_are_written_as_often_as_one_can_see(
         outputs.update_display("d", {"text/plain": str(number)}, {})
     outputs.finish(1)
     assert view.steps - before <= 4
-    assert notebook.peek("a").outputs == [shown("9999")]
+    assert notebook.cached_cell("a").outputs == [shown("9999")]
 
 
 async def test_what_threads_show_after_the_end_is_added(
@@ -414,8 +414,8 @@ async def test_what_threads_show_after_the_end_is_added(
     outputs.finish(3)
     outputs.stream("stdout", "2")
     outputs.flush()
-    assert notebook.peek("a").outputs == [stream("12")]
-    assert notebook.peek("a").execution_count == 3
+    assert notebook.cached_cell("a").outputs == [stream("12")]
+    assert notebook.cached_cell("a").execution_count == 3
 
 
 @pytest.mark.parametrize("change", ["run again", "cleared"])
@@ -428,13 +428,13 @@ async def test_after_somebody_changed_the_outputs_nothing_late_is_added(
     cells = notebook._live_cells()
     with cells.transaction():
         if change == "cleared":
-            cells.shared("a")["outputs"].clear()
+            cells.live_cell("a")["outputs"].clear()
         else:
-            cells.shared("a")["execution_count"] = 4.0
-    before = notebook.peek("a").outputs
+            cells.live_cell("a")["execution_count"] = 4.0
+    before = notebook.cached_cell("a").outputs
     outputs.stream("stdout", "2")
     outputs.flush()
-    assert notebook.peek("a").outputs == before
+    assert notebook.cached_cell("a").outputs == before
 
 
 async def test_a_document_loaded_anew_gets_everything_again(
@@ -445,8 +445,8 @@ async def test_a_document_loaded_anew_gets_everything_again(
     outputs.display(shown("2"))
     write("a.ipynb", [code("n", "new"), code("a", "x", [stream("old")]), code("b", "y")])
     await notebook.save()
-    assert notebook.peek("a").running
-    assert notebook.peek("a").outputs == [stream("1"), shown("2")]
+    assert notebook.cached_cell("a").running
+    assert notebook.cached_cell("a").outputs == [stream("1"), shown("2")]
     outputs.finish(4)
     await notebook.save()
     file = cells_of(root / "a.ipynb")

@@ -596,15 +596,15 @@ async def test_a_file_that_takes_a_cell_away_while_an_edit_is_made_ready_takes_n
     notebook = await unfilled_notebooks.get("a.ipynb")
     away.cut()
     away.type("b", " WORD")
-    copied = room_module.copied
+    full_update = room_module.full_update
 
     async def meanwhile(document: Any) -> bytes:
-        copy = await copied(document)
+        copy = await full_update(document)
         write(file, [code("a", "a"), code("c", "c")])
         await notice(room_server, other)
         return copy
 
-    monkeypatch.setattr(room_module, "copied", meanwhile)
+    monkeypatch.setattr(room_module, "full_update", meanwhile)
     await notebook.delete("c")
     await away.connect()
     await until(lambda: "b WORD" in str(room_server.live("a.ipynb").document.source))

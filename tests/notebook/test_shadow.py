@@ -83,7 +83,7 @@ async def test_what_is_typed_into_a_cell_while_it_moves_moves_with_it(
     edit = await notebook.move("b", index=0)
     typed = "y = 2 # é😀 mine\nz = 3\nmore"
     assert tab.ids() == ["b", "a", "c"]
-    assert tab.source("b") == typed == notebook.peek("b").source
+    assert tab.source("b") == typed == notebook.cached_cell("b").source
     assert edit.saved.saved
     assert cells_of(root / "a.ipynb")[0]["source"] == typed
     assert (await undo(notebook, edit.changes)).conflicts == []
@@ -166,7 +166,7 @@ async def test_what_is_typed_in_a_page_that_freezes_before_it_has_the_edit_stays
     await until(lambda: not tab.behind and "b" in tab.ids() and "mine" in tab.source("b"))
     await notebook.read()
     assert tab.ids() == ["a", "b", "c"]
-    assert tab.source("b") == "y = 2\nz = 3\nmine" == notebook.peek("b").source
+    assert tab.source("b") == "y = 2\nz = 3\nmine" == notebook.cached_cell("b").source
     assert tab.cell("b")["cell_type"] == "code"
 
 
@@ -188,7 +188,7 @@ async def test_what_is_typed_while_the_socket_is_cut_in_the_midst_of_an_edit_sta
     await until(lambda: "b" in tab.ids() and "mine" in tab.source("b"))
     await notebook.read()
     assert sorted(tab.ids()) == ["a", "b", "c"]
-    assert tab.source("b") == "y = 2\nz = 3\nmine" == notebook.peek("b").source
+    assert tab.source("b") == "y = 2\nz = 3\nmine" == notebook.cached_cell("b").source
 
 
 @pytest.mark.parametrize("retyped", [False, True], ids=["moved", "retyped"])
@@ -216,7 +216,7 @@ async def test_what_is_typed_in_a_room_into_a_cell_that_is_taken_away_stays(
     else:
         await notebook.move("b", index=0)
     text = "# é first\ny = 2\n# second"
-    assert notebook.peek("b").source == text
+    assert notebook.cached_cell("b").source == text
     for person in (first, second):
         await person.sync()
         assert person.source("b") == text

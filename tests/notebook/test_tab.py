@@ -817,7 +817,7 @@ async def test_a_page_is_asked_no_more_often_than_it_takes(
     assert await asked(edit) == ["sync", "sync", "save"]
     tab.edit_in("c")
     await until(lambda: notebook.place == Place("c", editing=False))  # it says so unasked
-    assert await asked(notebook.look()) == []
+    assert await asked(notebook.read_live()) == []
     writer = notebook.outputs("a")
     writer.start()
     writer.stream("stdout", "6")
@@ -827,8 +827,8 @@ async def test_a_page_is_asked_no_more_often_than_it_takes(
     unchanged = notebook.update("a", old_string="x = 2", new_string="x = 2")
     assert await asked(unchanged) == ["sync", "sync", "save"]
     file.write_text(file.read_text().replace("print(x)", "print(y)"))
-    assert await asked(notebook.look()) != []
-    assert (await notebook.look())[2].source == "print(y)" == tab.source("c")
+    assert await asked(notebook.read_live()) != []
+    assert (await notebook.read_live())[2].source == "print(y)" == tab.source("c")
 
 
 async def test_where_the_person_is_a_page_says_or_is_asked_and_a_cell_that_is_gone_is_nowhere(
@@ -881,7 +881,7 @@ async def test_an_edit_that_fails_takes_back_nothing_of_the_edit_before(
     notebook: Notebook, tab: Tab
 ) -> None:
     """Also if both were made in one opening."""
-    async with notebook.opened():
+    async with notebook.hold():
         await notebook.delete("c")
         tab.freeze()
         with pytest.raises(Busy):

@@ -64,7 +64,7 @@ class Writer:
 
     async def edit(self, kinds: str) -> None:
         self._count += 1
-        cells = self._notebook.cells()
+        cells = self._notebook.cached_cells()
         cell = self._random.choice(cells) if cells else None
         kind = self._random.choice(kinds.split()) if cell else "insert"
         if kind == "insert":
@@ -94,7 +94,7 @@ class Writer:
         self._note(await self._notebook.update(cell.id, source=source, base=cell.source))
 
     async def _move(self, cell: Cell) -> None:
-        index = self._random.randrange(len(self._notebook.cells()))
+        index = self._random.randrange(len(self._notebook.cached_cells()))
         self._note(await self._notebook.move(cell.id, index=index))
 
     async def _delete(self, cell: Cell) -> None:
@@ -108,13 +108,13 @@ class Writer:
     async def _run(self, cell: Cell) -> None:
         if cell.type != "code":
             return
-        before = self._notebook.peek(cell.id).state()
+        before = self._notebook.cached_cell(cell.id).state()
         outputs = self._notebook.outputs(cell.id)
         outputs.start()
         outputs.stream("stdout", f"{self._name} ran {self._count}")
         outputs.finish(100 + self._count)
         await self._notebook.save()
-        after = self._notebook.peek(cell.id).state()
+        after = self._notebook.cached_cell(cell.id).state()
         if before != after:
             change = Change(
                 notebook="a.ipynb", cell_id=cell.id, kind="outputs", before=before, after=after
@@ -381,7 +381,7 @@ async def test_without_ids_an_undo_finds_its_cells_or_tells_whatever_a_program_d
     if left is not None:
         assert texts == left
     else:
-        assert undone.conflicts or undone.elsewhere
+        assert undone.conflicts or undone.moved_lines
     assert "mine" in "".join(texts) or "mine" not in json.dumps(content["cells"])
 
 
@@ -437,7 +437,7 @@ async def test_an_undo_tells_where_lines_are_that_somebody_took_to_other_cells(
     write("a.ipynb", [code(cell_id, source) for cell_id, source in since])
     undone = await undo(notebook, edit.changes)
     assert undone.conflicts == []
-    (sentence,) = undone.elsewhere
+    (sentence,) = undone.moved_lines
     assert [cell_id for cell_id, _ in since if f"`{cell_id}`" in sentence] == [
         cell_id for cell_id, source in since if cell_id == "a" or "new" in source
     ]

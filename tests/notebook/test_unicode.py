@@ -60,7 +60,7 @@ async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
     cell_id = made.cell.id
     assert stored(path)[cell_id] == text
 
-    await notebook.update("a", source=given, base=notebook.peek("a").source)
+    await notebook.update("a", source=given, base=notebook.cached_cell("a").source)
     assert stored(path)["a"] == text
 
     await notebook.update("b", old_string="HERE", new_string=given)
@@ -70,7 +70,7 @@ async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
 
     # Somebody added a line at the end since; both are in it.
     base = f"one\ntwo\n{given}"
-    await notebook.update("c", source=base, base=notebook.peek("c").source)
+    await notebook.update("c", source=base, base=notebook.cached_cell("c").source)
     await notebook.update("c", source=f"{base}\nend", base=base)
     merged = await notebook.update("c", source=f"{given}\ntwo\n{given}", base=base)
     assert merged.merged
@@ -96,8 +96,8 @@ async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
     outputs.display({"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}})
     outputs.finish(1)
     await notebook.save()
-    assert notebook.peek("a").outputs[0]["data"]["text/plain"] == text
-    assert notebook.peek(cell_id).source == text
+    assert notebook.cached_cell("a").outputs[0]["data"]["text/plain"] == text
+    assert notebook.cached_cell(cell_id).source == text
 
 
 @pytest.mark.sample(10)

@@ -71,7 +71,7 @@ class Agent:
     async def _update(self) -> None:
         cell, mark = await self._cell(), self._mark()
         await self._call("read_cells", cell_ids=[cell.id])
-        lines = (await self._notebook()).peek(cell.id).source.split("\n")
+        lines = (await self._notebook()).cached_cell(cell.id).source.split("\n")
         lines.insert(self._random.randrange(len(lines) + 1), mark)
         await self._think()
         await self._write([mark], "update_cell", cell_id=cell.id, source="\n".join(lines))
@@ -86,7 +86,7 @@ class Agent:
                 self._log.marks[old] = False
 
     async def _create(self) -> None:
-        cells = (await self._notebook()).cells()
+        cells = (await self._notebook()).cached_cells()
         if len(cells) < MOST_CELLS:
             place = {"after": self._random.choice(cells).id} if cells else {}
             mark = self._mark()
@@ -94,7 +94,7 @@ class Agent:
 
     async def _delete(self) -> None:
         cell = await self._cell()
-        if len((await self._notebook()).cells()) <= 3:
+        if len((await self._notebook()).cached_cells()) <= 3:
             return
         try:
             result = await self._call("delete_cell", cell_id=cell.id)
@@ -147,8 +147,8 @@ class Agent:
             done if done in result.undone else change
             for change, done in zip(journal, marked, strict=True)
         ]
-        self.returned(notebook.cells())
-        there = {cell.id for cell in notebook.cells()}
+        self.returned(notebook.cached_cells())
+        there = {cell.id for cell in notebook.cached_cells()}
         left_alone = {conflict["cell_id"] for conflict in result.conflicts}
         for cell_id in {change.cell_id for change in changes} - left_alone:
             self._taken_back([each for each in changes if each.cell_id == cell_id], there)
@@ -210,7 +210,7 @@ class Agent:
 
     async def _cell(self) -> Cell:
         """A cell as it was some time ago."""
-        cells = (await self._notebook()).cells()
+        cells = (await self._notebook()).cached_cells()
         if not cells:
             raise CellNotFound("", known=[])  # the page froze before it was read
         cell = self._random.choice(cells)

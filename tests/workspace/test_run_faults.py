@@ -182,7 +182,7 @@ async def test_a_notebook_is_kept_while_its_code_waits_in_the_kernels_own_queue(
     await forgetful.get("b.ipynb")
     await until(lambda: [opened["path"] for opened in forgetful.open()] == ["a.ipynb"])
     sent.started()
-    assert notebook.peek(edit.cell.id).running
+    assert notebook.cached_cell(edit.cell.id).running
     sent.finish(1)
     await until(lambda: not forgetful.open())
     await forgetful.close()

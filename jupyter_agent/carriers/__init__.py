@@ -1,1 +1,3 @@
-"""Where a notebook's live document is: on an open browser tab, or nowhere but in its file."""
+"""Where a notebook's live document is: in an open browser tab, in a collaboration room, or only in
+its file.
+"""

@@ -1,7 +1,8 @@
-"""A notebook file while it is saved: our other servers wait.
+"""Locks that make our other servers wait while a notebook file is saved, and the files that a save
+leaves.
 
-Where Jupyter's file managers write into a file, they copy it beside it before, and remove the copy
-when they are done (`atomic_writing` in `jupyter_server.services.contents.fileio`).
+Before Jupyter's file managers write into a file they copy it next to it, and remove the copy when
+they are done (`atomic_writing` in `jupyter_server.services.contents.fileio`).
 """
 
 from __future__ import annotations
@@ -19,30 +20,29 @@ if sys.platform != "win32":
     import fcntl
 
 _PAUSE = 0.005
-"""Seconds between two attempts to have a file that another server is saving."""
+"""Seconds between two attempts to lock a file that another server is saving."""
 _SETTLED = 1.0
-"""Seconds without a write after which a save of Jupyter's has ended, or nobody is there who would
-end it."""
+"""Seconds without a write after which a save of Jupyter's has ended, or its program has died."""
 _WRITTEN = 0.2
-"""The same of other programs, which make no copy."""
+"""The same for other programs, which make no copy."""
 
 
 def copy_of(path: str) -> str:
-    """Where Jupyter keeps the file as it was while it writes it."""
+    """Path of the copy that Jupyter makes of a file while writing it."""
     return str(path_to_intermediate(path))  # type: ignore[no-untyped-call]
 
 
 def aside(path: str) -> str:
-    """Where Jupyter puts a damaged file whose copy takes its place."""
+    """Path to which Jupyter moves a damaged file before it restores the copy."""
     return str(path_to_invalid(path))  # type: ignore[no-untyped-call]
 
 
 @asynccontextmanager
 async def alone(path: str, patience: float) -> AsyncIterator[bool]:
-    """No other server of ours saves this file meanwhile; False if one does after `patience`
-    seconds.
+    """Keep other servers of ours from saving this file; yields False if one still does after
+    `patience` seconds.
 
-    It is a lock on the file itself, which leaves nothing behind. A disk without locks has none.
+    It locks the file itself, so nothing is left behind. Without effect on a disk without locks.
     """
     file = await _locked(path, time.monotonic() + patience)
     try:
@@ -59,7 +59,7 @@ async def _locked(path: str, end: float) -> int:
     while True:
         try:
             file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        except OSError:  # whoever reads it tells why that does not work
+        except OSError:  # the reader of the file will report the error
             return _NONE
         try:
             if try_lock(file) and _same(os.fstat(file), _stat(path)):
@@ -74,8 +74,8 @@ async def _locked(path: str, end: float) -> int:
 
 
 def try_lock(file: int) -> bool:
-    """Lock an open file or folder until it is closed; False while somebody else has it locked.
-    Raises OSError where the disk has no locks.
+    """Lock an open file or folder until it is closed; False while someone else holds the lock.
+    Raises OSError if the disk has no locks.
     """
     if sys.platform != "win32":
         try:
@@ -86,7 +86,7 @@ def try_lock(file: int) -> bool:
 
 
 def is_being_saved(path: str) -> bool:
-    """Whether a file of which half is there was written a moment ago."""
+    """Whether an incomplete file was written a moment ago."""
     found = _stat(path)
     settled = _SETTLED if os.path.exists(copy_of(path)) else _WRITTEN
     return found is not None and 0 <= time.time() - found.st_mtime < settled
@@ -100,5 +100,5 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _same(one: os.stat_result, other: os.stat_result | None) -> bool:
-    """Whether both are the same file, whatever is in it."""
+    """Whether both are the same file, whatever its content."""
     return other is not None and os.path.samestat(one, other)

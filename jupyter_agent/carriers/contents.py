@@ -1,5 +1,5 @@
-"""Notebooks as the contents manager has them: the only way to a file, for hooks, signing and
-other storages' sake.
+"""Reads and writes notebooks through the contents manager only, so that hooks, signing and other
+storages work.
 """
 
 from __future__ import annotations
@@ -42,28 +42,29 @@ from jupyter_agent.errors import (
 )
 
 LARGEST = 512 * 2**20
-"""Bytes; a notebook is in memory several times over while it is worked on."""
+"""Bytes; an open notebook takes several times its size in memory."""
 _LARGE = 8 * 2**20
-"""Bytes. What is read from so much makes Python look for garbage, several times."""
+"""Bytes. Reading larger notebooks would trigger several garbage collections."""
 
 _PATIENCE = 10.0
 """Seconds to wait for another server that is saving the same file."""
 _TAIL = 64
-"""Bytes at the end of a file, in which a whole notebook is closed."""
+"""Bytes at the end of a file in which a complete notebook closes its JSON."""
 _GAP = 0.2
-"""Seconds within which a file that was deleted is made again, if it is."""
+"""Seconds within which a file that was deleted may be created again."""
 _PAUSE = 0.02
-"""Seconds between two looks at a file that is being saved."""
+"""Seconds between two checks of a file that is being saved."""
 _WRITERS = 0.3
 """Seconds to wait for a program that is writing the file."""
 
 _LINUX_TICKS = 5
 """CLOCK_REALTIME_COARSE of Linux, from which its file systems take their times."""
 _TICK = 20_000_000
-"""Nanoseconds that a tick takes at most elsewhere."""
+"""Longest tick elsewhere, in nanoseconds."""
 _COARSE = 10_000_000
-"""Nanoseconds; a time that is a multiple is of a file system that counts coarsely, which may be
-in two seconds, as FAT does."""
+"""Nanoseconds. A time that is a multiple of this comes from a file system with coarse times: up to
+two seconds, as on FAT.
+"""
 _COARSE_TICK = 2_000_000_000
 
 _MENDED = (
@@ -76,50 +77,50 @@ _KEPT = (
 )
 _BACK = "A reader had taken `{path}` away in the middle of a save. It is back, and whole."
 _FRESH = 60.0
-"""Seconds since a reader took a notebook away; a later one is none of ours."""
+"""Seconds; a notebook that a reader moved away earlier than that was not one of our saves."""
 _LEFT = (
     "`{left}` is what is left of a save of `{path}` that had been cut off. The notebook itself is "
     "whole: delete the other file if you do not need it."
 )
 
 Former: TypeAlias = Callable[[], Awaitable[dict[str, Any] | None]]
-"""Gives the JSON that an older version of a notebook's file had, if there is one."""
+"""Returns the JSON of an earlier version of a notebook's file; None if there is none."""
 
 Expects: TypeAlias = Callable[[bytes], bool]
-"""Whether a caller knows this content of a file."""
+"""Whether the caller knows this content of a file."""
 
 Trace: TypeAlias = tuple[int, ...]
-"""Times, size and place of a file, others after each write of it."""
+"""Times, size and place of a file; different after each write."""
 
 _READING = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What managers raise: those of their own, the storage's, and what odd JSON does to their code."""
+"""Errors of managers: their own, the storage's, and those of their code on odd JSON."""
 _CONVERTED = "The file had an older notebook format and is now saved as 4.5, with cell ids."
 _REPAIRED = "Cells of the file that had no id of their own have got one."
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A notebook file as it was at one moment, in format 4."""
+    """A snapshot of a notebook file in format 4."""
 
     content: Mapping[str, Any]
-    """The notebook's JSON, without trust marks; cells have ids also where the format has none."""
+    """The notebook's JSON, without trust marks; cells have ids even if the format has none."""
     stamp: str
-    """Differs whenever the content does."""
+    """Changes whenever the content does."""
     writable: bool
     trusted: frozenset[str]
     """Ids of the code cells whose outputs this server signed."""
     repair: str = ""
-    """What was done to the file, and what the first write will do to it besides, as sentences;
-    empty for nothing.
+    """What was done to the file, and what the first write will change besides, as sentences; empty
+    for nothing.
     """
 
 
 class FileFacts(NamedTuple):
-    """What a contents manager says of a file without reading it."""
+    """What a contents manager knows about a file without reading it."""
 
     writable: bool
     modified: object
-    """When it was written last, in whatever form the manager says it."""
+    """Time of the last write, in the manager's own form."""
 
 
 class Disk:
@@ -136,25 +137,24 @@ class Disk:
         self._plain = is_plain(contents)
         self._writes = FileWrites.of(contents)
         self._identified: dict[str, Naming] = {}
-        """Of the notebooks that do not keep their cells' ids: text notebooks, older formats."""
+        """Of the notebooks that store no cell ids: text notebooks, older formats."""
         self._own: dict[str, frozenset[str]] = {}
-        """The ids that files of older formats have all the same."""
+        """Ids that files of older formats contain nevertheless."""
         self._held: set[str] = set()
-        """Paths of the notebooks that we are saving; their files are read again meanwhile."""
+        """Paths of the notebooks that we are saving; their files are read during the save."""
         self.mended: list[str] = []
-        """What was put right, as sentences."""
+        """Sentences on all repairs so far."""
         self._mended: dict[str, str] = {}
-        """Of notebooks that were put right when they were read: what is to be told."""
+        """By path: the repair made when the notebook was read, to be reported."""
 
     async def stamp(self, path: str) -> str:
-        """What `Loaded.stamp` would be. Raises NotebookNotFound or UnreadableNotebook."""
+        """The value for `Loaded.stamp`. Raises NotebookNotFound or UnreadableNotebook."""
         model = await self._get(path, content=False)
         return _hash(model) or (await self.load(path)).stamp
 
     def trace(self, path: str) -> Trace | None:
-        """What tells without reading the file whether it was written since; None if that cannot
-        be told: the contents manager keeps no plain files, or the last write was just now and
-        the next could have the same time and size.
+        """Detects writes without reading the file; None if it cannot: the contents manager has no
+        plain files, or the last write was just now and the next could have the same time and size.
         """
         found = self._stat(path)
         if found is None:
@@ -165,7 +165,9 @@ class Disk:
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
 
     def _os_path(self, path: str) -> str | None:
-        """Where the manager writes this notebook, if that is a plain file."""
+        """Path of the plain file that the manager writes for this notebook; None if there is no
+        such file.
+        """
         files = cast(FileContentsManager, self._contents)
         if not self._plain:
             return None
@@ -179,34 +181,34 @@ class Disk:
             return None
         try:
             files = cast(FileContentsManager, self._contents)
-            # Opened, since only that asks the server of a network file system (nfs(5), "Close-to-
-            # open cache consistency"); not waiting, in case it is a pipe.
+            # Opened, since only that asks the server of a network file system (nfs(5),
+            # "Close-to-open cache consistency"); non-blocking, in case it is a pipe.
             flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
             file = os.open(files._get_os_path(path), flags)  # type: ignore[no-untyped-call]
             try:
                 return os.fstat(file)
             finally:
                 os.close(file)
-        except (HTTPError, OSError, ValueError):  # whoever reads it tells why that does not work
+        except (HTTPError, OSError, ValueError):  # the reader of the file will report the error
             return None
 
     async def hash(self, path: str) -> str | None:
-        """The contents manager's hash of the file, which an open tab knows too; None if it has
-        none.
+        """The contents manager's hash of the file, which an open tab knows too; None if the manager
+        has no hashes.
         """
         return _hash(await self._get(path, content=False))
 
     async def facts(self, path: str) -> FileFacts:
-        """What is known of the file without reading it. Raises as `stamp` does."""
+        """Facts about the file without reading it. Raises the errors of `stamp`."""
         model = await self._get(path, content=False, hashed=False)
         return FileFacts(model["writable"] is not False, model["last_modified"])
 
     async def exists(self, path: str) -> bool:
-        """Whether there is something at that path."""
+        """Whether something exists at that path."""
         return bool(await ensure_async(self._contents.exists(path)))
 
     async def load(self, path: str) -> Loaded:
-        """Raises NotebookNotFound or UnreadableNotebook."""
+        """Read the notebook. Raises NotebookNotFound or UnreadableNotebook."""
         size = await self._size(path)
         with gc_paused(size > _LARGE):
             return await self._load(path)
@@ -222,7 +224,7 @@ class Disk:
             ) from why
         if without and (namings := await self._namings.of(path)):
             if not is_in_use(namings[-1], self._identified.get(path, UNNAMED).ids):
-                self._identified[path] = namings[-1]  # of before a restart, or of a page
+                self._identified[path] = namings[-1]  # from before a restart, or given by a page
         repair = await asyncio.to_thread(self._identify, path, content, without)
         stamp = _hash(model)
         if stamp is None:
@@ -231,8 +233,8 @@ class Disk:
         return _loaded(content, stamp, model, trusted=trusted, repair=repair)
 
     async def read_back(self, path: str, content: Mapping[str, Any], *, signed: bool) -> Loaded:
-        """As `load`, after `write` of this content: where the file says the same, nothing of it is
-        parsed and signed once more.
+        """Like `load`, right after `write` of this content: if the file has the same content,
+        nothing is parsed and signed again.
         """
         size = await self._size(path)
         with gc_paused(size > _LARGE):
@@ -247,7 +249,7 @@ class Disk:
 
     @asynccontextmanager
     async def alone(self, path: str) -> AsyncIterator[None]:
-        """No other server of ours saves this notebook meanwhile. Raises Busy."""
+        """Keep other servers of ours from saving this notebook. Raises Busy."""
         file = self._os_path(path)
         if file is None or path in self._held:
             yield
@@ -273,12 +275,14 @@ class Disk:
         expects: Expects | None = None,
         creates: bool = False,
     ) -> None:
-        """Save. The contents manager signs what has trusted or harmless outputs only; `sign` False
-        keeps it unsigned. `expects` tells whether the caller knows this content of the file, whose
-        place is taken; `creates`: there may be no file.
+        """Save the notebook.
 
-        Raises Locked or ToolError; the file is then as it was. Raises Overwritten where it had what
-        the caller does not know. `content` is not to be used afterwards.
+        The contents manager signs it if all its outputs are trusted or harmless; with `sign` False
+        it stays unsigned. `expects` tells whether the caller knows the content that is overwritten;
+        `creates`: the file may be missing.
+
+        Raises Locked or ToolError; the file is unchanged then. Raises Overwritten if the file had
+        content that the caller does not know. `content` must not be used afterwards.
         """
         if path in self._identified or content["nbformat_minor"] < FIRST_WITH_IDS:
             former = self._identified.get(path, UNNAMED)
@@ -295,7 +299,7 @@ class Disk:
         expects: Expects | None = None,
         creates: bool = False,
     ) -> None:
-        """As `write`, of the JSON as it is to be in the file."""
+        """Like `write`, with the JSON exactly as it goes into the file."""
         model = {"type": "notebook", "format": "json", "content": content}
         file = self._os_path(path)
         if file is not None and self._writes is not None and expects is not None:
@@ -317,12 +321,12 @@ class Disk:
                 notary.store.remove_signature(signature, notary.algorithm)
 
     def holds(self, loaded: Loaded, content: bytes) -> bool:
-        """Whether the file was loaded from these bytes. Of a large one that takes a while."""
+        """Whether the file was loaded from these bytes. Slow for a large file."""
         algorithm = cast(FileContentsManager, self._contents).hash_algorithm
         return hashlib.new(algorithm, content).hexdigest() == loaded.stamp
 
     def _signature_of_harmless(self, content: dict[str, Any]) -> str | None:
-        """The signature that the contents manager gave it, since all its outputs are harmless."""
+        """The signature that the contents manager made because all outputs are harmless."""
         notebook: Any = nbformat.from_dict(content)  # type: ignore[no-untyped-call]
         if not self._contents.notary.check_cells(notebook):
             return None
@@ -330,13 +334,13 @@ class Disk:
         return signature
 
     async def create(self, path: str, content: dict[str, Any]) -> None:
-        """Save a new notebook, in a new folder where that is not there. Raises Exists, Locked,
-        ToolError; InvalidInput for a path that the disk refuses, or that Jupyter hides, whether
-        there is something or not.
+        """Save a new notebook, creating its folder if necessary. Raises Exists, Locked, ToolError;
+        InvalidInput for a path that the disk refuses or that Jupyter hides, whether or not
+        something exists there.
         """
         try:
             hidden = await hides(self._contents, path)
-        except OSError as error:  # Jupyter lets it through: a name too long, a file as a folder
+        except OSError as error:  # not caught by Jupyter: a name too long, a file as a folder
             raise InvalidInput(
                 f"No notebook can be made at `{path}`: {error.strerror}. Choose another path."
             ) from None
@@ -360,8 +364,8 @@ class Disk:
             raise
 
     async def _make_folders(self, path: str) -> tuple[list[str], ToolError | None]:
-        """The folders that were made, outermost first, and why there is none where that is so: a
-        storage without folders may take the notebook all the same.
+        """The folders that were made, outermost first, and the error if one could not be made: a
+        storage without folders may accept the notebook all the same.
         """
         made: list[str] = []
         for folder in accumulate(path.split("/") if path else (), posixpath.join):
@@ -374,7 +378,7 @@ class Disk:
         return made, None
 
     async def _remove_folders(self, made: Sequence[str]) -> None:
-        """Take them away again, but for those in which there is something."""
+        """Remove the folders again if they are empty."""
         for folder in reversed(made):
             with suppress(*_READING):
                 if (file := self._os_path(folder)) is not None:
@@ -396,8 +400,8 @@ class Disk:
     async def _from_text(
         self, path: str
     ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
-        """Parsed in a thread: a large notebook must not hold up the event loop."""
-        notary = self._contents.notary  # whoever asks first makes its database, for their thread
+        """Parse in a thread: a large notebook must not hold up the event loop."""
+        notary = self._contents.notary  # its database belongs to the thread that first asks
         model, (content, signature, without) = await self._parsed(path)
         trusted = notary.store.check_signature(signature, notary.algorithm)
         return model, content, bool(trusted), without
@@ -426,9 +430,9 @@ class Disk:
         return model, await asyncio.to_thread(self._signed, model["content"])
 
     async def mend(self, path: str, former: Former | None = None) -> str:
-        """Put a notebook right whose save was cut off: from the copy that the contents manager made
-        of it before, else from what `former` gives. What was done, and what is left beside it, as
-        sentences; empty for nothing. `mended` has them too.
+        """Repair a notebook whose save was cut off: from the copy that the contents manager made
+        before it, else from the content that `former` returns. Returns sentences on the repair and
+        the files it leaves; empty for nothing. `repairs` has them too.
 
         Raises Busy, Locked or ToolError.
         """
@@ -468,8 +472,8 @@ class Disk:
             return _MENDED.format(path=path, left=left, what="in our newest recovery copy")
 
     def _is_being_saved(self, path: str) -> bool:
-        """Whether somebody, in another server perhaps, has begun to save the file just now: then
-        the half of it that is there must not be taken for a save that was cut off.
+        """Whether someone, perhaps another server, has started to save the file just now: then its
+        incomplete content is not a save that was cut off.
         """
         file = self._os_path(path)
         return file is not None and atomic_save.is_being_saved(file)
@@ -482,7 +486,7 @@ class Disk:
     async def _from_model(
         self, path: str
     ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
-        """As the manager has it. Ids that are others at a second reading are not stored."""
+        """As the manager returns it. Ids that change at a second reading are not stored."""
         model = await self._get(path)
         content = model["content"]
         if not isinstance(content, dict):
@@ -507,7 +511,7 @@ class Disk:
         return model, content, all(marks), without
 
     def _identify(self, path: str, content: dict[str, Any], without: Collection[int]) -> str:
-        """Give ids to the cells without one, and say what that will change in the file."""
+        """Give ids to the cells without one; a sentence on what that will change in the file."""
         converted = content.setdefault("metadata", {}).pop("orig_nbformat", None) is not None
         older = content["nbformat_minor"] < FIRST_WITH_IDS
         self._own.pop(path, None)
@@ -534,7 +538,7 @@ class Disk:
         hashed: bool = True,
         again: bool = True,
     ) -> dict[str, Any]:
-        """What the manager says; a file that is missing is looked for `again`."""
+        """The manager's model; with `again`, a missing file is looked for once more."""
         options: dict[str, Any] = {"require_hash": True} if self._hashes and hashed else {}
         if format is not None:
             options["format"] = format
@@ -563,8 +567,8 @@ class Disk:
         return model
 
     async def _is_made_again(self, path: str) -> bool:
-        """Whether somebody who had just deleted the file has made it again, as `git checkout` does.
-        Waits for that only where its folder was changed a moment ago.
+        """Whether a program that had just deleted the file has created it again, as `git checkout`
+        does. Waits for that only if its folder was changed a moment ago.
         """
         file = self._os_path(path)
         if file is None:
@@ -574,15 +578,15 @@ class Disk:
         except OSError:
             return False
         if abs(time.time() - changed) <= _GAP:
-            for _ in range(round(_GAP / _PAUSE)):  # a busy server looks as often
+            for _ in range(round(_GAP / _PAUSE)):  # a fixed count, even if the server is busy
                 if os.path.lexists(file):
                     break
                 await asyncio.sleep(_PAUSE)
         return os.path.lexists(file)
 
     def _brings_back(self, path: str) -> bool:
-        """Whether the notebook had just been taken away by a reader that found half of it, and is
-        in its place again, whole by now.
+        """Restore a notebook that a reader has just moved away because it found half of it, and
+        that is whole now. Whether that was done.
         """
         file = self._os_path(path)
         if file is None or os.path.lexists(file):
@@ -599,7 +603,7 @@ class Disk:
         return True
 
     async def _size(self, path: str) -> int:
-        """In bytes, 0 if unknown. Raises UnreadableNotebook for too many."""
+        """In bytes, 0 if unknown. Raises UnreadableNotebook if it is too large."""
         found = self._stat(path)
         if found is not None:
             size = found.st_size
@@ -611,7 +615,7 @@ class Disk:
 
 
 def _refusal(path: str, error: Exception) -> ToolError:
-    """What a manager says that saves nothing there, without the server's own paths."""
+    """The error for a failed save, without the server's own paths."""
     if isinstance(error, HTTPError) and error.status_code == 403:
         return Locked(f"`{path}` is read-only; nothing was changed.")
     cause = error if isinstance(error, OSError) else error.__cause__
@@ -620,14 +624,14 @@ def _refusal(path: str, error: Exception) -> ToolError:
 
 
 async def _while_written(file: str) -> None:
-    """Wait for a program that is writing it, but not for one that only has it open."""
+    """Wait for a program that is writing the file, but not for one that only has it open."""
     end = time.monotonic() + _WRITERS
     while await asyncio.to_thread(exchange.is_written, file) and time.monotonic() < end:
         await asyncio.sleep(_PAUSE)
 
 
 def _is_damaged(file: str) -> bool:
-    """Whether the file is there and was cut off. A large one is read only where it may be."""
+    """Whether the file exists and was cut off. A large file is read in full only if it may be."""
     try:
         with open(file, "rb") as data:
             end = data.seek(0, os.SEEK_END)
@@ -638,7 +642,7 @@ def _is_damaged(file: str) -> bool:
                 return False
             data.seek(0)
             return nbformat_file.is_cut_off(data.read())
-    except OSError:  # whoever reads it tells why that does not work
+    except OSError:  # the reader of the file will report the error
         return False
 
 
@@ -669,7 +673,7 @@ def _hash(model: Mapping[str, Any]) -> str | None:
 
 
 def _begin_of_tick() -> int:
-    """The earliest time, in nanoseconds, that a file gets if it is written now."""
+    """The earliest time, in nanoseconds, that a file written now can get."""
     if sys.platform == "linux":
         return time.clock_gettime_ns(_LINUX_TICKS)
     return time.time_ns() - _TICK

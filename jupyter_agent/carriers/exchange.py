@@ -1,13 +1,14 @@
-"""How Jupyter's file managers write a notebook here: beside it, then both change places in one
-step, so that nobody ever finds half of one.
+"""How Jupyter's file managers write a notebook here: into a new file next to it, then both change
+places in one step, so that no one ever finds an incomplete file.
 
-Jupyter writes into the file itself. Who opens it at that moment finds half of it, and Jupyter's own
-reader then moves the file away. It also cuts short what another program is just writing. Here that
-program's file is whole afterwards, and goes back to its place.
+Jupyter writes into the file itself. A program that opens it at that moment finds half of it, and
+Jupyter's own reader then moves the file away. It also truncates a file that another program is
+writing. Here that program's file is complete afterwards, and goes back to its place.
 
-Only Linux has that step (renameat2(2)), and not on every disk. Elsewhere, for a file that would not
-be the same one then (with a second name, an owner or marks that we cannot give), and while another
-program has it open for writing, the text is copied into the file as Jupyter does it, but at once.
+Only Linux can exchange files (renameat2(2)), and not on every disk. Elsewhere, for a file that
+would lose its identity (a second name, an owner or attributes that we cannot set), and while
+another program has it open for writing, the text is copied into the file as Jupyter does it, but in
+one go.
 """
 
 from __future__ import annotations
@@ -39,30 +40,31 @@ if sys.platform != "win32":
     import fcntl
 
 OVERTAKEN = "jupyter_agent: another program wrote this notebook at the same moment."
-"""In the answer to a save that was refused; a page of ours merges and saves again."""
+"""In the answer to a refused save; a page of ours merges and saves again."""
 
 _AT_CWD, _NO_REPLACE, _EXCHANGE = -100, 1, 2
-"""Of renameat2(2)."""
+"""Constants of renameat2(2)."""
 _SET_SIGNAL = 10
-"""F_SETSIG of fcntl(2), which Python does not name."""
+"""F_SETSIG of fcntl(2), which Python does not define."""
 _PAUSE = 0.002
-"""Seconds between two looks at what others are doing."""
+"""Seconds between two checks for other programs."""
 _PATIENCE = 0.05
 """Seconds to wait for a program that is writing the file: the event loop waits too."""
 _ALONE = 1.0
-"""The same for another save in the same folder, whose files are changing places."""
+"""The same for another save in the same folder that is exchanging files."""
 _PLACES = 5
-"""How often a file changes places with one that others put there at the same moment."""
+"""Exchanges with files that others put at the same path in the meantime."""
 
 
 class Overwritten(HTTPError):
-    """A save would take the place of something that its caller has not seen; nothing was saved."""
+    """A save would overwrite content that its caller has not seen; nothing was saved."""
 
     def __init__(self, kept: str = "") -> None:
         super().__init__(409, OVERTAKEN)
         self.kept = kept
-        """The name of the file that has it, where a still later one is in its place by now; else
-        empty."""
+        """The name of the file with that content, if a still later one is in its place by now; else
+        empty.
+        """
 
 
 @dataclass
@@ -71,18 +73,18 @@ class Save:
 
     file: str
     expects: Callable[[bytes], bool]
-    """Whether its caller knows this content of the file."""
+    """Whether the caller knows this content of the file."""
     creates: bool = False
     """The file may be missing."""
     algorithm: str = ""
-    """With which `hash` is made; empty: there is none."""
+    """The hash algorithm for `hash`; empty to make no hash."""
     hash: str = ""
-    """Of what was written."""
+    """Of the written content."""
     begun: bool = False
 
 
 class FileWrites:
-    """What a file manager writes notebooks with, instead of its own `atomic_writing`."""
+    """Replaces `atomic_writing` of a file manager for notebooks."""
 
     def __init__(self, files: FileManagerMixin) -> None:
         self._files = files
@@ -92,8 +94,8 @@ class FileWrites:
 
     @classmethod
     def of(cls, files: object) -> FileWrites | None:
-        """The one of this manager, which gets it if it has none; None for managers of other kinds,
-        and for those that have a way of their own to write.
+        """The instance of this manager, installed if necessary; None for managers of other kinds,
+        and for those with their own way of writing.
         """
         if not isinstance(files, FileManagerMixin):
             return None
@@ -105,7 +107,7 @@ class FileWrites:
 
     @property
     def save(self) -> Save | None:
-        """The one that is under way in this context."""
+        """The save in progress in this context."""
         return self._save.get()
 
     @save.setter
@@ -116,7 +118,7 @@ class FileWrites:
     def atomic_writing(
         self, os_path: str, text: bool = True, encoding: str = "utf-8", **options: Any
     ) -> Iterator[IO[Any]]:
-        """As the manager's own. Raises Overwritten."""
+        """Like the manager's own. Raises Overwritten."""
         file = os.path.realpath(os_path)
         save = self._begin(file)
         if save is None and not os_path.endswith(".ipynb"):
@@ -140,12 +142,12 @@ class FileWrites:
                 new.seek(0)
             if isinstance(new, io.BytesIO) or not self._exchange(new, file, existed, save):
                 new.seek(0)
-                if existed and not os.path.lexists(file):  # it was renamed, or deleted
+                if existed and not os.path.lexists(file):  # it was renamed or deleted
                     raise Overwritten
                 self._copy(new.read(), os_path, file, save)
 
     def _begin(self, file: str) -> Save | None:
-        """Once only: what this context does besides is another save."""
+        """Claim the context's save for this file, once only: any further write is another save."""
         save = self.save
         if save is None or save.begun or save.file != file:
             return None
@@ -154,8 +156,8 @@ class FileWrites:
 
     @contextmanager
     def _new(self, file: str, *, hidden: bool) -> Iterator[io.BufferedRandom | io.BytesIO]:
-        """A new file in the same folder; where that cannot be, one in memory. `hidden`: nobody else
-        may read it yet.
+        """A new file in the same folder, or one in memory if that is impossible. `hidden`: others
+        must not be able to read it yet.
         """
         mode = 0o600 if hidden else 0o666
         new: io.BufferedRandom | None = None
@@ -180,7 +182,7 @@ class FileWrites:
     def _exchange(
         self, new: io.BufferedRandom, file: str, existed: bool, save: Save | None
     ) -> bool:
-        """Have the new file at the path; False where its text has to be copied there. Raises
+        """Put the new file at the path; False if its text has to be copied there instead. Raises
         Overwritten.
         """
         end = time.monotonic() + (_PATIENCE if save is not None else 0)
@@ -195,14 +197,14 @@ class FileWrites:
         with _alone_in(os.path.dirname(file)):
             try:
                 _rename(new.name, file, _EXCHANGE if existed else _NO_REPLACE)
-            except OSError:  # another kind of disk, a mounted file; or it is gone, or there is one
+            except OSError:  # another kind of disk, a mounted file; or just deleted, or created
                 return False
             return not existed or self._settle(new, made, file, save)
 
     def _settle(
         self, new: io.BufferedRandom, made: os.stat_result, file: str, save: Save | None
     ) -> bool:
-        """Look at the file that was there before, which is beside now, and let it go if it may."""
+        """Check the former file, which has the new file's name now, and delete it if it may go."""
         former: os.stat_result | None = None
         known = False
         try:
@@ -223,8 +225,8 @@ class FileWrites:
     def _give_back(
         self, new: io.BufferedRandom, made: os.stat_result, former: os.stat_result | None, file: str
     ) -> str:
-        """Put the former file in its place again, unless there is a still later one by now: then
-        it gets a name that people see, which is told.
+        """Put the former file back in its place, unless a still later one is there by now: then it
+        gets a visible name, which is returned.
         """
         for _ in range(_PLACES):
             try:
@@ -239,8 +241,8 @@ class FileWrites:
         return self._keep(new.name, file)
 
     def tidy(self, file: str, is_whole: Callable[[str], bool]) -> list[str]:
-        """Remove what saves that were cut off have left beside this file. Gives the names of those
-        that are kept, since they have something else than the file.
+        """Remove the files that interrupted saves left next to this file. Returns the new names of
+        those whose content differs from the file, which stay.
         """
         kept = []
         with _alone_in(os.path.dirname(file)), suppress(OSError):
@@ -252,7 +254,7 @@ class FileWrites:
         return kept
 
     def _keep(self, source: str, file: str) -> str:
-        """Give a file that no path has any more a name beside `file`, and say so in the log."""
+        """Give a file that is no longer at any path a name next to `file`, and log it."""
         for number in range(1, 100):
             name = f"{file}.overwritten-{number}"
             if rename_to_free(source, name):
@@ -268,7 +270,7 @@ class FileWrites:
         return os.path.basename(name)
 
     def _copy(self, content: bytes, os_path: str, file: str, save: Save | None) -> None:
-        """Write as Jupyter does; nothing else happens in this server meanwhile."""
+        """Write as Jupyter does; this server does nothing else in the meantime."""
         with _alone_in(os.path.dirname(file)):
             if save is not None and os.path.lexists(file):
                 with open(file, "rb") as now:
@@ -283,9 +285,7 @@ class FileWrites:
         )
 
     def _knows_inodes(self) -> bool:
-        """Whether this server has an extension that takes a file with another inode for another
-        file.
-        """
+        """Whether this server has an extension that takes a changed inode for another file."""
         module = sys.modules.get("jupyter_server_fileid.manager")
         app = getattr(getattr(self._files, "parent", None), "web_app", None)
         if module is None or app is None:
@@ -294,7 +294,7 @@ class FileWrites:
 
 
 def is_written(path: str) -> bool:
-    """Whether a program has this file open for writing, as far as that can be told."""
+    """Whether a program has this file open for writing, as far as can be detected."""
     if _renameat2() is None:
         return False
     try:
@@ -305,7 +305,7 @@ def is_written(path: str) -> bool:
 
 
 def rename_to_free(source: str, file: str) -> bool:
-    """Rename a file to where there is none; whether that was done."""
+    """Rename a file to a path that must be free; whether that was done."""
     try:
         _rename(source, file, _NO_REPLACE)
     except OSError:
@@ -342,9 +342,9 @@ def _is_left(path: str) -> bool:
 
 @contextmanager
 def _alone_in(folder: str) -> Iterator[None]:
-    """No other save of ours changes places in this folder meanwhile."""
+    """Keep other saves of ours from exchanging files in this folder."""
     with ExitStack() as stack:
-        with suppress(OSError):  # a folder or a disk that has no locks for us
+        with suppress(OSError):  # a folder or a disk without locks for us
             opened = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, opened)
             end = time.monotonic() + _ALONE
@@ -354,8 +354,8 @@ def _alone_in(folder: str) -> Iterator[None]:
 
 
 def _make_alike(new: int, file: str) -> bool:
-    """Give a new file what else belongs to the one at the path. False where it would be another
-    one, or there is none.
+    """Copy owner, mode and attributes of the file at the path to a new file. False if that is
+    impossible, so that it would be another file, or if there is no file.
     """
     try:
         was, now = os.lstat(file), os.fstat(new)
@@ -376,7 +376,7 @@ def _make_alike(new: int, file: str) -> bool:
 
 
 def _marks(file: int | str) -> dict[str, bytes]:
-    """Extended attributes; access lists are among them."""
+    """Extended attributes, including access lists."""
     try:
         return {name: os.getxattr(file, name) for name in os.listxattr(file)}
     except OSError as error:
@@ -386,29 +386,29 @@ def _marks(file: int | str) -> dict[str, bytes]:
 
 
 def _times(found: os.stat_result) -> tuple[int, int]:
-    """What is another one after each write."""
+    """Differs after each write."""
     return found.st_size, found.st_mtime_ns
 
 
 def _is_written(file: IO[bytes]) -> bool:
-    """Whether a program has this file, which is open for reading, open for writing."""
+    """Whether a program has this file, opened for reading here, open for writing."""
     try:
-        fcntl.fcntl(file, _SET_SIGNAL, signal.SIGURG)  # one that ends nobody
+        fcntl.fcntl(file, _SET_SIGNAL, signal.SIGURG)  # a signal that ends no process
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except BlockingIOError:
         return True
-    except OSError:  # a disk without leases, or somebody else's file
+    except OSError:  # a disk without leases, or another user's file
         pass
     return False
 
 
 @cache
 def _renameat2() -> Callable[..., int] | None:
-    """renameat2(2), where the system has it."""
+    """renameat2(2); None if the system has no such call."""
     if sys.platform != "linux":
         return None
-    import ctypes  # costs time at start
+    import ctypes  # slow to import
 
     return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 

@@ -1,4 +1,4 @@
-"""The live document of a notebook that is open nowhere: kept in step with its file."""
+"""The live document of a notebook that is not open anywhere: kept in sync with its file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from jupyter_agent.errors import (
 )
 
 Recovery = Callable[[str, str], Awaitable[None]]
-"""Is given a notebook's path and JSON text before a turn first writes it."""
+"""Called with a notebook's path and JSON text before a turn first writes it."""
 
 _BOTH = "Another program saved it at the same moment: both are in it."
 _KEPT = (
@@ -42,20 +42,20 @@ _KEPT = (
     "other's is in `{name}` beside it."
 )
 _TRIES = 3
-"""How often an edit is written again because another program saved the file at the same moment."""
+"""Attempts to write an edit while another program saves the file at the same time."""
 _BATCH = 50
-"""Cells handled without a break for the event loop."""
+"""Cells handled between two breaks for the event loop."""
 _MANY = 2000
-"""Cells. Of more, copies are so many objects that Python looks through all that it has for garbage,
-several times in one save, which holds up the event loop each time.
+"""Cells. Copies of larger notebooks are so many objects that each save triggers several garbage
+collections, which hold up the event loop.
 """
 
 
 class FileCarrier:
-    """A document loaded from a file and saved onto the JSON that was loaded.
+    """A document loaded from a file and saved onto the loaded JSON.
 
-    What was not changed here is written as it was read: unknown keys, attachments and numbers that
-    a shared document cannot hold survive, and without a change nothing is written.
+    Parts that were not changed here are written as they were read: unknown keys, attachments and
+    numbers that a shared document cannot hold survive, and without a change nothing is written.
     """
 
     name: CarrierName = "file"
@@ -72,10 +72,10 @@ class FileCarrier:
         rescue: Recovery | None = None,
         note: str = "",
     ) -> None:
-        """`opened` tells whether the notebook is open in a tab by now, `away` whether one that has
-        unsaved work is expected back; `recovery` who keeps a copy before the next write, None if
-        this turn's first write was; `rescue` keeps our edits where somebody else wrote over them;
-        `note` goes with the first result.
+        """`is_open` tells whether the notebook has been opened in a tab, `is_page_away` whether a
+        page with unsaved work is expected back. `recovery` returns the function that stores a copy
+        before the next write, None if the present turn has one; `rescue` stores our edits if
+        someone else overwrote them. `note` is added to the first result.
         """
         self.path = path
         self.cells = SharedCells(YNotebook(), keeps_line_ends=True)
@@ -87,16 +87,16 @@ class FileCarrier:
         self._note = note
         self._loaded: Loaded | None = None
         self._trace: Trace | None = None
-        """Of the file as it was loaded, where that tells each later write."""
+        """Of the loaded file; None if it would not reveal a later write."""
         self._clean: dict[str, Any] = {}
-        """The cells' values in the document at the moment when they were as in the file."""
+        """Values of the document's cells that equal the file's."""
         self._metadata: dict[str, Any] = {}
-        """Keys of the notebook's metadata that are to be saved."""
+        """Keys of the notebook's metadata that are still to be saved."""
         self._own: dict[str, tuple[str, str]] = {}
-        """Cell id -> its text in the file before our edits and with them."""
+        """Cell id -> its text in the file before and after our edits."""
         self._approved: set[str] = set()
         self.wrote = False
-        """A page that has read the file before may not know what is in it now."""
+        """Whether a page that read the file earlier may not know its present content."""
 
     @property
     def writable(self) -> bool:
@@ -110,13 +110,13 @@ class FileCarrier:
         self._metadata |= items
 
     async def is_live(self) -> bool:
-        return False  # to find out is to refresh
+        return False  # finding out is as much work as a refresh
 
     async def is_current(self) -> bool:
         return not self._opened() and await self._is_as_loaded()
 
     async def refresh(self) -> None:
-        """Take in what others wrote into the file since."""
+        """Load what others wrote into the file since."""
         if not await self._is_as_loaded():
             trace = self._disk.trace(self.path)
             now = await self._disk.load(self.path)
@@ -125,8 +125,8 @@ class FileCarrier:
             self._trace = trace
 
     async def confirm(self) -> Saved:
-        """Write the file, unless it says the same already. What another program saves at the same
-        moment is merged.
+        """Write the file unless it already has this content. A simultaneous save of another program
+        is merged.
         """
         merged: list[str] = []
         for _ in range(_TRIES):
@@ -170,7 +170,7 @@ class FileCarrier:
             )
 
     async def withdraw(self) -> None:
-        pass  # all are transactions
+        pass  # all edits are transactions
 
     def note_rename(self, path: str) -> None:
         self.path = path
@@ -181,7 +181,7 @@ class FileCarrier:
     async def _write(
         self, content: Mapping[str, Any], written: Mapping[str, Any], loaded: Loaded
     ) -> None:
-        """`written` are the values that the content was made of, by id."""
+        """`written` are the values by id that the content was made of."""
         with gc_paused(len(content["cells"]) > _MANY):
             if (keep := self._recovery()) is not None:
                 text = await asyncio.to_thread(_text, loaded.content)
@@ -205,8 +205,8 @@ class FileCarrier:
                 self._own[cell["id"]] = first, unify(cell["source"])
 
     async def _keep_own(self, now: Loaded) -> None:
-        """Keep a copy of the file with our edits where somebody else has written it without them:
-        no journal has those of callers without a turn.
+        """Store a copy of the file with our edits if someone else has overwritten them: edits
+        outside of turns are in no journal.
         """
         own, self._own = self._own, {}
         texts = {cell["id"]: unify(cell["source"]) for cell in now.content["cells"]}
@@ -215,13 +215,13 @@ class FileCarrier:
             for key, (before, after) in own.items()
         )
         if gone and self._rescue is not None and self._loaded is not None:
-            with suppress(ToolError):  # it is theirs that is to be seen now, copy or not
+            with suppress(ToolError):  # the others' version has to be shown, copy or not
                 await self._rescue(self.path, await asyncio.to_thread(_text, self._loaded.content))
 
     async def _write_and_read(
         self, content: Mapping[str, Any], marked: dict[str, Any], loaded: Loaded, *, sign: bool
     ) -> tuple[Loaded, Trace | None]:
-        """What is in the file then, and its trace. `marked` is the content with marks of trust."""
+        """The file after the write, and its trace. `marked` is the content with trust marks."""
         if not await self._is_as_loaded():
             raise Overwritten
         if self._opened():
@@ -229,7 +229,7 @@ class FileCarrier:
                 f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. "
                 "Try again."
             )
-        self._loaded = replace(loaded, stamp="")  # whatever happens now, look at the file again
+        self._loaded = replace(loaded, stamp="")  # whatever happens now, read the file again
         self._trace = None
         self._clean = {}
         self.wrote = True
@@ -244,14 +244,14 @@ class FileCarrier:
         return await self._read_back(reading), trace
 
     async def _merge(self, theirs: Overwritten) -> str:
-        """Take in what another program saved at the same moment; what is to be told of it. Raises
-        Conflict where both changed the same lines, or one of us inserted, deleted, moved or retyped
+        """Load what another program saved at the same moment; a note on it for the user. Raises
+        Conflict if both changed the same lines, or one side inserted, deleted, moved or retyped
         cells.
         """
         assert self._loaded is not None
         try:
             now = await self._disk.load(self.path)
-        except UnreadableNotebook as error:  # it is not done
+        except UnreadableNotebook as error:  # its write is not complete
             raise self._changed() from error
         before = self._loaded.content["cells"]
         if not self._same_cells(before, now.content["cells"]):
@@ -275,7 +275,7 @@ class FileCarrier:
         )
 
     async def _is_as_loaded(self) -> bool:
-        """Whether nobody has written the file since it was loaded."""
+        """Whether the file is unchanged since it was loaded."""
         if self._loaded is None:
             return False
         trace = self._disk.trace(self.path)
@@ -296,10 +296,10 @@ class FileCarrier:
             ) from error
 
     async def _look_after(self, error: ToolError, loaded: Loaded) -> Loaded:
-        """What is in the file after a save that failed; raises the error if that is the old text.
+        """The file after a save that failed; raises the error if it still has the old text.
 
-        A manager that fails late has saved all the same, one that writes in place leaves half a
-        file: then the old text is put back.
+        A manager that fails late has saved all the same. One that writes in place leaves half a
+        file: then the old text is restored.
         """
         try:
             now = await self._read_back(self._disk.load(self.path))
@@ -326,12 +326,12 @@ class FileCarrier:
             ) from error
 
     def _marked(self, content: Mapping[str, Any], loaded: Loaded) -> tuple[dict[str, Any], bool]:
-        """A copy that hooks may change, with the cells marked whose outputs are trusted, and
-        whether it may be signed.
+        """A copy that hooks may change, with trust marks on cells with trusted outputs, and whether
+        it may be signed.
 
-        A trusted notebook stays so, whatever is done in it. In another a cell keeps its mark, and
-        cells whose run a person approved get it; it is signed when no code cell with outputs lacks
-        one.
+        A trusted notebook stays trusted, whatever is done in it. In others a cell keeps its mark,
+        and cells whose run the user approved get one; the notebook is signed if every code cell
+        with outputs has a mark.
         """
         marked: dict[str, Any] = plain(content)
         before = {cell["id"] for cell in loaded.content["cells"] if cell["cell_type"] == "code"}
@@ -349,11 +349,9 @@ class FileCarrier:
     async def _take_in(
         self, loaded: Loaded, written: Mapping[str, Mapping[str, Any]] | None = None
     ) -> None:
-        """Bring the document to what the file says, keeping what the document has beyond what
-        it was loaded from.
-
-        `written`: the document's cells that were just saved. Outputs that the storage does not
-        keep (a text notebook, a hook that strips them) then stay in the document.
+        """Update the document from the file, preserving what the document has beyond its last load.
+        // `written`: the document's cells that were just saved. Their outputs stay in the document
+        if the storage drops them (a text notebook, a hook that strips them).
         """
         before, cells = self._loaded, loaded.content["cells"]
         old = {cell["id"]: cell for cell in before.content["cells"]} if before else {}
@@ -363,7 +361,7 @@ class FileCarrier:
             await self._build(loaded.content, old)
             settled = dict[str, Mapping[str, Any]]()
         else:
-            settled = dict(written or {})  # also where the document has moved on since
+            settled = dict(written or {})  # even if the document has changed since
             for cell in changed:
                 now = settled.pop(cell["id"], None)
                 as_written = now is self.cells.value(cell["id"])
@@ -376,7 +374,7 @@ class FileCarrier:
     async def _unchanged(
         self, cells: Sequence[Mapping[str, Any]], known: Collection[str]
     ) -> dict[str, Any]:
-        """The values of the cells, but for known ones, that are as in the file."""
+        """The document's values, except for `known` ones, that equal the file's cells."""
         file = {cell["id"]: cell for cell in cells}
         unchanged = {}
         for number, value in enumerate(self.cells.values()):
@@ -396,8 +394,8 @@ class FileCarrier:
         return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]
 
     def _merged(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-        """The text of a cell with what was changed here and in the file, whose line ends it has.
-        Raises MergeConflict.
+        """The text of a cell with the changes made here and in the file, with the file's line
+        endings. Raises MergeConflict.
         """
         now = self.cells.value(old["id"])["source"]
         text = merge(unify(old["source"]), unify(now), unify(new["source"]))
@@ -406,7 +404,9 @@ class FileCarrier:
     async def _build(
         self, content: Mapping[str, Any], old: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """A new document with the file's cells; what was not changed there is as it was here."""
+        """Make a new document with the file's cells; parts that did not change in the file stay as
+        they were here.
+        """
         cells = content["cells"]
         now = dict(zip(self.cells.ids(), self.cells.values(), strict=True))
         document = YNotebook()
@@ -425,8 +425,8 @@ class FileCarrier:
         self.cells = SharedCells(document, keeps_line_ends=True)
 
     def _update(self, old: Mapping[str, Any], new: Mapping[str, Any], *, stripped: bool) -> None:
-        """Change a cell of the document where the file was changed. `stripped`: outputs that
-        are not in the file are not meant to go.
+        """Update a cell of the document from the file. `stripped`: outputs missing in the file are
+        not meant to be removed.
         """
         cell_id = new["id"]
         if new["source"] != old["source"]:
@@ -441,7 +441,7 @@ class FileCarrier:
             return
         written = ("outputs", "execution_count")
         changed = any(new.get(key) != old.get(key) for key in written)
-        # While it runs, the run writes these, and it is newer than the file.
+        # A running cell's outputs come from its run, and are newer than the file.
         if changed and not self.cells.get(cell_id).running:
             count = new.get("execution_count")
             self.cells.write_outputs(cell_id, new["outputs"], count, origin=FILE)
@@ -453,9 +453,9 @@ def _content(
     clean: Mapping[str, Mapping[str, Any]],
     metadata: Mapping[str, Any],
 ) -> Mapping[str, Any]:
-    """The notebook's JSON as these values of the document say, with these keys in its metadata;
-    `loaded` itself if nothing is different. `clean` are the values that are as in the file. Of much
-    output it takes a while.
+    """The notebook's JSON with these values of the document and these keys in its metadata;
+    `loaded` itself if nothing differs. `clean` are the values that equal the file's. Slow with much
+    output.
     """
     file = {cell["id"]: cell for cell in loaded["cells"]}
     cells = []
@@ -475,7 +475,7 @@ def _content(
 
 
 def _has(content: Mapping[str, Any], key: str, item: Any) -> bool:
-    """Whether the notebook's metadata have this already; None: whether they have no such key."""
+    """Whether the notebook's metadata has this value; for None, whether it lacks the key."""
     if item is None:
         return key not in content["metadata"]
     return key in content["metadata"] and bool(content["metadata"][key] == item)
@@ -484,16 +484,14 @@ def _has(content: Mapping[str, Any], key: str, item: Any) -> bool:
 def _changed(
     old: Mapping[str, Mapping[str, Any]], cells: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """The cells that are others than the old ones of their ids. Of a large notebook that takes
-    a while.
-    """
+    """The cells that differ from the old ones with their ids. Slow for a large notebook."""
     return [cell for cell in cells if cell != old.get(cell["id"])]
 
 
 def _rebased(
     old: Mapping[str, Any] | None, new: Mapping[str, Any], now: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
-    """The file's new cell, with what the document has beyond the file's old one."""
+    """The file's new cell, plus what the document has beyond the file's old one."""
     if old is None or now is None or not new["cell_type"] == old["cell_type"] == now["cell_type"]:
         return new
     running = now.get("execution_state") == "running"
@@ -510,15 +508,15 @@ def _text(content: Mapping[str, Any]) -> str:
 
 
 def _lasting(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell of the document without what no file has."""
+    """A cell of the document without the keys that no file has."""
     return {key: item for key, item in value.items() if key != "execution_state"}
 
 
 def _cell_onto(
     loaded: Mapping[str, Any], was: Mapping[str, Any], value: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """As `_onto`; `was` is the document's value that is as `loaded`. Outputs that are still the
-    same objects are not looked at.
+    """Like `_patched`; `was` is the document's value that equals `loaded`. Outputs that are still
+    the same objects are not compared.
     """
     file, old, new = loaded.get("outputs"), was.get("outputs"), value.get("outputs")
     now = _lasting(value)
@@ -538,9 +536,7 @@ def _cell_onto(
 
 
 def _onto(loaded: Any, now: Any) -> Any:
-    """`loaded` with what `now`, a value of the document, says differently; `loaded` itself if
-    nothing.
-    """
+    """`loaded` changed to `now`, a value of the document; `loaded` itself if both are equal."""
     if isinstance(loaded, Mapping) and isinstance(now, Mapping):
         kept = [key for key in loaded if key in now] + [key for key in now if key not in loaded]
         merged = {key: _onto(loaded.get(key), now[key]) for key in kept}

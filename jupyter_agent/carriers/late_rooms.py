@@ -1,6 +1,6 @@
-"""Rooms of a server that has started before what fills them is loaded.
+"""Defers the code that fills rooms until a server's first room.
 
-Importing that takes 45 ms, which a server without an open notebook need not pay.
+Importing it takes 45 ms, which a server without an open notebook need not spend.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 EXTENSION = "jupyter_server_ydoc"
 """Its name among the server's extensions."""
 SUPPORTED = "3"
-"""The major version of jupyter-server-ydoc whose names these are."""
+"""The supported major version of jupyter-server-ydoc, whose names these are."""
 
 
 def version() -> str:
-    """Which jupyter-server-ydoc is installed."""
+    """The installed version of jupyter-server-ydoc."""
     return str(import_module(EXTENSION).__version__)
 
 
@@ -27,9 +27,8 @@ def is_supported(installed: str) -> bool:
 
 
 def before_first_room(settings: Mapping[str, Any], load: Callable[[], None]) -> None:
-    """Calls `load` once, when somebody opens the first room of a server, by the settings of its web
-    application, and before that room is filled. Does nothing where there are no rooms that we can
-    work in.
+    """Calls `load` once: when the first room of a server is opened, given the settings of its web
+    application, and before that room is filled. Does nothing without rooms that we support.
     """
     extension = settings.get(EXTENSION)
     server = getattr(extension, "ywebsocket_server", None)
@@ -47,9 +46,10 @@ def before_first_room(settings: Mapping[str, Any], load: Callable[[], None]) -> 
 
 
 def configure_stores(extension: Any) -> None:
-    """Lets the stores of the YDocExtension know the server's configuration. `get_document` makes
-    them without: in another database than those made for a websocket, where one is configured,
-    and a page that comes back after a restart would meet another history of its document.
+    """Passes the server's configuration to the stores of the YDocExtension. `get_document` makes
+    them without it: if another database is configured, they would not use the one of the
+    websockets' stores, and a page that returns after a restart would find its document with a
+    different history.
     """
     store = extension.ystore_class
     if not getattr(store, "configured", False):

@@ -1,4 +1,6 @@
-"""State that a server leaves on disk for the next one, killed or not: pages with unsaved work."""
+"""State that a server stores on disk for its successor, even if it is killed: pages with unsaved
+work.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,15 @@ T = TypeVar("T")
 
 
 class Leftovers:
-    """One file for each server; nothing is kept where it cannot be read or written."""
+    """One file per server. Errors in reading and writing are ignored, and nothing is stored
+    then.
+    """
 
     def __init__(
         self, folder: Path, server: str, root: str | None, alive: Callable[[str], bool]
     ) -> None:
-        """`server` names this server among those with the same folder, of which `alive` tells
-        whether one runs; paths are below `root`, None where they are of no plain files.
+        """`server` names this server among those with the same folder; `alive` tells whether one of
+        them runs. Paths are below `root`, which is None if they are not plain files.
         """
         self._folder = folder
         self._file = folder / f"{server}.json"
@@ -27,9 +31,9 @@ class Leftovers:
         self._alive = alive
 
     def take(self, key: str, read: Callable[[Any], T]) -> list[T]:
-        """What servers of this root left behind under `key` that are gone; returned once.
+        """The entries under `key` of servers of this root that are gone; returned only once.
 
-        `read` makes one entry of its JSON; a file in which it fails is left alone.
+        `read` parses one entry; a file in which that fails is left alone.
         """
         found: list[T] = []
         for file in self._folder.glob("*.json"):
@@ -43,7 +47,7 @@ class Leftovers:
         return found
 
     def replace(self, key: str, entries: Sequence[Any]) -> None:
-        """Write down what this server leaves behind if it ends now."""
+        """Store the entries that this server leaves behind if it ends now."""
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             new = self._file.with_suffix(".new")
@@ -51,7 +55,7 @@ class Leftovers:
             os.replace(new, self._file)
 
     def clear(self) -> None:
-        """This server leaves nothing behind."""
+        """Remove all entries of this server."""
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
 
@@ -61,18 +65,18 @@ Page: TypeAlias = tuple[str, str]
 
 
 class KnownTabs:
-    """The pages with unsaved work that this server and earlier ones knew."""
+    """The pages with unsaved work known to this server and earlier ones."""
 
     def __init__(self, leftovers: Leftovers) -> None:
         self._leftovers = leftovers
         self._kept: list[Page] = []
 
     def left(self) -> list[Page]:
-        """Those of servers of this root that are gone; returned once."""
+        """The pages of servers of this root that are gone; returned only once."""
         return self._leftovers.take("pages", _read)
 
     def keep(self, pages: Iterable[Page]) -> None:
-        """These have unsaved work now."""
+        """Store the pages that have unsaved work now."""
         now = sorted(pages)
         if now != self._kept:
             self._kept = now

@@ -1,4 +1,4 @@
-"""Jupyter's contents managers, as far as we use them. Light: imported when the server starts."""
+"""The parts of Jupyter's contents managers that we use. Light: imported when the server starts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jupyter_server.utils import ensure_async
 
 
 class Contents(Protocol):
-    """What we use of Jupyter's ContentsManager, which is not typed; each may answer later
-    (async).
+    """The parts of Jupyter's untyped ContentsManager that we use; each method may be
+    asynchronous.
     """
 
     allow_hidden: Any
@@ -29,8 +29,8 @@ class Contents(Protocol):
 
 
 def is_plain(contents: Contents) -> bool:
-    """Whether these are Jupyter's own file managers, which read a notebook as the JSON of its file
-    and nothing else (and parse it on the event loop).
+    """Whether these are Jupyter's own file managers, which read a notebook as the plain JSON of its
+    file (and parse it on the event loop).
     """
     return getattr(contents.get, "__func__", None) in (
         FileContentsManager.get,
@@ -39,8 +39,8 @@ def is_plain(contents: Contents) -> bool:
 
 
 async def hides(contents: Contents, path: str) -> bool:
-    """Whether what is at a path, or would be, is something that Jupyter shows nobody.
+    """Whether Jupyter hides an existing or future file at this path from everyone.
 
-    Raises OSError for a path that the disk does not take: Jupyter lets it through.
+    Raises OSError for a path that the disk refuses, which Jupyter does not catch.
     """
     return not contents.allow_hidden and bool(await ensure_async(contents.is_hidden(path)))

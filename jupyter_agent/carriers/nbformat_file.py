@@ -1,4 +1,4 @@
-"""What is in a notebook file: whether we could change it without harm, and its cells' ids.
+"""The content of notebook files: whether we can change it without harm, and its cell ids.
 
 Pure functions; parsing holds a thread for a while, so callers do it off the event loop.
 """
@@ -22,7 +22,7 @@ from jupyter_agent.document.crdt import EXACT, FIRST_WITH_IDS
 from jupyter_agent.document.identities import Naming, match_cells
 
 DEEPEST = 200
-"""Levels of nesting; copying takes several frames of Python's 1000 for each."""
+"""Levels of nesting; copying takes several of Python's 1000 frames for each."""
 
 _WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
@@ -31,15 +31,15 @@ _SHORT_ID = re.compile(r"[0-9a-f]{8}")
 
 
 class Unusable(Exception):
-    """This is no notebook that we could change without harm; the text says why."""
+    """The file is not a notebook that we can change without harm; the text says why."""
 
 
 class NoJson(Unusable):
-    """It is empty or was cut off."""
+    """The file is empty or was cut off."""
 
 
 def parse(text: str) -> dict[str, Any]:
-    """A notebook file's JSON in format 4, lines joined, ids as they are in the file.
+    """A notebook file's JSON in format 4, with lines joined and ids as in the file.
 
     Raises Unusable, NoJson.
     """
@@ -62,7 +62,7 @@ def parse(text: str) -> dict[str, Any]:
             notebook = nbformat.convert(notebook, 4)  # type: ignore[no-untyped-call]
             notebook["nbformat_minor"] = FIRST_WITH_IDS
             for cell in notebook["cells"]:
-                cell.pop("id", None)  # made up by the conversion, another one each time
+                cell.pop("id", None)  # random ids of the conversion
             refuse_odd(notebook)
     except (
         AttributeError,
@@ -83,11 +83,11 @@ _ABSENT: Mapping[str, Mapping[str, Any]] = {
     "display_data": {"data": {}, "metadata": {}},
     "execute_result": {"data": {}, "metadata": {}, "execution_count": None},
 }
-"""What Jupyter reads an output as that lacks these fields."""
+"""Jupyter's defaults for outputs that lack these fields."""
 
 
 def _fill(content: dict[str, Any]) -> None:
-    """Put in what Jupyter reads as empty where it is absent, though the format asks for it."""
+    """Add the required fields that Jupyter reads as empty if they are missing."""
     content.setdefault("metadata", {})
     cells = content.get("cells")
     for cell in cells if isinstance(cells, list) else ():
@@ -105,8 +105,8 @@ def _fill(content: dict[str, Any]) -> None:
 
 
 def says(text: str, content: Mapping[str, Any]) -> bool:
-    """Whether a file's JSON is that of this notebook, as `parse` would give it; where it is, that
-    takes a tenth of the time of parsing it.
+    """Whether a file's JSON is this notebook, as `parse` would return it. If so, this takes a tenth
+    of the time of parsing.
     """
     try:
         return _same(json.loads(text), content)
@@ -115,7 +115,7 @@ def says(text: str, content: Mapping[str, Any]) -> bool:
 
 
 def _same(stored: Any, value: Any) -> bool:
-    """Whether a file has so what a notebook has: text may be a list of lines there."""
+    """Whether a file's value equals a notebook's: text may be a list of lines in the file."""
     match value:
         case dict():
             return (
@@ -135,8 +135,8 @@ def _same(stored: Any, value: Any) -> bool:
 
 
 def is_cut_off(data: bytes) -> bool:
-    """Whether it is the beginning of some JSON and no more, as a save leaves it that was killed:
-    what people or their tools break looks otherwise.
+    """Whether it is only the start of some JSON, as left by a save that was killed: files broken by
+    people or their tools look different.
     """
     try:
         text = getincrementaldecoder("utf-8")().decode(data)  # half a character may be at the end
@@ -151,7 +151,7 @@ def is_cut_off(data: bytes) -> bool:
 
 
 def is_notebook(data: bytes) -> bool:
-    """Whether it can be worked on."""
+    """Whether we can work on it."""
     try:
         parse(data.decode())
     except (UnicodeDecodeError, Unusable):
@@ -160,8 +160,8 @@ def is_notebook(data: bytes) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A copy in dicts and lists as JSON gives them. Python keeps track of each of nbformat's own
-    objects, and of a dict only if it holds other objects: with 10,000 cells that is felt.
+    """A copy in plain dicts and lists. Python's garbage collector tracks each of nbformat's own
+    objects, but a dict only if it holds other objects: with 10,000 cells that is noticeable.
     """
     match value:
         case dict():
@@ -187,7 +187,7 @@ def _json(text: str) -> Any:
 
 
 def refuse_unwritable(content: Mapping[str, Any], text: str | None = None) -> None:
-    """Raises Unusable for what no copy can be made of, or none be saved. `text` is its JSON."""
+    """Raises Unusable for content that cannot be copied or saved. `text` is its JSON."""
     try:
         foreign.refuse_deep(content, DEEPEST)
     except ValueError as error:
@@ -214,7 +214,7 @@ def refuse_odd(content: Mapping[str, Any]) -> None:
 
 
 def _odd_cell(cell: Any) -> str:
-    """What is wrong with the cell; empty for nothing."""
+    """The cell's error; empty if it is valid."""
     if not isinstance(cell, dict):
         return "is no JSON object"
     if cell.get("cell_type") not in get_args(CellType):
@@ -281,8 +281,8 @@ def _is_bundle(data: Any) -> bool:
 
 
 def as_stored(content: Mapping[str, Any], own: Collection[str] = ()) -> dict[str, Any]:
-    """The notebook as its file has it: before format 4.5 cells have ids in memory only, but for
-    those that a file has all the same, which are its `own`.
+    """The notebook in the form of its file: before format 4.5 cells have ids in memory only, except
+    for the ids in `own`, which the file contains nevertheless.
     """
     if content["nbformat_minor"] >= FIRST_WITH_IDS:
         return dict(content)
@@ -294,7 +294,9 @@ def as_stored(content: Mapping[str, Any], own: Collection[str] = ()) -> dict[str
 
 
 def without_id(cells: Iterable[Mapping[str, Any]]) -> set[int]:
-    """Where cells have no id of their own: none at all, or that of a cell before them."""
+    """Indices of the cells without an id of their own: without any, or with that of an earlier
+    cell.
+    """
     seen: set[str] = set()
     found = set()
     for index, cell in enumerate(cells):
@@ -307,13 +309,13 @@ def without_id(cells: Iterable[Mapping[str, Any]]) -> set[int]:
 
 
 def may_be_made_up(cells: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether some ids look like those that nbformat gives to cells without one, at random."""
+    """Whether some ids look like the random ones that nbformat gives to cells without an id."""
     return any(_SHORT_ID.fullmatch(str(cell.get("id"))) for cell in cells)
 
 
 def give_ids(cells: Sequence[dict[str, Any]], without: Collection[int], former: Naming) -> None:
-    """Give the cells at those indices ids: those of the same cells in `former`, else ids that
-    are the same for the same cells in the same order, and that no cell had before.
+    """Give ids to the cells at those indices: those of the same cells in `former`, else ids that
+    are reproducible for the same cells in the same order, and that no cell had before.
     """
     used = {cell["id"] for index, cell in enumerate(cells) if index not in without}
     versions = [_version(cell) for cell in cells]
@@ -338,7 +340,7 @@ def give_ids(cells: Sequence[dict[str, Any]], without: Collection[int], former: 
 
 
 def named(cells: Iterable[Mapping[str, Any]], former: Naming) -> Naming:
-    """What `give_ids` needs to know them again; `former` is the naming before."""
+    """The naming by which `give_ids` recognizes the cells; `former` is the naming before."""
     now = [(_version(cell), cell["id"]) for cell in cells]
     return Naming(now, former.ids.difference(cell_id for _, cell_id in now))
 

@@ -1,9 +1,10 @@
-"""Saves of pages and rooms: none takes the place of what its page or room has not seen.
+"""Keeps saves of pages and rooms from overwriting content that they have not seen.
 
-JupyterLab looks at a file before it saves, and the save arrives some milliseconds later, or after a
-pause of the network: whatever another program wrote in between would be lost without a word. So it
-would be in the midst of a room's save. With each save our extension names the file that the page
-had seen, our server the one that the room had, and here both are compared at the last moment.
+JupyterLab checks a file before it saves, but the save arrives some milliseconds later, or after a
+pause of the network: anything that another program wrote in between would be lost silently. The
+same can happen during a room's save. With each save our extension sends the hash of the file that
+the page had seen, our server that of the room's file, and both are compared here at the last
+moment.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from jupyter_agent.carriers.managers import Contents, is_plain
 SEEN = "jupyter_agent_seen"
 """The field of a save with the hash of the file that the page or the room had seen."""
 WRITTEN = "jupyter_agent_written"
-"""The field of the answer with the hash of what was written: the file may be another by then."""
+"""The field of the answer with the hash of the written content: the file may have changed by
+then.
+"""
 
 
 class PageSaves:
-    """Hooks of Jupyter's file managers. Other managers and saves of other pages are left alone."""
+    """Hooks of Jupyter's file managers. Other managers, and saves of other pages, are left
+    alone.
+    """
 
     def __init__(self, contents: Contents) -> None:
         writes = FileWrites.of(contents) if is_plain(contents) else None
@@ -51,7 +56,7 @@ class PageSaves:
         try:
             with open(file, "rb") as data:
                 known = is_seen(data.read())
-        except FileNotFoundError:  # deleted: JupyterLab makes it again
+        except FileNotFoundError:  # deleted: JupyterLab creates it again
             known = save.creates = True
         if not known:
             raise HTTPError(409, OVERTAKEN)
@@ -60,8 +65,8 @@ class PageSaves:
     def _after(self, model: dict[str, Any], os_path: str, **_: object) -> None:
         save = self._writes.save
         if save is not None and save.hash and save.file == os.path.realpath(os_path):
-            # JupyterLab asks for the hash when it has this answer, and the file may be somebody
-            # else's by then; it may be already.
+            # JupyterLab asks for the hash when it has this answer, and by then, or even now,
+            # another program may have written the file.
             model["hash"], model["hash_algorithm"] = save.hash, save.algorithm
             model[WRITTEN] = save.hash
             save.hash = ""

@@ -1,4 +1,4 @@
-"""The open notebooks of a server, and which carrier each is on."""
+"""The open notebooks of a server, and the carrier of each."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _UNSAVED = (
 LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
 
 SCHEMA = "https://events.jupyter.org/jupyter_server/contents_service/v1"
-"""Of the events in which a contents manager says what it did."""
+"""Schema of the events in which a contents manager reports its actions."""
 
 Moved = Callable[[str, str], Awaitable[None]]
-"""Is given the old and the new path of a file or folder."""
+"""Called with the old and the new path of a file or folder."""
 
 
 class Notebooks:
-    """The open notebooks of this server: one `Notebook` per path, shared by every entry.
+    """The open notebooks of this server: one `Notebook` per path, shared by all callers.
 
-    A document is kept for a while after its last use; a `Notebook` somebody holds longer opens it
+    A document stays open for a while after its last use; a `Notebook` that is used later opens it
     again by itself.
     """
 
@@ -66,14 +66,14 @@ class Notebooks:
         rooms: Callable[[], Collaboration | None] = lambda: None,
         namings: Namings | None = None,
     ) -> None:
-        """`recovery` gets path and JSON text before a loaded file is first written; `keep` is
-        in seconds; `rooms` gives the rooms of this server where real-time collaboration is on,
-        and raises Busy where they cannot be worked in; `namings` outlive the server.
+        """`recovery` gets path and JSON text before a loaded file is first written. `keep` is in
+        seconds. `rooms` returns the rooms of this server, None without real-time collaboration, and
+        raises Busy if they are unsupported. `namings` outlive the server.
         """
         self.namings = namings or NamingsInMemory()
         self._rooms = rooms
         self._server = uuid4().hex
-        """Another one in each life of the server."""
+        """A new id in each run of the server."""
         self._disk = Disk(contents, self.namings)
         self._tabs = tabs
         self._recovery = recovery
@@ -85,7 +85,7 @@ class Notebooks:
         self._creating = asyncio.Lock()
         self._completing: set[asyncio.Task[None]] = set()
         self._late: set[str] = set()
-        """Paths of notebooks that are about to be read for what was typed too late."""
+        """Paths of notebooks that are about to be read for late typing."""
         tabs.on_arrival = self._came_back
 
     async def get(
@@ -96,9 +96,9 @@ class Notebooks:
         turn_id: str | None = None,
         while_away: WhileAway = "wait",
     ) -> Notebook:
-        """The notebook at that path, or where that went since; `client` is the page load in which
-        a person asks for it, `turn_id` the turn that does. `while_away` says what becomes of edits
-        while a page with unsaved work is away: they are refused, or go into the file.
+        """The notebook at that path, or at its new path after a rename. `client` is the page load
+        in which a user asks for it, `turn_id` the turn that does. `while_away` controls edits while
+        a page with unsaved work is away: they are refused, or go into the file.
 
         Raises NotebookNotFound, UnreadableNotebook or Busy.
         """
@@ -122,8 +122,8 @@ class Notebooks:
         return entry.notebook
 
     async def locate(self, path: str) -> str:
-        """Where the file or folder is that this path names: normalised, and followed where it was
-        renamed; the root is the empty path. Raises InvalidInput for more than can be a path.
+        """The present path of the file or folder: normalised, and followed through renames; the
+        root is the empty path. Raises InvalidInput if it is too long to be a path.
         """
         if len(path) > MOST_IN_PATH or path.count("/") > MOST_FOLDERS:
             raise InvalidInput(
@@ -144,12 +144,12 @@ class Notebooks:
         kernelspec: Mapping[str, Any] | None = None,
         cells: Sequence[Mapping[str, Any]] = (),
     ) -> Notebook:
-        """Make a notebook; `cells` have `source`, `type` and `metadata`, `kernelspec` is what its
-        metadata says.
+        """Create a notebook; `cells` have `source`, `type` and `metadata`, `kernelspec` is stored
+        in the metadata.
 
         Raises Exists, InvalidInput, Locked or Busy.
         """
-        self._rooms()  # refuses where we cannot work in them
+        self._rooms()  # raises Busy if they are unsupported
         path = posixpath.normpath(path.strip("/"))
         if not path.endswith(".ipynb"):
             raise InvalidInput(f"The path of a notebook ends with `.ipynb`, `{path}` does not.")
@@ -167,8 +167,8 @@ class Notebooks:
         return await self.get(path)
 
     async def save_room(self, path: str, clocks: Mapping[int, int]) -> str:
-        """Write a notebook that is in a room into its file, as a person asks for in a page; the
-        hash of the file then. `clocks` is the Yjs state vector of that page's document.
+        """Write a notebook in a room into its file, as a user requests in a page; returns the new
+        hash of the file. `clocks` is the Yjs state vector of that page's document.
 
         Raises NotebookNotFound, UnreadableNotebook, Locked or Busy.
         """
@@ -185,13 +185,13 @@ class Notebooks:
             raise Busy(f"`{path}` was not saved: {why}.") from error
 
     async def mend(self, path: str, former: Former) -> str:
-        """Put a notebook right whose save was cut off when a server was killed. What was done, as
-        sentences; `mended` has them too. Raises ToolError.
+        """Repair a notebook whose save was cut off when a server was killed. Returns sentences on
+        the repair; `repairs` has them too. Raises ToolError.
         """
         return await self._disk.mend(path, former)
 
     async def keep_unsaved(self, path: str, text: str) -> None:
-        """Keep what was typed in a room and not saved as a recovery copy; `mended` says so. Raises
+        """Store typing that a room did not save as a recovery copy, and add it to `repairs`. Raises
         ToolError.
         """
         if self._recovery is not None:
@@ -199,24 +199,24 @@ class Notebooks:
             self._disk.mended.append(_UNSAVED.format(path=path))
 
     def bring_over(self, path: str) -> None:
-        """Have what was typed into a cell that had been removed brought over, soon."""
+        """Carry over, soon, what was typed into a cell that had been removed."""
         if path not in self._late:
             self._late.add(path)
             self._complete(path, None)
 
     @property
     def mended(self) -> Sequence[str]:
-        """What was put right so far, as sentences."""
+        """Sentences on all repairs so far."""
         return self._disk.mended
 
     def open(self) -> list[dict[str, Any]]:
-        """Path and carrier of each notebook whose document is held now."""
+        """Path and carrier of each notebook whose document is open now."""
         return [
             {"path": entry.notebook.path, "carrier": entry.notebook.carrier} for entry in self._open
         ]
 
     async def close(self) -> None:
-        """Let go of all documents."""
+        """Release all documents."""
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
@@ -226,7 +226,7 @@ class Notebooks:
             await self._open.pop().notebook.close()
 
     async def moved(self, old: str, new: str) -> None:
-        """Follow a file or folder that was renamed through Jupyter, also for who asks for the
+        """Follow a file or folder that was renamed through Jupyter, also for callers that use the
         old path.
         """
         await self.deleted(new)
@@ -238,14 +238,14 @@ class Notebooks:
                 entry.notebook.note_rename(path)
 
     def appeared(self, path: str) -> None:
-        """There is a file at this path: whoever names it means that one, not another that was once
-        renamed from it.
+        """A file exists at this path: the path now means that file, not one that was once renamed
+        from it.
         """
         self._renames.end(path)
 
     async def deleted(self, path: str) -> None:
-        """Let go of what was deleted, or is another file now; a run that continues there learns it
-        at its next save.
+        """Release notebooks that were deleted, or replaced by another file; a run that continues
+        there notices at its next save.
         """
         self.appeared(path)
         for entry in list(self._open):
@@ -254,10 +254,10 @@ class Notebooks:
                 await entry.notebook.close()
 
     async def choose(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
-        """The carrier for the next operation: the room where real-time collaboration is on, else
-        the open tab where there is one, else the file.
+        """The carrier for the next operation: the room if real-time collaboration is on, else an
+        open tab, else the file.
 
-        Raises Busy where rooms that we cannot work in keep the documents.
+        Raises Busy if the documents are in unsupported rooms.
         """
         rooms = self._rooms()
         self._used(entry)
@@ -282,8 +282,8 @@ class Notebooks:
         return carrier
 
     async def _tab(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier | None:
-        """The tab that has the notebook: that of the chat, else the one where the person was last,
-        whose unsaved typing would not be read in another one.
+        """The tab that has the notebook: that of the chat, else the last one used, whose unsaved
+        typing the other tabs do not have.
         """
         preferred = self._tabs.find(path, entry.client)
         if isinstance(current, TabCarrier):
@@ -314,8 +314,8 @@ class Notebooks:
         )
 
     def _keeper(self, entry: _Entry) -> Recovery | None:
-        """Who keeps a copy before the next write, the first of a turn (or outside of turns, of a
-        loaded document).
+        """The function that stores a copy before the next write; None except for the first write of
+        a turn (or, outside of turns, of a loaded document).
         """
         recovery, turn_id = self._recovery, entry.turn_id
         if recovery is None or turn_id in entry.kept:
@@ -334,9 +334,9 @@ class Notebooks:
             self._sweeper = asyncio.create_task(self._sweep())
 
     def _came_back(self, link: TabLink) -> None:
-        """Complete what this page got of our last changes before its connection was lost, or read
-        from the file before we wrote it: now, not at the next call. A run that ended without it,
-        with a server that was killed, is over.
+        """Send this page those of our last changes that it missed, because its connection was lost
+        or it read the file before we wrote it: now, not at the next call. A run that ended without
+        the page, with a server that was killed, is over.
         """
         here = (entry.notebook for entry in self._known if entry.notebook.path == link.path)
         if ended := link.running.difference(*(notebook.running for notebook in here)):
@@ -347,15 +347,15 @@ class Notebooks:
 
     def _complete(self, path: str, entry: _Entry | None) -> None:
         async def read() -> None:
-            self._late.discard(path)  # what comes from now on may be too late for this one
-            with suppress(AgentError):  # the next call tells
+            self._late.discard(path)  # later typing may be too late for this read
+            with suppress(AgentError):  # the next call reports it
                 notebook = entry.notebook if entry is not None else await self.get(path)
                 await notebook.read()
 
         begin(read(), self._completing)
 
     async def _sweep(self) -> None:
-        """Close what was not used for a while, until nothing is open."""
+        """Close notebooks that were not used for a while, until none is open."""
         while self._open:
             oldest = min(entry.used for entry in self._open)
             await asyncio.sleep(max(self._keep / 10, oldest + self._keep - time.monotonic()))
@@ -372,19 +372,19 @@ class _Entry:
         self.client: str | None = None
         self.turn_id: str | None = None
         self.kept = set[str | None]()
-        """The turns before whose first write a copy was kept."""
+        """The turns that have stored a copy before their first write."""
         self.used = 0.0
         self.carrier: Carrier | None = None
         self.notebook = Notebook(path, partial(notebooks.choose, self), notebooks.namings)
 
     def wrote(self, path: str) -> bool:
-        """Whether it is in the file at that path, and has changed it."""
+        """Whether its document is the file at that path, and has changed it."""
         return isinstance(self.carrier, FileCarrier) and (
             self.carrier.wrote and self.notebook.path == path
         )
 
     def was_in(self, link: TabLink) -> bool:
-        """Whether it is in the tab that this link leads to, over one that was lost."""
+        """Whether its document was in this link's tab, over a connection that was lost."""
         if not isinstance(self.carrier, TabCarrier):
             return False
         lost = self.carrier.link
@@ -392,17 +392,17 @@ class _Entry:
 
 
 class Moves:
-    """Listens to the server's contents events. What other programs do is seen at the next look
-    at the file.
+    """Listens to the server's contents events. Changes by other programs are noticed when the file
+    is next read.
     """
 
     def __init__(self, notebooks: Notebooks, moved: Moved) -> None:
-        """`moved` is told what `notebooks` is told, for paths that are stored."""
+        """`on_rename` gets the renames that `notebooks` gets, for stored paths."""
         self._notebooks = notebooks
         self._moved = moved
 
     def listen(self, events: EventLogger) -> None:
-        """From now on, until `stop`."""
+        """Listen until `stop`."""
         events.add_listener(schema_id=SCHEMA, listener=self._hear)
 
     def stop(self, events: EventLogger) -> None:
@@ -421,8 +421,8 @@ class Moves:
 
 
 def _moves(entry: _Entry, current: TabLink, preferred: TabLink | None) -> bool:
-    """Whether to go on in the preferred tab. Without a chat that has to wait while the other one
-    has something that is not in the file yet.
+    """Whether to switch to the preferred tab. Unless the chat is there, that waits while the
+    present tab has something that is not in the file yet.
     """
     if preferred is None or preferred is current:
         return False
@@ -432,7 +432,7 @@ def _moves(entry: _Entry, current: TabLink, preferred: TabLink | None) -> bool:
 
 
 def _missing(current: Carrier | None) -> str:
-    """What the next carrier may lack of this one, as a sentence."""
+    """A sentence on work that the next carrier may lack; empty for nothing."""
     return LOST if isinstance(current, TabCarrier) and current.link.may_have_more else ""
 
 

@@ -1,32 +1,34 @@
-"""Where files went that were renamed."""
+"""Remembers renames, so that old paths still find their files."""
 
 from __future__ import annotations
 
 from collections import deque
 
 MOST = 1000
-"""Renames that are remembered; a conversation names a notebook by its old path for a while."""
+"""Number of renames remembered; a conversation uses a notebook's old path for a while."""
 
 
 class Renames:
-    """The renames of files and folders, in order. One ends for a path when there is something at
-    that path again.
+    """The renames of files and folders, in order. A rename ends for a path when something exists
+    there again.
     """
 
     def __init__(self) -> None:
         self._renames: deque[tuple[str, str]] = deque(maxlen=MOST)
 
     def add(self, old: str, new: str) -> None:
-        """A file or folder has another path now."""
+        """A file or folder has been renamed."""
         self._renames.append((old, new))
 
     def end(self, path: str) -> None:
-        """There is, or was until now, a file at this path: it is the one that the path means."""
+        """A file exists at this path, or did until now: the path means that file."""
         if self.now(path) != path:
             self._renames.append((path, path))
 
     def now(self, path: str) -> str:
-        """Where the file is that once had this path; the path itself where it was not renamed."""
+        """The present path of the file that once had this path; the path itself if it was not
+        renamed.
+        """
         now = path
         for old, new in self._renames:
             if old == new and moved(path, old, new):
@@ -37,7 +39,7 @@ class Renames:
 
 
 def moved(path: str, old: str, new: str) -> str | None:
-    """The path that a file has after `old` became `new`; None if that is about other files."""
+    """The path of a file after `old` was renamed to `new`; None if that does not affect it."""
     if path == old:
         return new
     return new + path[len(old) :] if path.startswith(f"{old}/") else None

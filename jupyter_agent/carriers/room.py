@@ -1,4 +1,4 @@
-"""The live document of a notebook in a collaboration room, and where its people are."""
+"""The live document of a notebook in a collaboration room, and the positions of its users."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from jupyter_agent.tasks import surely
 
 
 class RoomCarrier:
-    """The room's document. Everybody in the room sees each change at once, and the room saves.
+    """A room's document. Everyone in the room sees each change at once, and the room saves it.
 
-    We work on a replica of it in this process: while the room is filled it has a transaction open
-    across turns of the event loop, in which no other can begin.
+    We work on a replica in this process: while the room is filled it has a transaction open across
+    turns of the event loop, in which no other can start.
     """
 
     name: CarrierName = "room"
@@ -62,7 +62,7 @@ class RoomCarrier:
         self._mirror: _Mirror | None = None
         self._people: People | None = None
         self._removed: set[str] = set()
-        """Cells that this operation took away, or put a copy in the place of."""
+        """Cells that this operation removed or replaced by a copy."""
         self._quiet_since = float("-inf")
         """When a page last did not answer in time (`time.monotonic`)."""
 
@@ -93,26 +93,26 @@ class RoomCarrier:
         return self._room is not None
 
     async def is_current(self) -> bool:
-        return False  # only the pages know what was typed up to now
+        return False  # only the pages know the latest typing
 
     async def refresh(self) -> None:
-        """Be in the room as it is now, with what others wrote into the file."""
+        """Enter the room, with all changes of other programs in the file."""
         async with self._within_timeout():
             facts = await self._disk.facts(self.path)
             if self._file_id is None or self._rooms.path_of(self._file_id) is None:
-                await self._disk.load(self.path)  # a file that is no notebook gets no room
+                await self._disk.load(self.path)  # no room for a file that is not a notebook
                 self._file_id = self._rooms.id_of(self.path)
             room = await self._enter(facts)
-            brought = await surely(self._bring_over())  # before pages are waited for: servers end
+            brought = await surely(self._bring_over())  # before pages: the server may end
             await self._meet(room)
         if await surely(self._bring_over()) or brought:
             await surely(self._save())
         self._removed.clear()
 
     async def confirm(self) -> Saved:
-        """Wait until every page has our transactions, then have the document saved. What somebody
-        did meanwhile to a cell that we moved or retyped is brought over; raises Busy where they
-        typed into one that we deleted.
+        """Wait until every page has our transactions, then have the document saved. Concurrent
+        changes of a cell that we moved or retyped are carried over; raises Busy if someone typed
+        into a cell that we deleted.
         """
         saved = await self._save()
         shadow = self._shadow
@@ -134,7 +134,7 @@ class RoomCarrier:
         return await self._save()
 
     async def _save(self) -> Saved:
-        """What became of the document, once each page has our transactions."""
+        """Save the document once each page has our transactions."""
         async with self._within_timeout():
             changed = self._mirror is not None and self._mirror.changed
             room = await self._enter()
@@ -160,7 +160,7 @@ class RoomCarrier:
     async def begin(self, *, removes: bool) -> None:
         if removes and self._shadow is None:
             copy = await full_update(self.cells.document.ydoc)
-            if self._shadow is None:  # the file may have taken cells away meanwhile
+            if self._shadow is None:  # a change of the file may have removed cells in the meantime
                 self._attach_shadow(copy)
             self._hold()
             await yield_to_loop()
@@ -170,7 +170,7 @@ class RoomCarrier:
             await self._save()
 
     def note_rename(self, path: str) -> None:
-        pass  # the room's file id has the newest path
+        pass  # the room's file id knows the newest path
 
     async def close(self) -> None:
         self.cells.close()
@@ -181,7 +181,7 @@ class RoomCarrier:
             self._room = None
 
     async def _enter(self, file: FileFacts | None = None) -> Room:
-        """The room; with what was just found out of its file it has taken that in."""
+        """The room; if facts about its file are given, after it has loaded the file's changes."""
         assert self._file_id is not None
         room = await self._rooms.enter(self._file_id, self._pin)
         if file is not None:
@@ -217,12 +217,12 @@ class RoomCarrier:
         self._removed.add(cell_id)
 
     async def _bring_over(self) -> bool:
-        """Bring over what pages did to cells that had already been removed."""
+        """Carry over what pages did to cells that had already been removed."""
         return self._shadow is not None and await self._shadow.bring_over(self.cells)
 
     def _attach_shadow(self, copy: bytes | None = None) -> None:
         assert self._room is not None
-        # Not of the room's document, that may be taking in a file.
+        # Not from the room's document, which may be loading a file.
         self._room.attach_shadow(Shadow(self.cells.document, copy))
 
     def _hold(self) -> None:
@@ -230,14 +230,16 @@ class RoomCarrier:
         self._rooms.hold(self._room, self._timeouts.offline)
 
     def _end_runs(self) -> None:
-        """Nobody is in the room: what ran when a server was killed is kept as running with it."""
+        """No one is in the room, and its store still shows as running what ran when a server was
+        killed.
+        """
         for cell in self.cells.document.ycells:
             if cell.get("execution_state") == "running":
                 cell["execution_state"] = "idle"
 
     async def _meet(self, room: Room) -> None:
-        """Have what is under way in the pages: until a page knows that a cell has moved, its
-        person types into the old one.
+        """Wait for changes on their way from the pages: until a page knows that a cell has moved,
+        its user types into the old one.
         """
         assert self._mirror is not None
         awake = self._quiet_since <= self._mirror.heard
@@ -254,9 +256,9 @@ class RoomCarrier:
             self._mirror = None
 
     async def _write(self, room: Room) -> str:
-        """Why it was not saved; empty if it was."""
+        """The reason why it was not saved; empty if it was."""
         assert self._mirror is not None
-        self._mirror.changed = False  # what happens from now on is not in the file
+        self._mirror.changed = False  # later changes are not in the file
         try:
             await room.save()
         except (HTTPError, OSError, RuntimeError) as error:
@@ -277,13 +279,14 @@ class RoomCarrier:
 
 
 class _Mirror:
-    """Two documents in this process that are the same after each transaction of either."""
+    """Two documents in this process that are equal after each transaction of either."""
 
     def __init__(self, original: Doc[Any]) -> None:
         self.replica = YNotebook()
         self.changed = False
-        """Somebody did something that may not be in the file yet. The room's own mark of that,
-        `dirty`, is lost where a page sets it while a save takes it away."""
+        """Whether a change may not be in the file yet. The room's own mark for that, `dirty`, is
+        lost if a page sets it while a save clears it.
+        """
         self._sent: deque[bytes] = deque(maxlen=100)
         self.heard = float("-inf")
         """When the last update of the original came (`time.monotonic`)."""
@@ -311,7 +314,7 @@ class _Mirror:
         self._copy(event, self.replica.ydoc)
 
     def take_sent(self) -> list[bytes]:
-        """Our newest updates, those that a page may not have yet among them."""
+        """Our newest updates, including all that a page may not have yet."""
         sent = list(self._sent)
         self._sent.clear()
         return sent
@@ -332,26 +335,26 @@ class _Mirror:
 
 
 LATELY = 3.0
-"""Seconds in which somebody who typed is taken to go on."""
+"""Seconds after a keystroke during which the user counts as typing."""
 
 
 class People:
-    """Follows what the clients of a room say of themselves (Yjs awareness)."""
+    """Follows the state that the clients of a room publish (Yjs awareness)."""
 
     def __init__(self, awareness: Awareness) -> None:
         self._awareness = awareness
         self._recent: list[int] = []
-        """Clients in the order in which their state changed, the last one at the end."""
+        """Clients in the order in which their state changed, the latest last."""
         self._found: tuple[object, str] = (None, "")
-        """The text in which a cursor was found last, and its cell."""
+        """The text in which a cursor was last found, and its cell."""
         self._subscription = awareness.observe(self._changed)
 
     def close(self) -> None:
         self._awareness.unobserve(self._subscription)
 
     def place(self, cells: SharedCells, *, typed: float) -> Place | None:
-        """Where the one is who last moved a cursor; None if nobody has one in a cell. `typed` is
-        when anybody last changed the document (`time.monotonic`).
+        """The position of the user who last moved a cursor; None if no one has one in a cell.
+        `typed` is when anyone last changed the document (`time.monotonic`).
         """
         states = self._awareness.states
         for client in sorted(states, key=self._recency, reverse=True):
@@ -372,7 +375,7 @@ class People:
                 self._recent.append(client)
 
     def _cell_of(self, cells: SharedCells, cursor: Mapping[str, Any]) -> str | None:
-        """A cursor is a relative position of Yjs, which names the text that it is in."""
+        """A cursor is a relative position of Yjs, which identifies its text."""
         text = (cursor.get("head") or {}).get("type")
         if text is None:
             return None
@@ -385,6 +388,6 @@ class People:
 
 
 def _name(text: Text) -> object:
-    """What Yjs calls this text: client and clock of the item that made it."""
-    # The only position that names its text and not a letter in it is the one before the first.
+    """The id that Yjs gives this text: client and clock of the item that made it."""
+    # Only the position before the first letter identifies the text instead of a letter in it.
     return text.sticky_index(0, Assoc.BEFORE).to_json().get("type")

@@ -1,12 +1,12 @@
-"""How a room takes in its file, when it is made again and when another program has written it.
-
+"""How a room loads its file, when it is created again and when another program has written it. //
 `YNotebook.aset` of jupyter-ydoc 3 and 4 empties the text of each cell that differs and fills it
-again: cursors go to its top, and what was typed at that moment, or offline, lands before or behind
-all of it. It replaces cells that have other printed outputs, and below nbformat 4.5 all cells: what
-was typed in them is gone. So what it would do so is done here before, in place.
+again: cursors jump to its top, and text typed at that moment, or offline, ends up before or behind
+all of it. It replaces cells whose printed outputs differ, and below nbformat 4.5 all cells: typing
+in them is lost. So these changes are made in place here before.
 
-In use, a room has more than its file: what was done since the last save. Both are merged, in a copy
-of the document as a page has one: who types meanwhile is not disturbed, and loses nothing.
+While in use, a room has changes since its last save that are not in its file. Both are merged, in a
+copy of the document as a page has one: users who type in the meantime are not disturbed, and lose
+nothing.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _BLANK: dict[str, Any] = {
 }
 
 _MOST = 100_000
-"""Characters of a text that is compared; it is done on the event loop."""
+"""Longest text that is compared, in characters; it is done on the event loop."""
 
 
 def take_in(document: YNotebook, content: Content) -> dict[str, Any]:
-    """Make texts and printed outputs of a document those of its file. The content to set then, in
-    which cells have ids: where the file keeps none, those that they have in the document.
+    """Change texts and printed outputs of a document to those of its file. Returns the content to
+    set then, in which cells have ids: those of the document if the file has none.
     """
     cells = identified(document.ycells, content["cells"])
     there = {cell.get("id"): cell for cell in document.ycells}
@@ -70,7 +70,7 @@ def take_in(document: YNotebook, content: Content) -> dict[str, Any]:
                 if as_json(former.to_py()) != outputs:
                     printed.append((former, outputs))
                     former.clear()
-    with document.ydoc.transaction():  # one in which outputs go and come, pages do not follow
+    with document.ydoc.transaction():  # outputs removed and added in one confuse pages
         for former, outputs in printed:
             former.extend([shared_output(output) for output in outputs])
     return {**content, "cells": cells}
@@ -83,8 +83,8 @@ def _is_printed(output: Mapping[str, Any]) -> bool:
 def identified(
     former: Sequence[Mapping[str, Any]], cells: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The cells of a file with the ids that they had before, where the file keeps none, or some
-    program has given all of them others. Those that are new have their own, or none.
+    """The cells of a file with the ids that they had before, if the file stores none, or a program
+    has replaced all of them. New cells have their own id, or none.
     """
     own = {cell["id"] for cell in cells if "id" in cell}
     have_all = all("id" in cell for cell in cells)
@@ -112,20 +112,20 @@ class DocumentUpdate(NamedTuple):
 
     update: bytes
     removed: Mapping[str, str] = {}
-    """What the cells say, by their ids, that it removes, or has copies in the place of."""
+    """The texts, by id, of the cells that it removes or replaces by copies."""
 
 
 class Following(NamedTuple):
-    """What makes a document follow its file."""
+    """The changes that make a document follow its file."""
 
     changes: Sequence[DocumentUpdate]
-    """In order. In one transaction, pages could not follow."""
+    """In order. Pages could not follow a single transaction."""
     offers: Sequence[Mapping[str, Any]]
-    """What found no place in the document."""
+    """Texts for which there was no place in the document."""
     base: Content
     """The outline of the file."""
     is_file: bool
-    """Whether the document says then what its file does, and nothing else."""
+    """Whether the document then equals its file."""
 
 
 async def follow(
@@ -135,9 +135,9 @@ async def follow(
     log: logging.Logger,
     former: Content | None = None,
 ) -> Following:
-    """Have a copy of a document take in its file, which another program has written. `latest` is
-    the outline of what the file said before; where it is not known, only the file counts. `former`
-    is of what it said some seconds earlier, which that program may have read.
+    """Have a copy of a document load its file, which another program has written. `latest` is the
+    outline of the file before; None if it is unknown, so that only the file counts. `former` is the
+    outline from some seconds earlier, which that program may have read.
     """
     changes: list[DocumentUpdate] = []
 
@@ -154,7 +154,7 @@ async def follow(
         if latest is not None:
             try:
                 merged, offers = await asyncio.to_thread(_merged, latest, former, mine, file)
-            except Exception:  # whatever is in a file
+            except Exception:  # whatever a file contains
                 log.exception("What was not saved was not merged with a changed file")
                 offers = unsaved(mine["cells"], texts_of(latest["cells"]), texts_of(file["cells"]))
         if merged != mine:
@@ -167,7 +167,7 @@ async def follow(
 
 
 def _alike(content: Content, cells: Iterable[Mapping[str, Any]]) -> int:
-    """How many of these cells are in a file."""
+    """The number of these cells that are in the file."""
     here, there = (
         Counter((cell["cell_type"], text_of(cell)) for cell in side)
         for side in (content["cells"], cells)
@@ -178,7 +178,7 @@ def _alike(content: Content, cells: Iterable[Mapping[str, Any]]) -> int:
 def _merged(
     latest: Content, former: Content | None, mine: Content, file: Content
 ) -> tuple[Content, list[dict[str, Any]]]:
-    """What document and file make together, and what of the file found no place in it."""
+    """The merged document and file, and the texts of the file for which there was no place."""
     base, unclear = (latest, ()) if former is None else base_of(file, former, latest)
     if outline(mine) == base:
         return file, []
@@ -186,7 +186,7 @@ def _merged(
     read, saved, there = (texts_of(side["cells"]) for side in (base, latest, merged))
 
     def is_former(cell: Mapping[str, Any]) -> bool:
-        """Whoever wrote it did not know what was saved since, or takes that back."""
+        """Whether its writer did not know what was saved since, or reverts it."""
         cell_id, text = cell["id"], text_of(cell)
         return read.get(cell_id) == text and text not in (saved.get(cell_id), there.get(cell_id))
 
@@ -201,13 +201,13 @@ def _merged(
 async def _as_document(
     content: Content, former: Sequence[Mapping[str, Any]], like: Content
 ) -> Content:
-    """What a document holds that is filled with the content, in which each cell has an id: it lacks
-    what documents do not hold, and has what they hold always. A cell that is in one `like` it is as
-    it is there.
+    """The content of a document filled from the file, in which each cell has an id: it lacks what
+    documents do not hold, and has what they always hold. A cell that is also in `like` is returned
+    in that form.
     """
     cells: list[dict[str, Any]] = [{"source": "", **cell} for cell in content["cells"]]
     if not cells and len(former) == 1 and not text_of(former[0]):
-        cells = [{"id": former[0]["id"], **_BLANK}]  # what a document has for none
+        cells = [{"id": former[0]["id"], **_BLANK}]  # a document's form of an empty notebook
     elif not cells:
         cells = [_BLANK]
     cells = _recognized(identified(former, cells), former, like["cells"])
@@ -223,8 +223,9 @@ async def _as_document(
 def _recognized(
     cells: Sequence[dict[str, Any]], *sides: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The cells of a file, each with an id: those that no side has, as each reading gives others to
-    cells without, or there twice, have that of a cell which says the same and is not in the file.
+    """The cells of a file, each with an id. A cell whose id is unknown to all sides (as each
+    reading gives new ids to cells without one) or occurs twice gets that of a cell with the same
+    text that is not in the file.
     """
     without = {*without_id(cells)}
     known = {cell["id"] for side in sides for cell in side}
@@ -246,7 +247,7 @@ def _recognized(
 
 
 async def is_file(document: YNotebook, content: Content) -> bool:
-    """Whether a document says what its file does."""
+    """Whether a document equals its file."""
     here = with_ids(document, await document.aget())
     there = await _as_document(content, here["cells"], here)
     return without_trust(here) == without_trust(there)
@@ -255,7 +256,9 @@ async def is_file(document: YNotebook, content: Content) -> bool:
 async def _set(
     copy: YNotebook, former: Content, content: Content, log: logging.Logger
 ) -> dict[str, str]:
-    """What the cells said that its last transaction removes, which does nothing else."""
+    """Set the content. Returns the texts of the cells that the last transaction removes; it does
+    nothing else.
+    """
     wanted, before = by_id(content), by_id(former)
     replaced = _moved([*before], [*wanted])  # aset may move all others
     for cell_id in before.keys() & wanted.keys():
@@ -265,14 +268,14 @@ async def _set(
     others = [cell for cell_id, cell in wanted.items() if cell != before.get(cell_id)]
     try:
         take_in(copy, {"cells": [cell for cell in others if cell["id"] not in gone]})
-    except Exception:  # whatever is in a file
+    except Exception:  # whatever a file contains
         log.exception("What is typed at this moment may be lost")
     cells: list[tuple[str, Map[Any]]] = []
     if gone:
         stay = [before[one] if one in gone else wanted[one] for one in before]
         with copy.ydoc.transaction(), with_file(copy):
             await copy.aset({**content, "cells": stay})
-        cells = [(cell["id"], cell) for cell in copy.ycells]  # slow where there are thousands
+        cells = [(cell["id"], cell) for cell in copy.ycells]  # slow with thousands of cells
     removed = {cell_id: str(cell["source"]) for cell_id, cell in cells if cell_id in gone}
     with copy.ydoc.transaction(), with_file(copy):
         for index, (cell_id, _) in reversed([*enumerate(cells)]):
@@ -285,7 +288,7 @@ async def _set(
 
 
 def _moved(now: Sequence[str], wanted: Sequence[str]) -> set[str]:
-    """The fewest cells without which the others that stay are in order."""
+    """The smallest set of cells whose removal leaves the remaining ones in order."""
     places = {cell_id: place for place, cell_id in enumerate(wanted)}
     stay = [index for index, cell_id in enumerate(now) if cell_id in places]
     ends: list[int] = []
@@ -306,8 +309,8 @@ def _moved(now: Sequence[str], wanted: Sequence[str]) -> set[str]:
 
 
 def with_ids(document: YNotebook, content: Content) -> Content:
-    """What a document holds, with an id for each cell. Where the file keeps none, no two cells of
-    the document have the same then.
+    """The content of a document, with an id for each cell. If the file stores no ids, no two cells
+    of the document share one then.
     """
     if all("id" in cell for cell in content["cells"]):
         return content
@@ -318,16 +321,16 @@ def with_ids(document: YNotebook, content: Content) -> Content:
 
 
 async def outline_of(document: YNotebook) -> Content:
-    """The outline of what a document holds."""
+    """The outline of a document's content."""
     return await asyncio.to_thread(outline, with_ids(document, await document.aget()))
 
 
 def unsaved(
     cells: Iterable[Mapping[str, Any]], saved: Mapping[str, str], there: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Each cell with a text that came after it was `saved`, and that is not `there`: the `cell` as
-    nbformat 4.5 has it, without its outputs; `base`, its text at that save, None if it is newer;
-    `above`, the cell right above it and the nearest one above that is there.
+    """Each cell whose text is newer than `saved` and is not `there`: the `cell` in nbformat 4.5,
+    without its outputs; `base`, its text at that save, None if it is newer; `above`, the cell right
+    above it and the nearest one above that is there.
     """
     return [
         _offer(cell, saved, above)
@@ -338,8 +341,8 @@ def unsaved(
 
 
 def lost(document: YNotebook, base: Content, file: Content) -> list[dict[str, Any]]:
-    """What a file has added to texts, since it and the document had `base` in common, and is not in
-    the document.
+    """Texts that a file added since it and the document had `base` in common, and that the document
+    lacks.
     """
     there = texts_of(document.ycells)
     return [
@@ -378,5 +381,5 @@ def _bare(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def texts_of(cells: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """What each cell says, by its id."""
+    """The text of each cell, by its id."""
     return {cell.get("id", ""): text_of(cell) for cell in cells}

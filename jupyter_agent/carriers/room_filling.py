@@ -1,9 +1,9 @@
-"""How a room is filled when it is made again: with what its store has, and with its file.
+"""How a room is filled when it is created again: from its store and from its file.
 
-A room stores each change as it comes, and writes its file a little later. On its own it has the
-file take the place of what it stored, wherever that is another: what was typed after the last save
-is taken out of the pages that come back, with what they typed there meanwhile.
-(`DocumentRoom.initialize` of jupyter-server-ydoc 3.0)
+A room stores each change as it comes, and writes its file a little later. On its own, it replaces
+the stored document by the file if they differ: typing after the last save is removed from the pages
+that return, with everything they typed there since. (`DocumentRoom.initialize` of
+jupyter-server-ydoc 3.0)
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from jupyter_agent.carriers.room_history import Stored, offer
 from jupyter_agent.document.merge_cells import Content
 
 Keep: TypeAlias = Callable[[str, str], Awaitable[object]]
-"""Keeps a recovery copy: path and JSON text."""
+"""Stores a recovery copy: path and JSON text."""
 
 
 class Filling:
-    """Has the document of a room, which is what its store has, take in its file."""
+    """Loads the file into a room's document, which has the content of its store."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Filling:
         logger: logging.Logger,
     ) -> None:
         """`stored` is None if the store has nothing; `apply` has the document follow the file,
-        `keep` keeps a recovery copy.
+        `keep` stores a recovery copy.
         """
         self._document = document
         self._stored = stored
@@ -55,8 +55,8 @@ class Filling:
         self._replace: Callable[[Any], Awaitable[None]] = document.aset
 
     async def take_in(self, content: dict[str, Any]) -> None:
-        """What was not saved stays, beside what others wrote into the file. Where the store is not
-        sure of what was saved, the file counts alone; what it lacks is kept beside, and offered.
+        """Keep unsaved changes alongside what others wrote into the file. If the store is unsure of
+        what was saved, only the file counts; a recovery copy has what it lacks, and pages offer it.
         """
         if self._stored is not None:
             with self._harmless("merged with its file"):
@@ -75,7 +75,7 @@ class Filling:
         self._apply(await follow(stored.now, base, content, self._logger))
 
     async def _common(self, stored: Stored, content: Content) -> Content | None:
-        """The outline of what document and file had in common last; None if it is not known."""
+        """The outline of the last common state of document and file; None if it is unknown."""
         if stored.begun is not None and await is_file(stored.begun, content):
             return await outline_of(stored.begun)
         if stored.is_sure and stored.saved is not None:
@@ -94,7 +94,7 @@ class Filling:
 
     @contextmanager
     def _harmless(self, wish: str) -> Iterator[None]:
-        """Whatever a store, a file or a manager raises must not keep people out."""
+        """No error of a store, a file or a manager may keep people out."""
         try:
             yield
         except Exception:

@@ -1,4 +1,4 @@
-"""What the store of a room has: its document by now, and as it was when it was saved."""
+"""The content of a room's store: its present document, and its state at the last save."""
 
 from __future__ import annotations
 
@@ -24,78 +24,80 @@ from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.crdt import as_shared
 
 OFFERS = "jupyter_agent_unsaved"
-"""The name of the map in a room's document with what pages offer to put back, each under a key of
-its own.
+"""The name of the map in a room's document with the texts that pages offer to restore, each under a
+key of its own.
 """
 
 _SAVING = "jupyter_agent_saving"
-"""The key of the document's state that names the save that is about to be made, of what it says
-then: a digest of its state vector, and what no other save has.
+"""The key of the document's state that identifies the save about to be made of its present content:
+a digest of its state vector, and a unique id.
 """
 _FILE = "jupyter_agent_file"
-"""The key with the `_File` that the document has."""
+"""The key for the document's `_File`."""
 
 
 class _File(TypedDict):
-    """The file that a document was, or took in, last."""
+    """The file that a document last equalled or loaded."""
 
     save: str | None
-    """The save that wrote it, or the like; None if the document had more from the first."""
+    """The save that wrote it, or a similar event; None if the document had more content from the
+    start.
+    """
     outline: str | None
-    """Then, its outline."""
+    """The outline of that file, in that case."""
     named: str | None
-    """The hash that the document named then. A server without us changes it, or takes all of this
-    away.
+    """The document's hash at that time. A server without us changes the hash, or removes this whole
+    record.
     """
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What the store of a room has."""
+    """The content of a room's store."""
 
     now: YNotebook
     saved: YNotebook | None
-    """As it was when it was saved, or was its file, the last time; None if that is not known: a
-    store may forget what was before.
+    """Its state when it last was saved or equalled its file; None if that is unknown: a store may
+    forget its past.
     """
     is_sure: bool = False
-    """Whether it was just so; else it may have had more then than its file."""
+    """Whether that state is exact; else it may have had more content than its file."""
     begun: YNotebook | None = None
-    """As it was when a save began after that; it may have been written, or not."""
+    """Its state when a later save started; that may have been written or not."""
     outline: dict[str, Any] | None = None
-    """Of the file that the document took in last, beside what was not saved; None if it was saved
-    since, or that is not known.
+    """The outline of the file that the document last loaded, alongside unsaved changes; None if it
+    was saved since, or that is unknown.
     """
     shadow: Shadow | None = None
-    """Of the document by now, if cells were taken away lately."""
+    """The shadow of the present document, if cells were removed lately."""
 
 
 def begin_save(document: YBaseDoc) -> str:
-    """Have the store know that what the document says now is about to be saved; as which save."""
+    """Tell the store that the present content is about to be saved; returns the id of the save."""
     save = f"{_digest(document.ydoc.get_state())} {uuid4().hex}"
     document.ystate[_SAVING] = save
     return save
 
 
 def end_save(document: YBaseDoc, save: str) -> None:
-    """Have the store know that it was."""
+    """Tell the store that this save is done."""
     _know(document, _File(save=save, outline=None, named=None))
 
 
 def equals_file(document: YBaseDoc) -> None:
-    """Have the store know that the document says what its file does."""
+    """Tell the store that the document equals its file."""
     end_save(document, begin_save(document))
 
 
 def exceeds_file(document: YBaseDoc, outline: Mapping[str, Any]) -> None:
-    """Have the store know that the document has more than its file, which has this outline."""
+    """Tell the store that the document has more content than its file, which has this outline."""
     packed = zlib.compress(json.dumps(outline, default=str).encode())
     _know(document, _File(save=None, outline=b64encode(packed).decode(), named=None))
 
 
 @contextmanager
 def with_file(document: YBaseDoc) -> Iterator[None]:
-    """What is known of the file stays where the content is set in here, which empties the state."""
+    """Preserves the record of the file while the content is set, which empties the state."""
     file: _File | None = document.ystate.get(_FILE)
     yield
     if file is not None:
@@ -107,16 +109,15 @@ def _know(document: YBaseDoc, file: _File) -> None:
 
 
 def _digest(state: bytes) -> str:
-    clocks = repr(sorted(clocks_in(state).items()))  # encoded in any order
+    clocks = repr(sorted(clocks_in(state).items()))  # the encoding has no fixed order
     return hashlib.sha256(clocks.encode()).hexdigest()[:16]
 
 
 async def replayed(rows: Sequence[tuple[bytes, bytes, float]]) -> Stored:
-    """From all that was stored: updates, each with metadata and the time in seconds.
-
-    Of the saves only those count before which just that was stored which they wrote: a store may
-    have squashed its history, have it in another order, after the clock was set back, or have what
-    other servers did.
+    """Rebuild the history from all stored rows: updates, each with metadata and the time in
+    seconds. // Only those saves count before which exactly the content was stored that they wrote:
+    a store may have squashed its history, have it in another order after the clock was set back, or
+    contain changes of other servers.
     """
     now, updates = YNotebook(), [update for update, *_ in rows]
     removals, since = set[int](), time.time() - Timeouts.offline
@@ -141,7 +142,7 @@ async def replayed(rows: Sequence[tuple[bytes, bytes, float]]) -> Stored:
         if number % 100 == 0:
             await asyncio.sleep(0)
     shadow = await _shadow(updates, removals) if removals else None
-    # Of a save of ours that began since, the store may not have been told the end.
+    # The store may lack the end of one of our saves that started since.
     if file is None or (file["named"] != now.hash and began <= known):
         return Stored(now, await _replayed(updates[:clean]), shadow=shadow)
     begun = next((at for at in reversed(saves.values()) if at > known), 0)
@@ -184,7 +185,7 @@ def _unpacked(outline: str) -> dict[str, Any]:
 
 
 def offer(document: YNotebook, offers: Sequence[Mapping[str, Any]]) -> None:
-    """Have the pages of a room offer these, too, until somebody there has decided."""
+    """Have the pages of a room offer these too, until someone there has decided."""
     pages: Map[Any] = document.ydoc.get(OFFERS, type=Map)
     with document.ydoc.transaction():
         for key, older in (pages.to_py() or {}).items():
@@ -194,7 +195,9 @@ def offer(document: YNotebook, offers: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _replaces(offer: Mapping[str, Any], older: Mapping[str, Any]) -> bool:
-    """Whether both say the same, or are of the same cell of a file: what it says by now counts."""
+    """Whether both have the same text, or belong to the same cell of a file, whose present text
+    counts.
+    """
     cell, other, cause = offer["cell"], older["cell"], offer.get("cause")
     return (cause, cell["id"]) == (older.get("cause"), other["id"]) and (
         cause == "file" or cell["source"] == other["source"]

@@ -1,8 +1,8 @@
 """Saves rooms in which people type without a pause.
 
-jupyter-collaboration saves a room some time after the last change, so people who keep typing put
-that off for as long as they do: whoever reads the file, as git does, and a server that cannot tell
-what in its store was saved, have nothing of it. (`DocumentRoom._on_document_change` of
+jupyter-collaboration saves a room some time after the last change, so people who keep typing
+postpone the save all the while. Then readers of the file, such as git, and a server whose store
+does not show what was saved, see nothing of it. (`DocumentRoom._on_document_change` of
 jupyter-server-ydoc 3.0)
 """
 
@@ -23,7 +23,7 @@ from jupyter_agent.carriers.ydoc import Collaboration, NotSaved, Room
 from jupyter_agent.errors import Busy
 
 LOOKS = 6
-"""How often it looks at the rooms within the time after which they are saved."""
+"""Checks of the rooms within the time after which they are saved."""
 
 
 class RoomSaver:
@@ -32,23 +32,23 @@ class RoomSaver:
     def __init__(
         self, rooms: Callable[[], Collaboration | None], seconds: float, log: logging.Logger
     ) -> None:
-        """`rooms` is asked at each look, and may raise Busy; a room that is configured to wait
-        longer than `seconds` after a change is not saved before that.
+        """`rooms` is called at each check, and may raise Busy. A room that is configured to wait
+        longer than `seconds` after a change is not saved earlier than that.
         """
         self._rooms = rooms
         self._seconds = seconds
         self._log = log
         self._unsaved: WeakKeyDictionary[Any, _Unsaved] = WeakKeyDictionary()
-        """By what is inside of the room."""
+        """By the room's own object."""
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         pause = self._seconds / LOOKS
         before = time.monotonic()
         async with asyncio.TaskGroup() as saves:
             while True:
                 await asyncio.sleep(pause)
-                with suppress(Busy):  # rooms that we cannot work in
+                with suppress(Busy):  # unsupported rooms
                     rooms = self._rooms()
                     for room in rooms.open() if rooms is not None else ():
                         if self._is_due(room, since=before, until=time.monotonic() + pause):
@@ -57,8 +57,8 @@ class RoomSaver:
                 before = time.monotonic()
 
     def _is_due(self, room: Room, *, since: float, until: float) -> bool:
-        """Whether it would wait too long if it were saved only at the next look. What was not seen
-        unsaved at the last look has been so `since` then at most.
+        """Whether it would wait too long if it were saved only at the next check. A room that had
+        no unsaved changes at the last check has had them `since` then at most.
         """
         if not (room.postponed and room.saves):
             self._unsaved.pop(room.inside, None)
@@ -73,7 +73,7 @@ class RoomSaver:
         try:
             await room.save()
         except NotSaved:
-            pass  # as where the room itself saves
+            pass  # the room itself ignores this too
         except (HTTPError, OSError, RuntimeError) as error:
             self._log.warning("The room of %s could not be saved: %s", room.path, error)
         self._unsaved[room.inside] = _Unsaved(begun, room.written)
@@ -82,7 +82,7 @@ class RoomSaver:
 @dataclass
 class _Unsaved:
     since: float
-    """When the first change was made that is in no file (`time.monotonic`), or earlier."""
+    """When the first unsaved change was made (`time.monotonic`), or earlier."""
     written: object
-    """What the room said then of the last time that it was written."""
+    """The room's `last_written` at that time."""
     saving: bool = False

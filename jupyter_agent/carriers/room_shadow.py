@@ -1,10 +1,10 @@
-"""What people type into a cell while an edit of ours, or another program in the file, deletes it or
-puts a copy in its place.
+"""Preserves typing in a cell that an edit of ours, or another program in the file, deletes or
+replaces by a copy at the same time.
 
-Their keys and the removal cross on the wire: in the live document the letters arrive in a cell that
-is gone, and are lost with it. So a shadow of the document takes in everything that the live one
-does, except these removals of cells. What a removed cell gains there was typed by somebody who did
-not know of the removal yet.
+Keystrokes and the removal cross on the wire: in the live document the letters arrive in a deleted
+cell, and are lost with it. So a shadow of the document follows the live one except for these
+removals of cells. Text that a removed cell gains there was typed by someone who did not know of the
+removal yet.
 
 Only rooms need this: in a tab, the page itself removes cells (structure.ts).
 """
@@ -32,78 +32,80 @@ from jupyter_agent.document.crdt import SharedCells, snapshot
 from jupyter_agent.document.merge import merge_typing
 
 _REMOVAL = "jupyter_agent_removal"
-"""The key of a document's state that changes with each transaction that takes cells away."""
+"""The key of a document's state that changes with each transaction that removes cells."""
 
 
 @dataclass(eq=False)
 class Removed:
-    """A cell that was taken away, or has a copy in its place."""
+    """A cell that was removed, or replaced by a copy."""
 
     cell_id: str
     before: str
-    """Its text that its copy was made of, with the late edits that were brought over since."""
+    """Its text when the copy was made, plus late edits that were carried over since."""
     cell: Map[Any]
-    """The one in the shadow."""
+    """The cell in the shadow."""
     changed: bool = True
-    """Somebody may have done something in it since `pending` was asked."""
+    """It may have changed since the last call of `pending`."""
     deleted: bool = False
-    """They deleted it at the same moment."""
+    """Its users deleted it at the same moment."""
 
     @property
     def text(self) -> str:
-        """Its text by now."""
+        """The present text."""
         return str(self.cell.get("source", ""))
 
     @property
     def now(self) -> str | None:
-        """The same; None if they deleted it."""
+        """The present text; None if its users deleted the cell."""
         return None if self.deleted else self.text
 
     @property
     def state(self) -> CellState:
-        """All of it, with the text by now."""
+        """The whole cell with the present text."""
         return snapshot(0, self.cell.to_py() or {}).state()
 
 
 def mark_removal(document: YNotebook) -> None:
-    """Have the store of a room know that this transaction takes cells away."""
+    """Tell the room's store that this transaction removes cells."""
     document.ystate[_REMOVAL] = uuid4().hex
 
 
 def removal_in(document: YNotebook) -> str | None:
-    """What changes with each such transaction."""
+    """A mark that changes with each such transaction; None before the first."""
     mark: str | None = document.ystate.get(_REMOVAL)
     return mark
 
 
 class Shadow:
-    """A live document without removals of cells that others may still type in."""
+    """A copy of a live document without removals of cells that others may still type in."""
 
     def __init__(self, document: YNotebook, copy: bytes | None = None) -> None:
-        """`copy` is an update that makes the document as it was a moment ago: to make it, and to
-        make a document of it, each takes a while where the notebook is large.
+        """`copy` is an update with the document of a moment ago: making it, and making a document
+        of it, are both slow for a large notebook.
         """
         self.removed: list[Removed] = []
         self._gone: Ranges = {}
-        """Items that the removals deleted, and those that came for them later."""
+        """Items that the removals deleted, and later items that were deleted on arrival."""
         self._expected: Mapping[str, str] | None = None
-        """What the cells say, as far as it is known, that the next transaction removes."""
+        """The known texts of the cells that the next transaction removes; None if it removes no
+        cells.
+        """
         self._deleted: list[int] = []
-        """Where the cells were that this transaction of the live document deletes."""
+        """Indices of the cells that this transaction of the live document deletes."""
         self._doc: Doc[Any] = Doc()
         if copy is not None:
             self._doc.apply_update(copy)
         self._doc.apply_update(document.ydoc.get_update(self._doc.get_state()))
         self._cells: Array[Any] = self._doc.get("cells", type=Array)
         self._places: list[Removed | None] = [None] * len(self._cells)
-        """For each cell of the shadow whether it is one that was removed."""
+        """The removed cell, or None, for each cell of the shadow."""
         self._cells.observe(self._splice)
         self._cells.observe_deep(self._note_changes)
         self._followed: list[tuple[Any, Subscription]] = []
         self.follow(document)
 
     def follow(self, document: YNotebook) -> None:
-        """From now on the live document is this one, which says the same."""
+        """Switch to this live document, which has the same content."""
         self.close()
         self._followed = [  # called in this order
             (document.ycells, document.ycells.observe(self._note_deletions)),
@@ -111,31 +113,31 @@ class Shadow:
         ]
 
     def close(self) -> None:
-        """Follow no longer."""
+        """Stop following."""
         for followed, subscription in self._followed:
             followed.unobserve(subscription)
         self._followed.clear()
 
     def expect_removal(self, texts: Mapping[str, str] | None = None) -> None:
         """The next transaction of the live document removes cells, and deletes nothing else.
-        `texts`: what those say, by their ids, of which copies were made some time ago.
+        `texts`: their texts by id, as they were when copies were made some time ago.
         """
         self._expected = texts or {}
 
     def apply_client_update(self, update: bytes, *, answer: bool = False) -> None:
-        """Take what a page sends, before the live document does. In an `answer` it tells all that
-        it has, the removals among it.
+        """Apply a page's update before the live document does. An `answer` contains the page's
+        whole state, including the removals.
         """
         if answer and brings_nothing(update):
-            return  # what it deletes, the live document is about to
+            return  # the live document is about to delete the same
         with suppress(ValueError):  # not an update: the live document refuses it itself
             if answer:
                 update = RoomUpdate.read(update).without(self._gone).encode()
             self._doc.apply_update(update)
 
     def pending(self) -> dict[Removed, str | None]:
-        """The removed cells with late edits that have not been brought over, and the text of each
-        now; None if they deleted it.
+        """The removed cells with late edits not carried over yet, and the present text of each;
+        None if its users deleted it.
         """
         pending = {}
         for removed in self.removed:
@@ -146,8 +148,8 @@ class Shadow:
         return pending
 
     async def bring_over(self, cells: SharedCells) -> bool:
-        """Apply the late edits to the live document: letters go where the cell is now, or it
-        returns with them. Whether there were any.
+        """Apply the late edits to the live document: text goes into the cell's copy, or the cell is
+        restored with it. Whether there were any.
         """
         pending = self.pending()
         for removed, text in pending.items():
@@ -166,14 +168,14 @@ class Shadow:
         return bool(pending)
 
     def commit(self) -> None:
-        """What was done in removed cells so far has been brought over."""
+        """All edits of removed cells so far have been carried over."""
         self.removed = [removed for removed in self.removed if not removed.deleted]
         for removed in self.removed:
             removed.before = removed.text
 
     def _place(self, removed: Removed, ids: Sequence[str]) -> int:
-        """Where the cell returns among these of the live document: below those that it was below,
-        or what has taken their place there.
+        """The index for restoring the cell among these of the live document: below the cells that
+        it was below, or their replacements there.
         """
         at = self._places.index(removed)
         gone = set[str]()
@@ -196,7 +198,7 @@ class Shadow:
                 position += step.get("retain", 0)
 
     def _take(self, event: TransactionEvent) -> None:
-        """Take in a transaction of the live document. Late letters are deleted there at once, and
+        """Apply a transaction of the live document. Late letters are deleted there at once, and
         stay here.
         """
         update = event.update

@@ -1,9 +1,9 @@
-"""What was done in a room and is on its way into the room's store.
+"""Tracks changes of a room until its store has them.
 
-A room has each update written in a task of its own, and nobody waits for these. When the room is
-removed they are cancelled. If its file has what the store lacks, the next room takes that in from
-the file, as new letters, and a page that comes back has its own beside them: `x = 2` becomes
-`x = 22`. A task that is cancelled as it writes leaves the database locked, too, for the next room.
+A room writes each update in a task of its own, and no one waits for these tasks. When the room is
+removed they are cancelled. If its file has changes that the store lacks, the next room loads them
+from the file as new letters, and a page that returns adds its own: `x = 2` becomes `x = 22`. A task
+that is cancelled while it writes also leaves the database locked for the next room.
 (`YRoom._broadcast_updates` of pycrdt-websocket 0.16, `SQLiteYStore.write` of pycrdt-store 0.1)
 """
 
@@ -21,18 +21,18 @@ from jupyter_agent.tasks import surely
 
 
 class WayToStore:
-    """What a room has done and its store has not. A room that is stopped has it stored first."""
+    """The changes of a room that its store lacks. They are stored before the room stops."""
 
     def __init__(self, inside: Any) -> None:
         self._inside = inside
         self._coming: dict[bytes, asyncio.Event] = {}
         """Updates that the store does not have yet; each event is set when it does."""
         self._waiting: list[tuple[bytes, bool]] = []
-        """Updates that nobody has begun to write, and whether others may be written with them."""
+        """Updates waiting to be written, and whether others may be written with them."""
         self._plain = set[bytes]()
-        """Those to come that leave the document's state as it is."""
+        """Those updates that leave the document's state unchanged."""
         self._is_of_state = False
-        """Whether this transaction changes that."""
+        """Whether the present transaction changes that state."""
         self._writing = asyncio.Lock()
         self._followed: list[tuple[Any, Subscription]] = []
         if inside.ystore is not None:
@@ -47,8 +47,8 @@ class WayToStore:
             ]
 
     async def reach(self) -> None:
-        """Wait until the store has all that was done up to now. One that takes too long must keep
-        out neither people nor a file.
+        """Wait until the store has all changes up to now. A slow store must not keep people out or
+        hold up a file.
         """
         try:
             async with asyncio.timeout(Timeouts.store):
@@ -58,7 +58,7 @@ class WayToStore:
                     await stored.wait()
         except TimeoutError:
             self._inside.log.warning("The store of the room %s is late", self._inside.room_id)
-            self._coming.clear()  # this is waited for once
+            self._coming.clear()  # only wait once
             self._plain.clear()
 
     def _note_state(self, events: object) -> None:
@@ -73,16 +73,16 @@ class WayToStore:
                 self._plain.add(update)
 
     async def _store(self, update: bytes) -> None:
-        """Write it, with all that has come since the last write began: where people type fast, a
-        save would wait for seconds if the database had one transaction for each key.
+        """Write the update, with all that came since the last write started: with one transaction
+        of the database per keystroke, a save would wait for seconds if people type fast.
         """
         self._waiting.append((update, update in self._plain))
         async with self._writing:
-            updates, self._waiting = self._waiting, []  # none if the one before wrote it too
+            updates, self._waiting = self._waiting, []  # empty if the previous call wrote it too
             try:
                 for joined in _joined(updates):
                     await self._write(joined)
-            except asyncio.CancelledError:  # then they are part of the rest
+            except asyncio.CancelledError:  # they are written with the rest
                 updates = []
                 raise
             finally:
@@ -94,18 +94,18 @@ class WayToStore:
     @property
     def _is_cut_off(self) -> bool:
         """Whether the room no longer writes: a server that ends cancels its tasks."""
-        stream = getattr(self._inside, "_update_send_stream", None)  # none before it runs
+        stream = getattr(self._inside, "_update_send_stream", None)  # None before it runs
         return stream is not None and not stream.statistics().open_receive_streams
 
     async def _store_rest(self) -> None:
-        """Write what the room has left."""
+        """Write the updates that the room has left."""
         self._waiting.clear()
         for update in [*self._coming]:
             await self._store(update)
 
     async def _end(self) -> None:
-        """A page that comes back at this moment cancels it: half stopped, the room would go on to
-        write its file, beside the next one.
+        """Stop the room even if a page that returns at this moment cancels that: half stopped, the
+        room would still write its file, alongside the next one.
         """
         await surely(self._store_and_stop())
 
@@ -118,8 +118,8 @@ class WayToStore:
 
 
 def _joined(updates: Sequence[tuple[bytes, bool]]) -> Iterator[bytes]:
-    """The same as fewer updates. One that changes the state stays by itself: it tells what the
-    store has before it (`room_history.py`).
+    """The same content as fewer updates. An update that changes the state stays separate: it shows
+    what the store has before it (`room_history.py`).
     """
     for is_plain, group in groupby(updates, lambda each: each[1]):
         rows = [update for update, _ in group]

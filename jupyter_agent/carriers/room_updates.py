@@ -1,4 +1,4 @@
-"""What is in a Yjs update: the items that it brings, and those that it deletes.
+"""The content of a Yjs update: the items that it brings, and those that it deletes.
 
 Format (version 1): https://github.com/yjs/yjs/blob/main/INTERNALS.md, and `UpdateEncoderV1` there.
 An item has an id, client and clock; those of one client are numbered without gaps.
@@ -13,8 +13,8 @@ from typing import TypeAlias
 from pycrdt import Decoder, write_var_uint
 
 Ranges: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
-"""Ids of items: client -> (first clock, clock after the last); the ranges of one in order, and
-apart from each other.
+"""Ids of items: client -> (first clock, clock after the last); the ranges of a client are sorted
+and disjoint.
 """
 
 _GC, _SKIP = 0, 10
@@ -22,21 +22,21 @@ _DELETED, _JSON, _BINARY, _STRING, _EMBED, _FORMAT, _TYPE, _ANY = range(1, 9)
 _NAMED = (3, 5)
 """Shared types that have a name: elements and hooks of XML."""
 _SIZES = {127: 0, 126: 0, 124: 4, 123: 8, 122: 8, 121: 0, 120: 0}
-"""Bytes of the plain values after the byte that says their kind."""
+"""Sizes in bytes of plain values after their type byte."""
 
 
 @dataclass(frozen=True)
 class RoomUpdate:
-    """One update, taken apart."""
+    """A parsed update."""
 
     items: bytes
-    """The items, as they are encoded."""
+    """The encoded items."""
     brings: Ranges
     deletes: Ranges
 
     @classmethod
     def read(cls, update: bytes) -> RoomUpdate:
-        """Raises ValueError for what is no update of version 1."""
+        """Raises ValueError if it is not an update of version 1."""
         reader = _Reader(update)
         try:
             brings = reader.items()
@@ -48,11 +48,11 @@ class RoomUpdate:
 
     @property
     def dead_on_arrival(self) -> Ranges:
-        """What it brings and deletes."""
+        """Items that it brings and deletes."""
         return _difference(self.deletes, _difference(self.deletes, self.brings))
 
     def without(self, deletions: Ranges) -> RoomUpdate:
-        """The same, but it deletes none of these."""
+        """The same update, but without these deletions."""
         return replace(self, deletes=_difference(self.deletes, deletions))
 
     def encode(self) -> bytes:
@@ -65,7 +65,7 @@ class RoomUpdate:
 
 
 def clocks_in(state: bytes) -> dict[int, int]:
-    """What a state vector says: for each client how much of what it did is here."""
+    """A decoded state vector: for each client, the clock up to which its items are here."""
     decoder = Decoder(state)
     return {
         decoder.read_var_uint(): decoder.read_var_uint() for _ in range(decoder.read_var_uint())
@@ -73,12 +73,12 @@ def clocks_in(state: bytes) -> dict[int, int]:
 
 
 def deletes_nothing(update: bytes) -> bool:
-    """Told by its last byte: a number of deletions, or a length, which is never zero."""
+    """The last byte shows it: a number of deletions, or a length, which is never zero."""
     return update.endswith(b"\0")
 
 
 def brings_nothing(update: bytes) -> bool:
-    """Told by its first byte, the number of clients that it has items of."""
+    """The first byte shows it: the number of clients that it has items of."""
     return update.startswith(b"\0")
 
 
@@ -123,7 +123,7 @@ def _rest(
 
 
 class _Reader:
-    """Goes through encoded bytes. Raises IndexError at their end."""
+    """Reads through encoded bytes. Raises IndexError at their end."""
 
     def __init__(self, data: bytes) -> None:
         self.at = 0
@@ -167,17 +167,17 @@ class _Reader:
         return self._data[self.at - size : self.at]
 
     def _item(self) -> int:
-        """Its length, in clocks."""
+        """Skip an item; returns its length in clocks."""
         info = self._byte()
         content = info & 0x1F
         if content in (_GC, _SKIP):
             return self.number()
-        for side in (0x80, 0x40):  # what stood on the left and on the right of it
+        for side in (0x80, 0x40):  # its left and right neighbours
             if info & side:
                 self.number(), self.number()
         if not info & 0xC0:
             if self.number() == 1:
-                self._text()  # the name of the root that it is in
+                self._text()  # the name of its root type
             else:
                 self.number(), self.number()
             if info & 0x20:
@@ -191,7 +191,7 @@ class _Reader:
                 if kind != _DELETED:
                     self._text() if kind == _JSON else self._value()
             return length
-        if kind == _STRING:  # counted as JavaScript does
+        if kind == _STRING:  # counted in UTF-16 code units
             return len(self._text().decode("utf-8", "surrogatepass").encode("utf-16-le")) // 2
         if kind in (_BINARY, _EMBED):
             self._text()
@@ -208,7 +208,7 @@ class _Reader:
         return 1
 
     def _value(self) -> None:
-        """Pass over a value of lib0's `writeAny`."""
+        """Skip a value of lib0's `writeAny`."""
         kind = self._byte()
         if kind in _SIZES:
             self.at += _SIZES[kind]

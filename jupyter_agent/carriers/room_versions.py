@@ -1,4 +1,4 @@
-"""What the file of a room said lately: another program may have read any of it before it writes."""
+"""Recent versions of a room's file: another program may have read any of them before it writes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from collections import deque
 from jupyter_agent.document.merge_cells import Content
 
 WORK = 10.0
-"""Seconds that a program takes at most between its reading of the file and its writing."""
+"""Longest time in seconds between a program's reading of the file and its writing."""
 
 
 class FileVersions:
-    """The outlines of a file, as long as some program may still work on them."""
+    """The outlines of a file that some program may still be working on."""
 
     def __init__(self) -> None:
         self._versions: deque[tuple[float, Content]] = deque()
         self._attended = False
 
     def save(self, outline: Content, *, attended: bool) -> None:
-        """The room has written this. Only if people are there, or were at the save before, has it
-        what they typed, and can they decide; else what others write next counts.
+        """The room has written this. Only if people are there, or were at the save before, does it
+        contain their typing, and can they resolve conflicts; otherwise the next write of another
+        program counts.
         """
         if not (attended or self._attended):
             self._versions.clear()
@@ -29,18 +30,18 @@ class FileVersions:
         self._forget()
 
     def take_in(self, outline: Content) -> None:
-        """The room has read this, which others wrote: what they change next they do know."""
+        """The room has read this from others: their next change is based on it."""
         self._versions.clear()
         self._versions.append((time.monotonic(), outline))
 
     @property
     def latest(self) -> Content | None:
-        """What it says now; None if that is not known."""
+        """The present version; None if it is unknown."""
         return self._versions[-1][1] if self._versions else None
 
     @property
     def former(self) -> Content | None:
-        """The oldest that it said in that time; None if that is the latest, or not known."""
+        """The oldest version in that time; None if that is the latest, or unknown."""
         self._forget()
         return self._versions[0][1] if len(self._versions) > 1 else None
 

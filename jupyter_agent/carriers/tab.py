@@ -1,5 +1,5 @@
-"""The live document of a notebook that is open in a browser tab: a replica of it, and the tab
-is the truth.
+"""The live document of a notebook that is open in a browser tab: we have a replica, the tab the
+original.
 """
 
 from __future__ import annotations
@@ -37,11 +37,9 @@ _MOST_LINKS = 10
 
 
 class TabCarrier:
-    """A replica of the tab's document. The tab saves; the server never writes the file while a
-    tab has it.
-
-    The page itself deletes, moves and retypes cells (`StructuralEdits`), in one tick in which
-    nobody types.
+    """A replica of the tab's document. The tab saves; the server never writes the file while a tab
+    has it. // The page itself deletes, moves and retypes cells (`StructuralEdits`), in one tick in
+    which no one types.
     """
 
     name: CarrierName = "tab"
@@ -50,24 +48,26 @@ class TabCarrier:
         self.link = link
         self.cells = SharedCells(YNotebook())
         self._editing: bool | None = None
-        """Whether the person was typing at the last answer; None before."""
+        """Whether the user was typing at the last answer; None before."""
         self.writable = True
         self._tabs = tabs
         self._disk = disk
         self._outdated = False
         self._trace: Trace | None = None
-        """Of the file when the tab was last known to have what is in it."""
+        """Trace of the file when the tab last was known to have its content."""
         self._hash: str | None = None
-        """The contents manager's, of that file; None where it is not known."""
+        """The contents manager's hash of that file; None if it is unknown."""
         self._unanswered = False
-        """Whether the tab did not tell that it has what we sent last."""
+        """Whether the tab has not confirmed that it has our last changes."""
         self._ours = frozenset[int]()
         """Client ids of our edits in this document, over all its connections."""
         self._operation = ""
         self._asked: list[str] = []
-        """Keys of the structural edits that the page was asked for in this operation."""
+        """Keys of the structural edits requested from the page in this operation."""
         self._withdrawn: list[str] = []
-        """Keys of those of a failed operation, until the page is known to have taken them back."""
+        """Keys of the edits of a failed operation, until the page is known to have taken them
+        back.
+        """
 
     @property
     def path(self) -> str:
@@ -96,11 +96,11 @@ class TabCarrier:
         return True
 
     async def is_current(self) -> bool:
-        return False  # only the page knows what was typed up to now
+        return False  # only the page knows the latest typing
 
     async def refresh(self) -> None:
-        """Have everything the person typed up to now. A tab that missed a change on disk takes
-        that in first.
+        """Load everything the user typed up to now. A tab that missed a change on disk loads it
+        first.
         """
         if self.link.document is None:
             situation = await self._attach()
@@ -153,18 +153,18 @@ class TabCarrier:
         self._operation, self._asked = uuid4().hex, []
 
     async def remove(self, cell_id: str, source: str) -> None:
-        """As StructuralEdits has it."""
+        """See StructuralEdits."""
         refused = await self._edit("remove", cell_id, source=source)
         if refused == "gone":
             raise CellNotFound(cell_id, self.cells.ids())
         self._refuse(refused, cell_id)
 
     async def move(self, cell_id: str, index: int) -> None:
-        """As StructuralEdits has it."""
+        """See StructuralEdits."""
         self._refuse(await self._edit("move", cell_id, index=index), cell_id)
 
     async def retype(self, cell_id: str, type: CellType) -> None:
-        """As StructuralEdits has it."""
+        """See StructuralEdits."""
         self._refuse(await self._edit("retype", cell_id, type=type), cell_id)
 
     async def withdraw(self) -> None:
@@ -172,11 +172,11 @@ class TabCarrier:
         self._asked.clear()
         if self._withdrawn:
             self._unanswered = True
-            if self.link.document is not None:  # else they are sent when it is attached again
+            if self.link.document is not None:  # else they are sent at the next attach
                 self.link.take_back(self._withdrawn)
 
     def note_rename(self, path: str) -> None:
-        pass  # the tab has told, or `Tabs` was
+        pass  # the tab has reported it, or `Tabs` knows it
 
     async def close(self) -> None:
         if self.link.closed or self._unanswered:
@@ -199,7 +199,7 @@ class TabCarrier:
             except BaseException:
                 self.link.detach()  # else this replica would be taken for the one of `cells`
                 raise
-            # An edit that went over both connections may yet be taken back, where it was made.
+            # An edit that went over both connections may still be taken back in the old replica.
             kept.replica.ydoc.observe(lambda event: replica.ydoc.apply_update(event.update))
             ours |= kept.ours
         self._tabs.forget(self.link)
@@ -210,8 +210,8 @@ class TabCarrier:
         return situation
 
     async def _edit(self, kind: str, cell_id: str, **what: Any) -> str:
-        """Have the page do it; why it refused, or nothing. Asked for again after a lost connection,
-        it is done once.
+        """Have the page make the edit; returns its reason for refusing, or an empty text. If it is
+        requested again after a lost connection, it is made only once.
         """
         key = uuid4().hex
         edit = {"key": key, "operation": self._operation, "kind": kind, "cell": cell_id, **what}
@@ -246,7 +246,7 @@ class TabCarrier:
             )
 
     async def _reconnect(self, mark: Mark) -> None:
-        """Go on with a new link. Raises Busy where what we sent over the lost one has not
+        """Continue with a new link. Raises Busy if the changes sent over the lost one have not
         arrived.
         """
         if await self._reattach() and not mark.is_in(self.cells.document.ydoc):
@@ -254,11 +254,11 @@ class TabCarrier:
                 f"The connection to the browser tab with `{self.path}` was lost before the edit "
                 "arrived; nothing was changed. Try again."
             )
-        # Another page load has another history: there the text tells, and it is looked at next.
+        # Another page load has another history: the text decides, and is checked next.
 
     async def _reattach(self) -> bool:
-        """Go on with a new link, or with the one after it if that is lost as well; whether it is of
-        the same page load. Raises NotConfirmed if there is none.
+        """Continue with a new link, or with the next one if that is lost as well; whether it is of
+        the same page load. Raises NotConfirmed if there is no link.
         """
         client = self.link.client
         for _ in range(_MOST_LINKS):
@@ -279,19 +279,19 @@ class TabCarrier:
         )
 
     def _keep(self) -> None:
-        if self._ours:  # else it has never been attached, and what was kept is still to be sent
+        if self._ours:  # else it was never attached, and the stored replica is still to be sent
             self._tabs.keep(self.link, Kept(self.cells.document, self._ours, self._withdrawn))
 
     @property
     def _obstacle(self) -> str:
-        """Why the tab is not asked to save, as a sentence; empty for nothing."""
+        """A sentence on why the tab is not asked to save; empty if it is."""
         if not self.writable:
             return "The file is read-only."
         return _OUTDATED if self._outdated else ""
 
     async def _sync_beside(self, saving: asyncio.Task[Saved] | None) -> TabState:
-        """As `TabLink.sync`. The save is asked for right behind it, which spares a round trip; it
-        is given up where this raises, or there is nothing to save.
+        """Like `TabLink.sync`. The save is requested right after it, which spares a round trip. It
+        is cancelled if this raises, or if there is nothing to save.
         """
         dirty = False
         try:
@@ -303,7 +303,7 @@ class TabCarrier:
                 saving.cancel()
 
     async def _save(self) -> Saved:
-        """What became of it in the tab."""
+        """Have the tab save the document."""
         try:
             situation = await self.link.request("save", self.link.timeouts.save)
         except ToolError as error:
@@ -316,7 +316,7 @@ class TabCarrier:
         return Saved(True)
 
     async def _reload_siblings(self) -> None:
-        """Other tabs of the notebook take in what was saved, beside unsaved work of their own."""
+        """Have other tabs of the notebook load the saved file, alongside their own unsaved work."""
         for sibling in list(self._tabs):
             if sibling.path == self.path and sibling is not self.link:
                 with suppress(ToolError):
@@ -330,7 +330,7 @@ class TabCarrier:
             known, on_disk = situation.hash, await self._disk.hash(self.path)
             if situation.saving or known is None or on_disk in (None, known):
                 return False
-            situation = await self.link.sync()  # it may have begun to save after it was asked
+            situation = await self.link.sync()  # it may have started to save since
             if situation.hash == known:
                 return not situation.saving
 
@@ -340,10 +340,10 @@ class TabCarrier:
 
 
 def _rest(kept: Kept, now: Doc[Any]) -> bytes | None:
-    """What the replica before had and the one of now lacks; None if they are not of one document.
-
-    A connection ends anywhere: an edit may have arrived and what took it back not, or the first
-    half of a move. With the rest all of it has arrived, as if nothing had been cut.
+    """The updates of the former replica that the new one lacks; None if they are of different
+    documents. // A connection can end anywhere: an edit may have arrived without its withdrawal, or
+    only the first half of a move. With these updates all of it has arrived, as if the connection
+    had not been lost.
     """
     before = kept.replica.ydoc
     had, has = clocks(before.get_state()), clocks(now.get_state())

@@ -1,9 +1,9 @@
 """The server's end of the tab bridge: one link per notebook that is open in a browser tab
 (docs/carriers.md).
 
-Text frames are JSON control messages, binary frames Yjs updates. That frames arrive in the order
-they were sent is the whole argument for consistency: when a `sync` is answered, all that we sent
-before is applied in the tab, and all that happened there before is applied here.
+Text frames are JSON control messages, binary frames Yjs updates. Consistency rests on frames
+arriving in the order they were sent: when a `sync` is answered, everything we sent before it is
+applied in the tab, and everything that happened there before it is applied here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TabGone(CarrierGone):
 
 
 class OddFrame(Exception):
-    """A frame that no page of ours sends; `reason` says of which kind, in one word."""
+    """A frame that no page of ours sends; `reason` is its kind, in one word."""
 
     def __init__(self, reason: str, why: object) -> None:
         super().__init__(f"{reason}: {why}")
@@ -41,22 +41,22 @@ class OddFrame(Exception):
 
 
 class TabRefused(ToolError):
-    """The tab answered that it could not do what was asked."""
+    """The tab answered that it could not do the request."""
 
 
 @dataclass(frozen=True)
 class TabState:
-    """What a tab says of itself in each answer."""
+    """The state that a tab reports in each answer."""
 
     dirty: bool
     """It has changes that are not on disk."""
     saving: bool
-    """It writes the file just now; `hash` may be of the file as it was before."""
+    """It is writing the file; `hash` may be of the file before that."""
     hash: str | None
     """The contents manager's hash of the file as the tab knows it."""
     writable: bool
     cell_id: str | None
-    """The cell the person is in."""
+    """The user's current cell."""
     editing: bool
 
     @classmethod
@@ -74,10 +74,10 @@ class TabState:
 class TabLink:
     """One notebook open in one page load.
 
-    Whoever owns the socket feeds `receive` with its frames and calls `close` when it is closed.
+    The owner of the socket feeds `receive` with its frames and calls `close` when it is closed.
     `send` gets a str for a text frame and bytes for a binary one; it does not wait, and raises
     TabGone if the socket is closed. `expect` is called with whether a whole document may come next,
-    `hang_up` gets the reason why the socket is to be closed.
+    `hang_up` with the reason to close the socket.
     """
 
     def __init__(
@@ -89,11 +89,12 @@ class TabLink:
         expect: Callable[[bool], object] = bool,
         hang_up: Callable[[str], object] = str,
     ) -> None:
-        """Raises KeyError, TypeError or ValueError for a `hello` that is none."""
+        """Raises KeyError, TypeError or ValueError for an invalid `hello`."""
         theirs, ours = (hello["protocol"], hello["version"]), (PROTOCOL, YNotebook().version)
         self.speaks = theirs == ours
-        """Whether it speaks our protocol and has our version of documents. A page from before an
-        update does not: nothing is asked of it, and its notebook is left alone."""
+        """Whether it has our protocol and our version of documents. A page from before an update
+        has not: it gets no requests, and its notebook is left alone.
+        """
         self.timeouts = timeouts or Timeouts()
         self.path = _text(hello["path"])
         self.client = _text(hello["client"])
@@ -101,20 +102,22 @@ class TabLink:
         self.running = frozenset(map(str, hello.get("running", ())))
         """Ids of the cells that show a run of ours there, from before it connected."""
         self.active = time.monotonic()
-        """When the person was last seen here."""
+        """When the user was last active here."""
         self.tells_place = "cell" in hello
-        """Whether it says unasked to which cell they go; a page from before an update does not."""
+        """Whether it reports the user's current cell by itself; a page from before an update does
+        not.
+        """
         self.cell_id = _optional_text(hello.get("cell"))
-        """The cell that they are in, as far as the tab has said."""
+        """The user's current cell, as last reported."""
         self.closed = False
         self.unsaved = hello.get("unsaved") is True
-        """Whether it has anything that its file has not, as far as it has said."""
+        """Whether it has changes that its file lacks, as last reported."""
         self.left = False
-        """Whether the person has closed it: it will not come back."""
+        """Whether the user has closed it: it will not return."""
         self.document: YNotebook | None = None
         """The replica, while attached."""
         self.ran: Callable[[str], object] = str
-        """Called with the id of a cell that the person runs."""
+        """Called with the id of a cell that the user runs."""
         self._socket = send
         self._expect = expect
         self._hang_up = hang_up
@@ -125,18 +128,18 @@ class TabLink:
 
     @property
     def may_have_more(self) -> bool:
-        """Whether the page may have, or have had, what its file has not. One whose line was cut may
-        have been typed in since.
+        """Whether the page may have, or have had, changes that its file lacks. A page whose
+        connection was cut may have been typed in since.
         """
         return self.unsaved or not self.left
 
     # ---- what the carrier asks for
 
     async def attach(self) -> TabState:
-        """Make `document` a new replica that has everything the tab has now.
+        """Make `document` a new replica with everything the tab has now.
 
-        It begins empty each time, which makes it impossible that anything is in it twice.
-        Raises Busy, and is not attached then.
+        It starts empty each time, so that nothing can be in it twice. Raises Busy, and is not
+        attached then.
         """
         self.detach()
         self.document = YNotebook()
@@ -146,32 +149,32 @@ class TabLink:
         except BaseException:
             self.detach()
             raise
-        # Not before: to tell of a large notebook takes far longer than to take it in.
+        # Not earlier: forwarding a large notebook takes far longer than loading it.
         self._subscription = self.document.ydoc.observe(self._forward)
         return situation
 
     async def sync(self) -> TabState:
-        """Wait until all our transactions are in the tab's document and all of its in the
+        """Wait until all our transactions are in the tab's document and all of its are in the
         replica.
         """
         return await self.request("sync", self.timeouts.sync)
 
     async def request(self, op: str, timeout: float, cell_id: str | None = None) -> TabState:
-        """Raises Busy (TabGone when the socket closes) without an answer, TabRefused when it is
-        an error.
+        """Send a request. Raises Busy without an answer (TabGone when the socket closes),
+        TabRefused if the answer is an error.
         """
         named = {} if cell_id is None else {"cell": cell_id}
         return TabState.of(await self._ask(op, timeout, named))
 
     async def edit(self, edit: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Have the page change the structure of its document; what it answers, which comes behind
-        all that it did. Raises as `request`.
+        """Have the page change the structure of its document. Its answer comes after all its
+        changes. Raises the errors of `request`.
         """
         return await self._ask("edit", self.timeouts.sync, {"edit": edit})
 
     def take_back(self, keys: Sequence[str]) -> None:
-        """Have the page undo these edits where it did them, and never do those that it has not
-        done yet.
+        """Have the page undo these edits if it made them, and never make those that are still to
+        come.
         """
         self._send(json.dumps({"op": "takeback", "keys": list(keys)}))
 
@@ -201,8 +204,8 @@ class TabLink:
         return reply
 
     def detach(self) -> None:
-        """Give the replica up; the tab sends nothing more until the next `attach`. What it sends
-        then is all that it has, and nothing that anybody has just done.
+        """Release the replica; the tab sends nothing more until the next `attach`, then everything
+        that it has, without showing who has just done what.
         """
         if self.document is None:
             return
@@ -213,15 +216,15 @@ class TabLink:
         self._send(json.dumps({"op": "detach"}))
 
     def end(self, cell_ids: Iterable[str]) -> None:
-        """Tell the tab that of the cells in `running` these run no more."""
+        """Tell the tab that these cells in `running` no longer run."""
         self._send(json.dumps({"op": "ended", "cells": sorted(cell_ids)}))
 
     # ---- what the socket brings
 
     def receive(self, frame: str | bytes) -> None:
-        """Take a frame from the tab. Raises OddFrame."""
+        """Handle a frame from the tab. Raises OddFrame."""
         if isinstance(frame, bytes):
-            if self.document is not None:  # else it was sent before our detach got there
+            if self.document is not None:  # else it was sent before our detach arrived
                 self._apply(self.document, frame)
             return
         try:
@@ -259,17 +262,17 @@ class TabLink:
             case {"op": "active" | "cell" | "ran" | "path" | "unsaved"}:
                 raise ValueError("a field is missing, or not of its type")
             case {"op": str()}:
-                pass  # of a page that is newer than we are
+                pass  # from a page that is newer than we are
             case _:
                 raise ValueError("no `op`")
 
     def refuse(self, reason: str) -> None:
-        """Nothing is taken from this page any more: its socket is closed with this reason."""
+        """Close the socket with this reason and accept nothing more from this page."""
         self._hang_up(reason)
         self.close()
 
     def close(self) -> None:
-        """The socket is closed: whoever waits for an answer gets none."""
+        """The socket is closed: all pending requests fail."""
         self.closed = True
         for answer in self._waiting.values():
             if not answer.done():
@@ -280,7 +283,7 @@ class TabLink:
                 )
 
     def _forward(self, event: TransactionEvent) -> None:
-        """Send what was changed here. Called within the commit: no shared type is read here."""
+        """Send a change made here. Called within the commit: no shared type is read here."""
         if not self._applying:
             self._send(event.update)
 
@@ -304,37 +307,38 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a page may not have got when its link was lost."""
+    """A replica whose last changes may not have reached its page before the link was lost."""
 
     replica: YNotebook
     ours: Set[int]
-    """Client ids of this server's edits in the replica: its own, and those of the replicas before
-    it, whose edits it carries on."""
+    """Client ids of this server's edits in the replica: its own, and those of earlier replicas,
+    whose edits it includes.
+    """
     withdrawn: Sequence[str]
-    """Keys of edits that it has to take back, and never to do."""
+    """Keys of edits that the page has to take back, or never to make."""
 
 
 @dataclass
 class Away:
-    """A page that was lost with unsaved work, and may come back with it."""
+    """A page that was lost with unsaved work, and may return with it."""
 
     client: str
     path: str
     since: float
     """On the monotonic clock."""
     restarted: bool = False
-    """Its server has gone, not the page."""
+    """The server was restarted; the page may still be open."""
 
 
 class Tabs:
     """The links of this server."""
 
     most_kept = 20
-    """Replicas of lost connections; those of pages that are closed for good are never asked for."""
+    """Replicas of lost connections; those of pages that are closed for good are never requested."""
 
     def __init__(self, timeouts: Timeouts | None = None, *, known: KnownTabs | None = None) -> None:
         self.timeouts = timeouts or Timeouts()
-        """Of the links that are made from now on."""
+        """Of links made from now on."""
         self._links: list[TabLink] = []
         self._kept: dict[tuple[str, str], Kept] = {}
         self._known = known
@@ -361,7 +365,7 @@ class Tabs:
         self.note()
 
     def note(self) -> None:
-        """Have it on disk which pages have unsaved work, should this server go."""
+        """Store on disk which pages have unsaved work, in case this server ends."""
         if self._known is not None:
             unsaved = {(link.client, link.path) for link in self._links if link.unsaved}
             self._known.keep(unsaved | {(one.client, one.path) for one in self._away})
@@ -374,8 +378,8 @@ class Tabs:
             self.note()
 
     def away(self, path: str) -> Away | None:
-        """The page that was last lost with unsaved work in that notebook, for as long as it is
-        waited for.
+        """The page that was last lost with unsaved work in that notebook, while its return is
+        expected.
         """
         now, timeouts = time.monotonic(), self.timeouts
         self._away = [
@@ -386,27 +390,25 @@ class Tabs:
         return next((one for one in reversed(self._away) if one.path == path), None)
 
     def give_up(self, path: str) -> None:
-        """Wait for no page with unsaved work in that notebook; should one come back, it merges."""
+        """Stop waiting for pages with unsaved work in that notebook; if one returns, it merges."""
         self._away = [one for one in self._away if one.path != path]
 
     def keep(self, link: TabLink, kept: Kept) -> None:
-        """Remember what was sent over a lost link: some of it may have arrived."""
+        """Store the replica of a lost link: some changes may not have arrived."""
         self._kept[link.client, link.path] = kept
         while len(self._kept) > self.most_kept:
             del self._kept[next(iter(self._kept))]
 
     def kept(self, link: TabLink) -> Kept | None:
-        """What was kept of the link that this page had before."""
+        """The replica of the former link of this page."""
         return self._kept.get((link.client, link.path))
 
     def forget(self, link: TabLink) -> None:
-        """All of what was kept of this page has arrived."""
+        """The page has all changes of its stored replica."""
         self._kept.pop((link.client, link.path), None)
 
     def find(self, path: str, client: str | None = None) -> TabLink | None:
-        """The tab of that page load if it has the notebook, else the one where the person was
-        last.
-        """
+        """The tab of that page load if it has the notebook, else the tab used last."""
         links = [link for link in self._links if link.path == path and not link.closed]
         return max(links, key=lambda link: (link.client == client, link.active), default=None)
 
@@ -415,7 +417,7 @@ class Tabs:
         return any(link.client.startswith(f"{owner}/") and not link.closed for link in self._links)
 
     def moved(self, old: str, new: str) -> None:
-        """A file or folder was renamed; its tabs say so too, a moment later."""
+        """A file or folder was renamed; its tabs report the same a moment later."""
         for link in self._links:
             link.path = moved(link.path, old, new) or link.path
         for lost in self._away:
@@ -423,7 +425,7 @@ class Tabs:
         self.note()
 
     async def comes_back(self, path: str, client: str, timeout: float) -> TabLink | None:
-        """The link of that page load, waited for; after `timeout` seconds whichever tab has the
+        """Wait for the link of that page load; after `timeout` seconds, whichever tab has the
         notebook.
         """
         try:

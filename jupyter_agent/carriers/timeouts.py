@@ -1,4 +1,4 @@
-"""How long the pages and rooms that have a document open may take."""
+"""Time limits for the pages and rooms that have a document open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Timeouts:
-    """Seconds; what is changed holds at once."""
+    """In seconds; changes take effect at once."""
 
     attach: float = 15.0
     """For a tab to send its whole document."""
@@ -16,18 +16,18 @@ class Timeouts:
     save: float = 30.0
     """For a tab to save."""
     reconnect: float = 3.0
-    """For a tab that is gone to come back, before its notebook counts as closed."""
+    """For a tab that is gone to return, before its notebook counts as closed."""
     away: float = 60.0
     """For a tab that is gone with unsaved work: until then edits are refused."""
     restart: float = 12.0
-    """The same where the server was started again: pages try again within 10 s."""
+    """The same after a restart of the server: pages try again within 10 s."""
     room: float = 30.0
-    """For a room to do anything."""
+    """For any request to a room."""
     store: float = 5.0
-    """For the store of a room to take what is about to be in the file."""
+    """For the store of a room to write changes that are about to be in the file."""
     page: float = 3.0
-    """For the pages in a room to confirm, if all did the last time or anything was heard since."""
+    """For the pages in a room to confirm, if all did the last time or one sent anything since."""
     quiet_page: float = 0.1
     """For pages that did not confirm the last time."""
     offline: float = 3600.0
-    """For a page that was away to come back with text for a cell that we have removed."""
+    """For a page that was away to return with text for a cell that we have removed."""

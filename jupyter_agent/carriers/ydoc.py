@@ -1,5 +1,5 @@
-"""The rooms in which real-time collaboration keeps notebooks (jupyter-server-ydoc 3, which
-jupyter-collaboration 5 installs). Every name of that package that we use stands here, and
+"""The rooms in which real-time collaboration has its notebooks (jupyter-server-ydoc 3, which
+jupyter-collaboration 5 installs). All names of that package that we use are here, and
 `tests/notebook/test_rooms.py` fails when one of them changes.
 """
 
@@ -80,38 +80,37 @@ WITHOUT_DOCUMENTS = " && ".join(
         "jupyter labextension disable @jupyter/collaboration-extension",
     )
 )
-"""What switches jupyter-server-documents 0.3 off. After the first command alone its pages ask a
-server that is not there, and JupyterLab opens no notebook ("File ID error").
+"""The commands that switch jupyter-server-documents 0.3 off. After the first one alone its pages
+request a server that does not exist, and JupyterLab opens no notebook ("File ID error").
 """
 
 _NOTEBOOKS = "json:notebook:"
-"""How the names of rooms of notebooks begin; the file's id follows."""
+"""Prefix of the names of notebook rooms; the file's id follows."""
 
 _ATTEMPTS = 3
-"""How often a save begins again where another program wrote the file meanwhile."""
+"""Attempts to save while another program writes the file."""
 
 _GOING_AWAY = 1001
 """The code of a websocket whose server ends (RFC 6455)."""
 _LONGEST_LEAVE = 1.0
-"""Seconds for which connections of pages are waited for that have been ended."""
+"""Seconds to wait for connections of pages that were ended."""
 
 _PAUSE = 10.0
-"""Seconds until a room looks again at a file that it could not read."""
+"""Seconds until a room retries a file that it could not read."""
 
 Late: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
-"""Has what was typed into a cell that had been removed brought over, in the notebook of a path."""
+"""Carries over what was typed into a removed cell, in the notebook at a path."""
 
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
 _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
 
 
 def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
-    """The rooms of a server, by the settings of its web application; None if it has none.
-
-    Raises Busy where documents are in rooms that we cannot work in: a write behind a room's back
-    is lost, or the room's text is.
+    """The rooms of a server, given the settings of its web application; None without collaboration.
+    // Raises Busy if documents are in unsupported rooms: a write that bypasses a room is lost, or
+    the room's text is.
     """
-    if "yroom_manager" in settings:  # first: it stands in for jupyter_server_ydoc, too
+    if "yroom_manager" in settings:  # first: it also stands in for jupyter_server_ydoc
         bringers = ", ".join(brought_by("jupyter-server-documents"))
         brought = f", brought by {bringers}," if bringers else ""
         raise Busy(
@@ -134,22 +133,22 @@ def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
 
 
 def fill_rooms(settings: Mapping[str, Any], keep: Keep, late: Late) -> None:
-    """From now on, each room of a notebook of a server, by the settings of its web application, is
-    filled with what its store has and with its file, without disturbing who types. What would be
-    gone then goes to `keep` before; `late` is called when somebody has typed into a removed cell.
+    """From now on, fill each notebook room of a server, given the settings of its web application,
+    from its store and its file, without disturbing users who type. Text that would be lost goes to
+    `keep` first; `on_late_edit` is called when someone has typed into a removed cell.
     """
-    with suppress(Busy):  # rooms that we cannot work in
+    with suppress(Busy):  # unsupported rooms
         rooms = collaboration(settings)
         if rooms is not None:
             rooms.fill_rooms(keep, late)
 
 
 async def close_rooms(settings: Mapping[str, Any]) -> None:
-    """End what the rooms of a server do with their files, by the settings of its web application:
-    its process stays for good where a task that has used a thread of anyio does not end before the
-    event loop does. What is not in a file then is in the rooms' store.
+    """Stop the file work of a server's rooms, given the settings of its web application: its
+    process never ends if a task that has used a thread of anyio outlives the event loop. The rooms'
+    store has what is not in a file then.
     """
-    with suppress(Busy):  # rooms that we cannot work in
+    with suppress(Busy):  # unsupported rooms
         rooms = collaboration(settings)
         if rooms is not None:
             closing = (room.close() for room in rooms.open())
@@ -161,14 +160,14 @@ class Collaboration:
     """The rooms of one server."""
 
     def __init__(self, extension: Any, files: Any) -> None:
-        """`extension` is the server's YDocExtension, `files` the file id manager beside it."""
+        """`extension` is the server's YDocExtension, `files` its file id manager."""
         self._extension = extension
         self._files = files
         configure_stores(extension)
 
     def id_of(self, path: str) -> str:
-        """The id under which the file is known, however it is renamed; made if it has none.
-        Raises UnreadableNotebook if it can have none.
+        """The permanent id of the file, which survives renames; created if necessary. Raises
+        UnreadableNotebook if the file can have no id.
         """
         file_id = self._files.index(path)
         if file_id is None:
@@ -176,18 +175,18 @@ class Collaboration:
         return str(file_id)
 
     def path_of(self, file_id: str) -> str | None:
-        """Where the file is now; None once it was deleted."""
+        """The present path of the file; None once it was deleted."""
         path = self._files.get_path(file_id)
         return None if path is None else str(path).strip("/")
 
     @asynccontextmanager
     async def locked(self, name: str) -> AsyncIterator[None]:
-        """Nobody else makes or removes the room of that name meanwhile."""
+        """Keep others from creating or removing the room of that name."""
         async with self._extension._room_locks[name]:
             yield
 
     def open(self) -> list[Room]:
-        """The rooms that documents are in now, whoever opened them."""
+        """The rooms that have documents now, whoever opened them."""
         kind = import_module("jupyter_server_ydoc.rooms").DocumentRoom
         rooms = self._extension.ywebsocket_server.rooms.values()
         return [Room.of(room, self) for room in rooms if isinstance(room, kind) and room.ready]
@@ -210,7 +209,7 @@ class Collaboration:
         server = self._extension.ywebsocket_server
         add = server.add_room
 
-        def add_room(name: str, inside: Any) -> None:  # also for each page that enters it
+        def add_room(name: str, inside: Any) -> None:  # also called for each page that enters it
             if name.startswith(_NOTEBOOKS) and "initialize" not in vars(inside):
                 room = Room.of(inside, self)
                 inside.initialize = partial(room.fill, inside.initialize, keep, late)
@@ -219,9 +218,9 @@ class Collaboration:
         server.add_room = add_room
 
     async def enter(self, file_id: str, pin: Pin) -> Room:
-        """The room of that file, made if there is none, and kept for as long as the pin is in it.
+        """The room of that file, created if necessary, and kept while the pin is in it.
 
-        It is asked for at each use: after a while without people it is removed and made again.
+        Call this at each use: a room without users is removed after a while and created again.
         """
         name = f"{_NOTEBOOKS}{file_id}"
         rooms = self._extension.ywebsocket_server.rooms
@@ -229,7 +228,7 @@ class Collaboration:
             await self._extension.get_document(room_id=name, copy=False, create=True)
         except (HTTPError, OSError, RuntimeError, ValueError) as error:
             if name in rooms and not rooms[name].ready:
-                del rooms[name]  # left there stopped and empty, it would be given to the next one
+                del rooms[name]  # a stopped, empty room would be returned again
             raise UnreadableNotebook(
                 "The notebook could not be shared with those who have it open. It is left as it "
                 f"is: {error}"
@@ -240,15 +239,15 @@ class Collaboration:
             room.cleaner.cancel()
             room.cleaner = None
         async with self.locked(name):
-            await room.initialize()  # does nothing but in a room that somebody is just making
+            await room.initialize()  # has an effect only if someone is just creating the room
         entered = Room.of(room, self)
         for page in entered.clients:
             _send_at_once(page)
         return entered
 
     async def save(self, path: str, clocks: Mapping[int, int], seconds: float) -> str:
-        """Write a room into its file once it has all that a page has, by the Yjs state vector of
-        that page; the hash of the file then. Waits so many seconds for the page.
+        """Write a room into its file once it has everything that a page has, by the Yjs state
+        vector of that page; returns the new hash of the file. Waits up to `seconds` for the page.
 
         Raises Busy, UnreadableNotebook, HTTPError, OSError or RuntimeError.
         """
@@ -266,8 +265,8 @@ class Collaboration:
             self.leave(room, pin)
 
     def leave(self, room: Room, pin: Pin) -> None:
-        """Take the pin out. A room that nobody is in is removed after the time that is configured,
-        as when its last browser tab is closed.
+        """Remove the pin. An empty room is removed after the configured time, as when its last
+        browser tab is closed.
         """
         inside = room.inside
         inside.clients.discard(pin)
@@ -276,14 +275,14 @@ class Collaboration:
             inside.cleaner = asyncio.create_task(self._remove(inside, delay))
 
     def hold(self, room: Room, seconds: float) -> None:
-        """Keep the room and its shadow for so long from now."""
+        """Keep the room and its shadow for so many seconds from now."""
         room.inside.clients.add(room.pin)
         if room.held is not None:
             room.held.cancel()
         room.held = asyncio.get_running_loop().call_later(seconds, self.release, room)
 
     def release(self, room: Room) -> None:
-        """Hold the room no longer."""
+        """Stop holding the room."""
         if room.held is not None:
             room.held.cancel()
             room.held = None
@@ -309,36 +308,36 @@ def _document(update: bytes) -> Doc[Any]:
 
 
 def _send_at_once(page: Any) -> None:
-    """An edit is several small messages: without this each waits 40 ms until the page's side has
-    acknowledged the one before (Nagle's algorithm).
+    """Disable Nagle's algorithm: an edit is several small messages, and each would wait 40 ms until
+    the page's side has acknowledged the one before.
     """
     if _is_connected(page):
         page.set_nodelay(True)
 
 
 def _is_connected(client: Any) -> bool:
-    """Whether it is a page with an open websocket; a pin has none."""
+    """Whether it is a page with an open websocket; a pin has no websocket."""
     return isinstance(client, WebSocketHandler) and client.ws_connection is not None
 
 
 class NotSaved(RuntimeError):
-    """The room did not write its file and raised no error: it is read-only, or another program has
-    written it.
+    """The room did not write its file and raised no error: the file is read-only, or another
+    program has written it.
     """
 
 
 class Pin:
-    """A client of a room that does nothing but be there."""
+    """A client of a room that only keeps it open."""
 
     path = "jupyter_agent"
 
     async def send(self, message: bytes) -> None:
-        """What clients are sent, a pin needs not: it is where the document is."""
+        """Ignore the message: a pin has no document of its own."""
 
 
 class Room:
-    """The live document of one notebook, and the way to its file. What the room does with its file
-    by itself, it does so from now on.
+    """The live document of one notebook, and its connection to the file. From now on this object
+    does all that the room does with its file.
     """
 
     def __init__(self, inside: Any, rooms: Collaboration) -> None:
@@ -353,21 +352,21 @@ class Room:
         self._listeners = 0
         self._answers = asyncio.Semaphore(0)
         self._versions = FileVersions()
-        """What the file said lately, which the document has; without any, the store may know."""
-        self._seen = ""
-        """The hash of that file; empty if it is not known."""
-        self._modified = inside._file.last_modified if inside.ready else None
-        """When that was written, in whatever form the contents manager says it; None if it is not
-        known.
+        """Recent versions of the file that the document includes; if empty, the store may know
+        them.
         """
+        self._seen = ""
+        """The hash of that file; empty if it is unknown."""
+        self._modified = inside._file.last_modified if inside.ready else None
+        """Time of its last write, in the contents manager's own form; None if it is unknown."""
         self._behind = False
-        """The file is another, whatever it says of when it was written."""
+        """The file has changed, whatever its time of writing."""
         self._filling = asyncio.Lock()
-        """Held while it is filled."""
+        """Held while the room is filled."""
         self._at_file = asyncio.Lock()
-        """Held while the document takes in its file, and while it is written."""
+        """Held while the document loads its file, and while the file is written."""
         self._tasks: set[asyncio.Task[None]] = set()
-        """Those that take it in, or tell of late edits."""
+        """Tasks that load the file or report late edits."""
         self._overwrite: Callable[[], Awaitable[None]] = inside._on_outofband_change
         inside._maybe_save_document = self._save_as_asked
         inside._on_outofband_change = self.follow
@@ -377,7 +376,7 @@ class Room:
 
     @classmethod
     def of(cls, inside: Any, rooms: Collaboration) -> Room:
-        """The same for each room."""
+        """The one `Room` object of this room."""
         known = getattr(inside._maybe_save_document, "__self__", None)
         return known if isinstance(known, cls) else cls(inside, rooms)
 
@@ -392,25 +391,25 @@ class Room:
         return [client for client in self.inside.clients if not isinstance(client, Pin)]
 
     def attach_shadow(self, shadow: Shadow) -> None:
-        """Keep this shadow of the document."""
+        """Use this shadow of the document."""
         shadow.follow(self.document)
         self.shadow = shadow
         self.listen(True)
 
     def detach_shadow(self) -> None:
-        """Keep no shadow any more."""
+        """Drop the shadow."""
         if self.shadow is not None:
             self.shadow.close()
             self.shadow = None
             self.listen(False)
 
     async def meet(self, updates: Sequence[bytes], seconds: float) -> bool:
-        """Wait until each client has these updates, and all that it did before it had them is
-        here. False if one did not answer in so many seconds: nobody waits for a page that sleeps.
+        """Wait until each client has these updates, and everything it did before that is here.
+        False if one did not answer in so many seconds: no one waits for a page that sleeps.
 
-        Messages come in the order in which they are sent, and a client answers the state of a
-        document with what it lacks. The room sends updates a little later than they are made, so
-        they are sent here, too: twice is as good as once.
+        Messages arrive in the order in which they are sent, and a client answers a document's state
+        with the updates that it lacks. The room sends updates a little later than they are made, so
+        they are sent here too: a duplicate does no harm.
         """
         clients = self.clients
         if not clients:
@@ -429,8 +428,8 @@ class Room:
         return True
 
     async def reach(self, clocks: Mapping[int, int], seconds: float) -> bool:
-        """Wait until all is here that a document with this state vector has; False if it is not
-        after so many seconds.
+        """Wait until everything is here that a document with this state vector has; False if it is
+        not after so many seconds.
         """
         came = asyncio.Event()
         document = self.inside.ydoc
@@ -450,12 +449,14 @@ class Room:
             document.unobserve(subscription)
 
     def listen(self, on: bool) -> None:
-        """Add or remove a listener to the messages of the clients."""
+        """Add or remove a listener to the clients' messages."""
         self._listeners += 1 if on else -1
         self.inside.on_message = self._listen if self._listeners else None
 
     def _listen(self, message: bytes) -> bool:
-        """Sees each message of a client; False: the room handles it as usual."""
+        """Called with each message of a client; returns False so that the room handles it as
+        usual.
+        """
         kind = message[:2]
         if kind in (_UPDATE, _ANSWER) and self.shadow is not None:
             self.shadow.apply_client_update(read_message(message[2:]), answer=kind == _ANSWER)
@@ -467,7 +468,7 @@ class Room:
     def _keep_shadow(self, shadow: Shadow) -> None:
         if self.shadow is None:
             self.attach_shadow(shadow)
-        if self.clients or self.held is None:  # else a file that changes every hour keeps the room
+        if self.clients or self.held is None:  # else an hourly changed file keeps the room
             self._rooms.hold(self, Timeouts.offline)
 
     def _look_for_late(self) -> None:
@@ -476,44 +477,46 @@ class Room:
 
     @property
     def awareness(self) -> Awareness:
-        """What the clients say of themselves."""
+        """The state that the clients publish."""
         awareness: Awareness = self.inside.awareness
         return awareness
 
     @property
     def saves(self) -> bool:
-        """Whether changes are saved by themselves: the server's setting, and somebody's in Lab."""
+        """Whether changes are saved automatically: by the server's setting, and that of at least
+        one user in Lab.
+        """
         wishes = [state.get("autosave", True) for state in self.awareness.states.values() if state]
         return self.inside._save_delay is not None and (not wishes or any(wishes))
 
     @property
     def postponed(self) -> bool:
-        """Whether it is about to save, once nothing has been changed for a while."""
+        """Whether it will save once there are no changes for a while."""
         coming = self.inside._saving_document
         return coming is not None and not coming.done()
 
     @property
     def pause(self) -> float:
-        """For how many seconds nothing has to be changed before it saves by itself."""
+        """Seconds without changes before it saves by itself."""
         return self.inside._save_delay or 0.0
 
     @property
     def written(self) -> object:
-        """When its file was written last, in whatever form the contents manager says it."""
+        """When its file was last written, in the contents manager's own form."""
         return self.inside._file.last_modified
 
     @property
     def unsaved(self) -> bool:
-        """Whether it says that there is something to save, or is about to."""
+        """Whether it has unsaved changes, or is about to save."""
         return bool(self.document.dirty) or self.postponed
 
     @property
     def path(self) -> str:
-        """Where the file is now."""
+        """The present path of the file."""
         return str(self.inside._file.path)
 
     async def _stored(self) -> Stored | None:
-        """What the store of the room has; None if it has no document, or cannot be read."""
+        """The content of the room's store; None if it has no document or cannot be read."""
         if self.inside.ystore is None:
             return None
         not_found = import_module("pycrdt.store").YDocNotFound
@@ -528,7 +531,7 @@ class Room:
 
     @contextmanager
     def _harmless(self, problem: str) -> Iterator[None]:
-        """Whatever a store raises must keep out neither people nor a file."""
+        """No error of a store may keep people out or hold up a file."""
         try:
             yield
         except Exception:
@@ -536,9 +539,9 @@ class Room:
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[Any]:
-        """The store, also of a room that is about to be filled. If it is not open, another of its
-        kind is: the room's own would be opened in a task that never ends, and the server would wait
-        for a thread of that when it stops.
+        """The store, also of a room that is about to be filled. If it is not open, another instance
+        is opened: the room's own would open in a task that never ends, and the server would wait
+        for that task's thread when it stops.
         """
         store = self.inside.ystore
         async with store.start_lock:
@@ -550,15 +553,15 @@ class Room:
         yield store
 
     async def fill(self, fill: Callable[[], Awaitable[None]], keep: Keep, late: Late) -> None:
-        """Fill the room with its store and its file; it knows then which file it has seen. For
-        `keep` and `late` see `fill_rooms`.
+        """Fill the room from its store and its file, and record the file's version. For `keep` and
+        `on_late_edit` see `fill_rooms`.
         """
         inside, document = self.inside, self.document
         async with self._filling:
             if inside.ready:
                 return
             if getattr(inside.ystore, "_decompress", bytes) is None:
-                inside.ystore._decompress = bytes  # else it loses what it squashes (upstream.md)
+                inside.ystore._decompress = bytes  # else squashing loses updates (upstream.md)
             stored = await self._stored()
             state = None if stored is None else stored.now.ydoc.get_state()
             self._late = late
@@ -567,11 +570,11 @@ class Room:
 
             async def take_in(content: dict[str, Any]) -> None:
                 nonlocal state
-                self._resume(stored)  # all that is done here is done in the shadow as well
+                self._resume(stored)  # all changes made here reach the shadow too
                 first = document.ydoc.get_update(state)
                 with self._changes() as changes:
                     await filling.take_in(content)
-                if state is not None:  # one by one: what takes cells away does nothing else
+                if state is not None:  # separately: an update that removes cells does nothing else
                     state = document.ydoc.get_state()
                     with self._harmless("What took cells of %s away may not be known later"):
                         await self._put_into_store(first, *changes)
@@ -593,8 +596,8 @@ class Room:
             if not is_known:
                 self._versions.take_in(await outline_of(document))
             with self._harmless("What is not saved in %s may not be known later"):
-                # What the room did before it was ready, as naming its path, it does not store by
-                # itself: all that comes later would be stored with a gap, and never read.
+                # The room does not store by itself what it did before it was ready, such as naming
+                # its path: all later updates would be stored after a gap, and never read.
                 state = state or document.ydoc.get_state()
                 await self._put_into_store(document.ydoc.get_update(state))
                 if not is_known:
@@ -602,7 +605,7 @@ class Room:
                     async with inside._update_lock:  # else this would be taken for a change
                         equals_file(document)
                     await self._put_into_store(document.ydoc.get_update(state))
-            if is_known and document.dirty:  # once pages have said whether they want that
+            if is_known and document.dirty:  # once pages have reported their autosave setting
                 later = asyncio.get_running_loop().call_later
                 later(self.pause, inside._on_document_change, "cells", None)
 
@@ -617,32 +620,32 @@ class Room:
                     await store.write(update)
 
     def _on_loaded(self, _: object) -> None:
-        if not self.document.dirty:  # nobody was quicker
+        if not self.document.dirty:  # no one was quicker
             equals_file(self.document)
 
     @property
     def _is_behind(self) -> bool:
-        """Whether another program has written the file, and the document has not taken that in."""
+        """Whether another program has written the file, and the document has not loaded that."""
         return self._behind or self._modified not in (None, self.inside._file.last_modified)
 
     @property
     def _is_closed(self) -> bool:
-        """Whether the server has removed it: it may have made another one of the same file."""
+        """Whether the server has removed the room: there may be another one for the same file."""
         return bool(self.inside._file._subscriptions.get(self.inside.room_id) != self.follow)
 
     async def follow(self) -> None:
-        """Have the document take in what another program has written into the file, with all that
-        was done in it since both were the same.
+        """Load what another program has written into the file, and merge it with all changes of the
+        document since both were equal.
         """
         following = begin(self._follow(asyncio.current_task()), self._tasks)
-        await asyncio.shield(following)  # it is noticed once only
+        await asyncio.shield(following)  # it is noticed only once
 
     async def _look_at_file(self) -> None:
-        """What only looks for newer files misses one that was written elsewhere before our save,
-        and put here after it.
+        """The original only looks for newer files. It misses a file that was written elsewhere
+        before our save, and put here after it.
         """
         await self._look()
-        if self._is_behind and not self._behind:  # else it is known, and cannot be read
+        if self._is_behind and not self._behind:  # else known, but unreadable
             await self.follow()
 
     async def _follow(self, follower: asyncio.Task[Any] | None) -> None:
@@ -686,7 +689,7 @@ class Room:
                 )
 
     async def _load(self) -> dict[str, Any]:
-        """The file as the contents manager gives it, with its hash."""
+        """The file as the contents manager returns it, with its hash."""
         file = self.inside._file
         async with file._lock:
             model = await self._get(content=True)
@@ -702,7 +705,7 @@ class Room:
         return model
 
     async def _first_version(self) -> Content | None:
-        """Of a room that was not saved since it was filled: what it was filled with."""
+        """For a room not saved since it was filled: the content it was filled with."""
         stored = await self._stored()
         return None if stored is None or stored.saved is None else await outline_of(stored.saved)
 
@@ -714,9 +717,9 @@ class Room:
         former: bytes | None = None,
         changed: bool = False,
     ) -> None:
-        """Have the document follow its file. Who still types in a cell that this removes loses
-        nothing. Where it was `changed` since it was copied: `base` is the outline of the file
-        before, and `former` an update that makes that copy.
+        """Have the document follow its file. Users who still type in a cell that this removes lose
+        nothing. // `changed`: the document was changed since it was copied. Then `base` is the
+        outline of the file before, and `former` an update that makes that copy.
         """
         document = self.document
         for change in following.changes:
@@ -739,7 +742,7 @@ class Room:
 
     @contextmanager
     def _changes(self) -> Iterator[list[bytes]]:
-        """The updates that are made in the document from now on."""
+        """The updates made in the document from now on."""
         changes: list[bytes] = []
         document = self.inside.ydoc
         subscription = document.observe(lambda event: changes.append(event.update))
@@ -749,13 +752,13 @@ class Room:
             document.unobserve(subscription)
 
     def _emit(self, level: str, action: str | None, message: str) -> None:
-        """Tell it who listens to the server's events, as the room does."""
+        """Emit a server event, as the room does."""
         levels = import_module("jupyter_server_ydoc.utils").LogLevel
         self.inside._emit(levels[level], action, message)
 
     async def settle(self, modified: object = None) -> None:
-        """Have the room take in what others wrote into the file, and wait until it has. `modified`
-        says when it was written last, where the caller has just looked; else it is looked at.
+        """Have the room load what others wrote into the file, and wait until it has. `modified` is
+        the time of the last write if the caller has just read it; else it is checked.
         """
         if modified is None or modified != self.written:
             await self.inside._file.maybe_notify()
@@ -766,7 +769,7 @@ class Room:
                 pass
 
     async def close(self) -> None:
-        """Save it now if it was about to, and begin no more of what it does with its file."""
+        """Save now if a save was due, and start no further work with the file."""
         is_due = self.postponed and self.saves
         self.inside._save_delay = None
         tasks = {*self._tasks, *filter(None, (self.inside._saving_document,))}
@@ -778,16 +781,16 @@ class Room:
             with suppress(HTTPError, OSError, RuntimeError):  # its store has it
                 await self.save()
         async with self._at_file:
-            pass  # what a page asked for is written by now
+            pass  # a save requested by a page is done now
         await self._way_to_store.reach()
 
     def _save_as_asked(
         self, former: asyncio.Task[None] | None, save_now: bool = False
     ) -> Coroutine[Any, Any, None]:
-        """What the room calls to save its file.
+        """The room's function to save its file.
 
-        One that has just filled itself step by step asks while it holds its lock, and nobody else
-        does: it takes all that documents hold in another way than files for a change.
+        A room that has just filled itself step by step calls it while it holds its lock, and no one
+        else does: it takes for a change what documents merely hold in another form than files.
         """
         is_just_filled = self.inside._update_lock.locked()
         return self._save_later(former, now=save_now, only_changes=is_just_filled)
@@ -795,8 +798,8 @@ class Room:
     async def _save_later(
         self, former: asyncio.Task[None] | None, *, now: bool, only_changes: bool
     ) -> None:
-        """Save it once nothing has been changed for a while, or now; in place of the `former` task
-        of that kind. `only_changes`: unless the document says what its file does.
+        """Save once there are no changes for a while, or now; replaces the `former` task of that
+        kind. `only_changes`: not if the document equals its file.
         """
         pause = self.inside._save_delay
         if pause is None and not now:
@@ -828,10 +831,10 @@ class Room:
         return False
 
     async def save(self) -> None:
-        """Write the document as it is now, with what others wrote into the file meanwhile.
+        """Write the present document, merged with what others wrote into the file.
 
-        Raises HTTPError, OSError or RuntimeError, which is NotSaved where the file is read-only,
-        or cannot be read.
+        Raises HTTPError, OSError or RuntimeError, which is NotSaved if the file is read-only or
+        cannot be read.
         """
         saver = asyncio.current_task()
         for _ in range(_ATTEMPTS):
@@ -842,7 +845,7 @@ class Room:
             if self._behind:
                 await self.follow()
                 if self.inside._document.dirty:
-                    continue  # what was written is no more
+                    continue  # the written file has been replaced
             if is_written:
                 return
         raise NotSaved(
@@ -853,7 +856,7 @@ class Room:
         )
 
     async def _write(self, saver: asyncio.Task[Any] | None) -> bool:
-        """Whether the file was as the room has seen it; else nothing was written."""
+        """Write the file if it is as the room has seen it; whether it was written."""
         room = self.inside
         if self._is_closed:
             raise NotSaved("nobody has it open any more")
@@ -863,13 +866,13 @@ class Room:
         async with room._update_lock:  # else this would be taken for a change
             save = begin_save(room._document)
         with self._changes() as changes:
-            # In the midst of reading the room's own, cells come and go.
+            # Cells come and go while the room's own document is read.
             copy = type(room._document)(_document(room.ydoc.get_update()))
             content = await copy.aget()
             base = None
             if isinstance(copy, YNotebook):
                 base = await asyncio.to_thread(outline, with_ids(copy, content))
-            await self._way_to_store.reach()  # no file has what the store would not know
+            await self._way_to_store.reach()  # never write to a file what the store lacks
             saved = await self._put(content)
             if saved is None:
                 self._behind = True
@@ -878,21 +881,21 @@ class Room:
             if base is not None:
                 self._versions.save(base, attended=bool(self.clients))
                 self._seen = saved.get(WRITTEN, saved["hash"])
-                self._behind = self._seen != saved["hash"]  # somebody wrote it right then
+                self._behind = self._seen != saved["hash"]  # someone wrote it right then
             async with room._update_lock:
                 if room._saving_document is scheduled and not changes:
                     room._document.dirty = False
                     if scheduled not in (None, saver):
-                        scheduled.cancel()  # it would write the same once more
-                # Also where somebody changed it: JupyterLab compares it with the file's, and asks
-                # the user about a change of the file where it is another.
+                        scheduled.cancel()  # it would write the same again
+                # Also after a concurrent change: JupyterLab compares it with the file's hash, and
+                # asks the user about a change of the file if they differ.
                 room._document.hash = saved["hash"]
                 end_save(room._document, save)
         return True
 
     async def _put(self, content: object) -> dict[str, Any] | None:
-        """What the contents manager says of the file that it wrote; None if it is not the one that
-        the room has seen.
+        """The contents manager's answer to the write; None if the file is not the one that the room
+        has seen.
         """
         room, file = self.inside, self.inside._file
         model = {"format": room._file_format, "type": room._file_type, "content": content}

@@ -18,7 +18,7 @@ from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Rule
 from jupyter_agent.carriers.leftovers import KnownTabs, Leftovers
-from jupyter_agent.carriers.registry import Moves, Notebooks
+from jupyter_agent.carriers.registry import ContentsListener, Notebooks
 from jupyter_agent.carriers.room_saving import RoomSaver
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
@@ -106,7 +106,7 @@ class Assistant:
         self.tabs = Tabs(Timeouts(sync=options.tab_timeout), known=known)
         stores = self._stores(server, database)
         self.services = self._services(server)
-        self.moves = Moves(self.services.notebooks, self._moved)
+        self.moves = ContentsListener(self.services.notebooks, self._moved)
         assert server.event_logger is not None
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL, tools.FORMER)

@@ -32,44 +32,44 @@ def copy_of(path: str) -> str:
     return str(path_to_intermediate(path))  # type: ignore[no-untyped-call]
 
 
-def aside(path: str) -> str:
+def quarantine_path(path: str) -> str:
     """Path to which Jupyter moves a damaged file before it restores the copy."""
     return str(path_to_invalid(path))  # type: ignore[no-untyped-call]
 
 
 @asynccontextmanager
-async def alone(path: str, patience: float) -> AsyncIterator[bool]:
-    """Keep other servers of ours from saving this file; yields False if one still does after
+async def save_lock(path: str, patience: float) -> AsyncIterator[bool]:
+    """Keep our other servers from saving this file; yields False if one still does after
     `patience` seconds.
 
     It locks the file itself, so nothing is left behind. Without effect on a disk without locks.
     """
-    file = await _locked(path, time.monotonic() + patience)
+    file = await _lock(path, time.monotonic() + patience)
     try:
-        yield file != _TAKEN
+        yield file != _HELD_BY_OTHER
     finally:
         if file >= 0:
             os.close(file)
 
 
-_TAKEN, _NONE = -1, -2
+_HELD_BY_OTHER, _NO_LOCK = -1, -2
 
 
-async def _locked(path: str, end: float) -> int:
+async def _lock(path: str, end: float) -> int:
     while True:
         try:
             file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         except OSError:  # the reader of the file will report the error
-            return _NONE
+            return _NO_LOCK
         try:
             if try_lock(file) and _same(os.fstat(file), _stat(path)):
                 return file
         except OSError:
             os.close(file)
-            return _NONE
+            return _NO_LOCK
         os.close(file)
         if time.monotonic() > end:
-            return _TAKEN
+            return _HELD_BY_OTHER
         await asyncio.sleep(_PAUSE)
 
 
@@ -87,9 +87,9 @@ def try_lock(file: int) -> bool:
 
 def is_being_saved(path: str) -> bool:
     """Whether an incomplete file was written a moment ago."""
-    found = _stat(path)
+    status = _stat(path)
     settled = _SETTLED if os.path.exists(copy_of(path)) else _WRITTEN
-    return found is not None and 0 <= time.time() - found.st_mtime < settled
+    return status is not None and 0 <= time.time() - status.st_mtime < settled
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -27,7 +27,7 @@ from jupyter_agent.carriers import atomic_save, exchange, nbformat_file
 from jupyter_agent.carriers.exchange import FileWrites, Overwritten, Save
 from jupyter_agent.carriers.managers import Contents, hides, is_plain
 from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
-from jupyter_agent.carriers.renames import moved as renamed
+from jupyter_agent.carriers.renames import renamed_path
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
 from jupyter_agent.document.gc_pause import gc_paused
 from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_in_use
@@ -67,24 +67,24 @@ two seconds, as on FAT.
 """
 _COARSE_TICK = 2_000_000_000
 
-_MENDED = (
-    "A save of `{path}` had been cut off. The notebook is as {what}; what was left of the save is "
-    "in `{left}`."
+_REPAIRED_SAVE = (
+    "A save of `{path}` was cut off. The notebook is as {what}; the rest of that save is in "
+    "`{left}`."
 )
 _KEPT = (
-    "A save of `{path}` had been cut off, and its folder has two states of it now: the file, and "
-    "`{left}`. Delete the other one if you do not need it."
+    "A save of `{path}` was cut off, and its folder now has two versions of it: the file, and "
+    "`{left}`. Delete the second one if you do not need it."
 )
-_BACK = "A reader had taken `{path}` away in the middle of a save. It is back, and whole."
+_RESTORED = "A reader moved `{path}` away in the middle of a save. It is back, and complete."
 _FRESH = 60.0
 """Seconds; a notebook that a reader moved away earlier than that was not one of our saves."""
 _LEFT = (
-    "`{left}` is what is left of a save of `{path}` that had been cut off. The notebook itself is "
-    "whole: delete the other file if you do not need it."
+    "`{left}` is left over from a save of `{path}` that was cut off. The notebook itself is "
+    "complete: delete the leftover file if you do not need it."
 )
 
 Former: TypeAlias = Callable[[], Awaitable[dict[str, Any] | None]]
-"""Returns the JSON of an earlier version of a notebook's file; None if there is none."""
+"""Returns the JSON of an earlier version of a notebook's file; None without one."""
 
 Expects: TypeAlias = Callable[[bytes], bool]
 """Whether the caller knows this content of a file."""
@@ -95,7 +95,7 @@ Trace: TypeAlias = tuple[int, ...]
 _READING = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """Errors of managers: their own, the storage's, and those of their code on odd JSON."""
 _CONVERTED = "The file had an older notebook format and is now saved as 4.5, with cell ids."
-_REPAIRED = "Cells of the file that had no id of their own have got one."
+_REPAIRED = "Cells of the file without an id of their own now have one."
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Loaded:
     """A snapshot of a notebook file in format 4."""
 
     content: Mapping[str, Any]
-    """The notebook's JSON, without trust marks; cells have ids even if the format has none."""
+    """The notebook's JSON, without trust marks; cells have ids even if the format does not."""
     stamp: str
     """Changes whenever the content does."""
     writable: bool
@@ -136,15 +136,15 @@ class Disk:
         )
         self._plain = is_plain(contents)
         self._writes = FileWrites.of(contents)
-        self._identified: dict[str, Naming] = {}
+        self._namings_by_path: dict[str, Naming] = {}
         """Of the notebooks that store no cell ids: text notebooks, older formats."""
-        self._own: dict[str, frozenset[str]] = {}
+        self._stored_ids: dict[str, frozenset[str]] = {}
         """Ids that files of older formats contain nevertheless."""
-        self._held: set[str] = set()
+        self._saving: set[str] = set()
         """Paths of the notebooks that we are saving; their files are read during the save."""
-        self.mended: list[str] = []
+        self.repairs: list[str] = []
         """Sentences on all repairs so far."""
-        self._mended: dict[str, str] = {}
+        self._repair_notes: dict[str, str] = {}
         """By path: the repair made when the notebook was read, to be reported."""
 
     async def stamp(self, path: str) -> str:
@@ -160,7 +160,7 @@ class Disk:
         if found is None:
             return None
         written = max(found.st_mtime_ns, found.st_ctime_ns)
-        if written + (0 if written % _COARSE else _COARSE_TICK) >= _begin_of_tick():
+        if written + (0 if written % _COARSE else _COARSE_TICK) >= _tick_start():
             return None
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
 
@@ -220,17 +220,19 @@ class Disk:
             )
         except Unusable as why:
             raise UnreadableNotebook(
-                f"`{path}` cannot be worked on: {why}. It is left as it is."
+                f"`{path}` cannot be edited: {why}. It is left unchanged."
             ) from why
         if without and (namings := await self._namings.of(path)):
-            if not is_in_use(namings[-1], self._identified.get(path, UNNAMED).ids):
-                self._identified[path] = namings[-1]  # from before a restart, or given by a page
+            if not is_in_use(namings[-1], self._namings_by_path.get(path, UNNAMED).ids):
+                self._namings_by_path[path] = namings[
+                    -1
+                ]  # from before a restart, or given by a page
         repair = await asyncio.to_thread(self._identify, path, content, without)
         stamp = _hash(model)
         if stamp is None:
             stamp = await asyncio.to_thread(_digest, content)
-        repair = f"{self._mended.pop(path, '')} {repair}".strip()
-        return _loaded(content, stamp, model, trusted=trusted, repair=repair)
+        repair = f"{self._repair_notes.pop(path, '')} {repair}".strip()
+        return _make_loaded(content, stamp, model, trusted=trusted, repair=repair)
 
     async def read_back(self, path: str, content: Mapping[str, Any], *, signed: bool) -> Loaded:
         """Like `load`, right after `write` of this content: if the file has the same content,
@@ -241,30 +243,30 @@ class Disk:
             if self._plain:
                 model = await self._get(path, type="file", format="text")
                 stamp = _hash(model)
-                stored = nbformat_file.as_stored(content, self._own.get(path, ()))
-                same = await asyncio.to_thread(nbformat_file.says, model["content"], stored)
+                stored = nbformat_file.as_stored(content, self._stored_ids.get(path, ()))
+                same = await asyncio.to_thread(nbformat_file.matches, model["content"], stored)
                 if same and stamp is not None:
-                    return _loaded(content, stamp, model, trusted=signed)
+                    return _make_loaded(content, stamp, model, trusted=signed)
             return await self._load(path)
 
     @asynccontextmanager
-    async def alone(self, path: str) -> AsyncIterator[None]:
-        """Keep other servers of ours from saving this notebook. Raises Busy."""
+    async def save_lock(self, path: str) -> AsyncIterator[None]:
+        """Keep our other servers from saving this notebook. Raises Busy."""
         file = self._os_path(path)
-        if file is None or path in self._held:
+        if file is None or path in self._saving:
             yield
             return
-        async with atomic_save.alone(file, _PATIENCE) as alone:
-            if not alone:
+        async with atomic_save.save_lock(file, _PATIENCE) as locked:
+            if not locked:
                 raise Busy(
                     f"Another Jupyter server has been saving `{path}` for {_PATIENCE:.0f} s; "
                     "nothing was changed. Try again."
                 )
-            self._held.add(path)
+            self._saving.add(path)
             try:
                 yield
             finally:
-                self._held.discard(path)
+                self._saving.discard(path)
 
     async def write(
         self,
@@ -284,10 +286,10 @@ class Disk:
         Raises Locked or ToolError; the file is unchanged then. Raises Overwritten if the file had
         content that the caller does not know. `content` must not be used afterwards.
         """
-        if path in self._identified or content["nbformat_minor"] < FIRST_WITH_IDS:
-            former = self._identified.get(path, UNNAMED)
-            self._identified[path] = nbformat_file.named(content["cells"], former)
-        stored = nbformat_file.as_stored(content, self._own.get(path, ()))
+        if path in self._namings_by_path or content["nbformat_minor"] < FIRST_WITH_IDS:
+            former = self._namings_by_path.get(path, UNNAMED)
+            self._namings_by_path[path] = nbformat_file.naming_of(content["cells"], former)
+        stored = nbformat_file.as_stored(content, self._stored_ids.get(path, ()))
         await self._save(path, stored, sign=sign, expects=expects, creates=creates)
 
     async def _save(
@@ -303,7 +305,7 @@ class Disk:
         model = {"type": "notebook", "format": "json", "content": content}
         file = self._os_path(path)
         if file is not None and self._writes is not None and expects is not None:
-            await _while_written(file)
+            await _wait_for_writer(file)
             self._writes.save = Save(file, expects, creates=creates)
         try:
             await ensure_async(self._contents.save(model, path))
@@ -342,14 +344,14 @@ class Disk:
             hidden = await hides(self._contents, path)
         except OSError as error:  # not caught by Jupyter: a name too long, a file as a folder
             raise InvalidInput(
-                f"No notebook can be made at `{path}`: {error.strerror}. Choose another path."
+                f"No notebook can be created at `{path}`: {error.strerror}. Choose another path."
             ) from None
         if hidden:
             raise InvalidInput(
-                f"No notebook can be made at `{path}`: Jupyter hides such files. Choose another "
-                "path; no part of it may begin with a dot."
+                f"No notebook can be created at `{path}`: Jupyter hides such files. Choose another "
+                "path; no part of it may start with a dot."
             )
-        there = Exists(f"There is something at `{path}` already; nothing was overwritten.")
+        there = Exists(f"`{path}` already exists; nothing was overwritten.")
         if await self.exists(path):
             raise there
         made, refusal = await self._make_folders(posixpath.dirname(path))
@@ -388,12 +390,15 @@ class Disk:
                 if not model["content"]:
                     await ensure_async(self._contents.delete(folder))
 
-    def moved(self, old: str, new: str) -> None:
+    def note_rename(self, old: str, new: str) -> None:
         """A file or folder was renamed."""
-        self._identified = {
-            renamed(path, old, new) or path: naming for path, naming in self._identified.items()
+        self._namings_by_path = {
+            renamed_path(path, old, new) or path: naming
+            for path, naming in self._namings_by_path.items()
         }
-        self._own = {renamed(path, old, new) or path: ids for path, ids in self._own.items()}
+        self._stored_ids = {
+            renamed_path(path, old, new) or path: ids for path, ids in self._stored_ids.items()
+        }
 
     # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
 
@@ -402,11 +407,11 @@ class Disk:
     ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
         """Parse in a thread: a large notebook must not hold up the event loop."""
         notary = self._contents.notary  # its database belongs to the thread that first asks
-        model, (content, signature, without) = await self._parsed(path)
+        model, (content, signature, without) = await self._parse_complete(path)
         trusted = notary.store.check_signature(signature, notary.algorithm)
         return model, content, bool(trusted), without
 
-    async def _parsed(
+    async def _parse_complete(
         self, path: str
     ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
         while True:
@@ -418,16 +423,16 @@ class Disk:
                 if not self._is_being_saved(path):
                     break
             await asyncio.sleep(_PAUSE)
-        async with self.alone(path):
+        async with self.save_lock(path):
             if done := await self.mend(path):
-                self._mended[path] = done
+                self._repair_notes[path] = done
             return await self._parse(path)
 
     async def _parse(
         self, path: str
     ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
         model = await self._get(path, type="file", format="text")
-        return model, await asyncio.to_thread(self._signed, model["content"])
+        return model, await asyncio.to_thread(self._parse_and_sign, model["content"])
 
     async def mend(self, path: str, former: Former | None = None) -> str:
         """Repair a notebook whose save was cut off: from the copy that the contents manager made
@@ -439,18 +444,18 @@ class Disk:
         file = self._os_path(path)
         done = await self._mend(path, file, former) if file is not None else ""
         if done:
-            self.mended.append(done)
+            self.repairs.append(done)
         return done
 
     async def _mend(self, path: str, file: str, former: Former | None) -> str:
-        async with self.alone(path):
+        async with self.save_lock(path):
             while atomic_save.is_being_saved(file):
                 await asyncio.sleep(_PAUSE)
-            aside = atomic_save.aside(file)
+            aside = atomic_save.quarantine_path(file)
             left = posixpath.join(posixpath.dirname(path), os.path.basename(aside))
             if self._writes is not None:
                 kept = await asyncio.to_thread(self._writes.tidy, file, _is_whole)
-                self.mended += [_KEPT.format(path=path, left=name) for name in kept]
+                self.repairs += [_KEPT.format(path=path, left=name) for name in kept]
             if not await asyncio.to_thread(_is_damaged, file):
                 return _LEFT.format(path=path, left=left) if os.path.exists(aside) else ""
             copy = atomic_save.copy_of(file)
@@ -458,7 +463,9 @@ class Disk:
                 if await asyncio.to_thread(_is_whole, copy):
                     os.replace(file, aside)
                     os.replace(copy, file)
-                    return _MENDED.format(path=path, left=left, what="it was before that save")
+                    return _REPAIRED_SAVE.format(
+                        path=path, left=left, what="it was before that save"
+                    )
                 if former is None or (content := await former()) is None:
                     return ""
                 os.replace(file, aside)
@@ -469,7 +476,7 @@ class Disk:
                     raise
             except OSError as error:
                 raise ToolError(f"`{path}` is damaged, and stays so: {error.strerror}.") from error
-            return _MENDED.format(path=path, left=left, what="in our newest recovery copy")
+            return _REPAIRED_SAVE.format(path=path, left=left, what="in our newest recovery copy")
 
     def _is_being_saved(self, path: str) -> bool:
         """Whether someone, perhaps another server, has started to save the file just now: then its
@@ -478,10 +485,10 @@ class Disk:
         file = self._os_path(path)
         return file is not None and atomic_save.is_being_saved(file)
 
-    def _signed(self, text: str) -> tuple[dict[str, Any], str, Collection[int]]:
+    def _parse_and_sign(self, text: str) -> tuple[dict[str, Any], str, Collection[int]]:
         content = nbformat_file.parse(text)
         signature = self._contents.notary.compute_signature(content)
-        return content, signature, nbformat_file.without_id(content["cells"])
+        return content, signature, nbformat_file.missing_ids(content["cells"])
 
     async def _from_model(
         self, path: str
@@ -490,12 +497,12 @@ class Disk:
         model = await self._get(path)
         content = model["content"]
         if not isinstance(content, dict):
-            raise Unusable("it is no JSON object")
+            raise Unusable("it is not a JSON object")
         await asyncio.to_thread(nbformat_file.refuse_unwritable, content)
         nbformat_file.refuse_odd(content)
         cells = content["cells"]
-        without = nbformat_file.without_id(cells)
-        if path in self._identified or nbformat_file.may_be_made_up(cells):
+        without = nbformat_file.missing_ids(cells)
+        if path in self._namings_by_path or nbformat_file.may_be_made_up(cells):
             again = (await self._get(path))["content"]["cells"]
             without |= {
                 index
@@ -514,16 +521,18 @@ class Disk:
         """Give ids to the cells without one; a sentence on what that will change in the file."""
         converted = content.setdefault("metadata", {}).pop("orig_nbformat", None) is not None
         older = content["nbformat_minor"] < FIRST_WITH_IDS
-        self._own.pop(path, None)
+        self._stored_ids.pop(path, None)
         if older and len(without) < len(content["cells"]):
             cells = enumerate(content["cells"])
-            self._own[path] = frozenset(cell["id"] for at, cell in cells if at not in without)
+            self._stored_ids[path] = frozenset(
+                cell["id"] for at, cell in cells if at not in without
+            )
         if not without:
-            self._identified.pop(path, None)
+            self._namings_by_path.pop(path, None)
             return _CONVERTED if converted else ""
-        former = self._identified.get(path, UNNAMED)
+        former = self._namings_by_path.get(path, UNNAMED)
         nbformat_file.give_ids(content["cells"], without, former)
-        self._identified[path] = nbformat_file.named(content["cells"], former)
+        self._namings_by_path[path] = nbformat_file.naming_of(content["cells"], former)
         if older:
             return ""
         return _CONVERTED if converted else _REPAIRED
@@ -550,7 +559,7 @@ class Disk:
             )
         except _READING as error:
             if isinstance(error, HTTPError) and error.status_code == 404:
-                if again and (self._brings_back(path) or await self._is_made_again(path)):
+                if again and (self._restore_quarantined(path) or await self._is_recreated(path)):
                     return await self._get(
                         path,
                         content=content,
@@ -562,11 +571,11 @@ class Disk:
                 raise NotebookNotFound(f"There is no notebook at `{path}`.") from error
             raise UnreadableNotebook(
                 f"`{path}` cannot be read as a notebook (corrupt, empty, not UTF-8, or no "
-                "permission). It is left as it is."
+                "permission). It is left unchanged."
             ) from error
         return model
 
-    async def _is_made_again(self, path: str) -> bool:
+    async def _is_recreated(self, path: str) -> bool:
         """Whether a program that had just deleted the file has created it again, as `git checkout`
         does. Waits for that only if its folder was changed a moment ago.
         """
@@ -584,22 +593,22 @@ class Disk:
                 await asyncio.sleep(_PAUSE)
         return os.path.lexists(file)
 
-    def _brings_back(self, path: str) -> bool:
+    def _restore_quarantined(self, path: str) -> bool:
         """Restore a notebook that a reader has just moved away because it found half of it, and
         that is whole now. Whether that was done.
         """
         file = self._os_path(path)
         if file is None or os.path.lexists(file):
             return False
-        aside = atomic_save.aside(file)
+        aside = atomic_save.quarantine_path(file)
         try:
             fresh = time.time() - os.stat(aside).st_ctime < _FRESH
         except OSError:
             return False
-        if not (fresh and _is_whole(aside) and exchange.rename_to_free(aside, file)):
+        if not (fresh and _is_whole(aside) and exchange.rename_if_free(aside, file)):
             return False
-        self._mended[path] = _BACK.format(path=path)
-        self.mended.append(self._mended[path])
+        self._repair_notes[path] = _RESTORED.format(path=path)
+        self.repairs.append(self._repair_notes[path])
         return True
 
     async def _size(self, path: str) -> int:
@@ -623,10 +632,10 @@ def _refusal(path: str, error: Exception) -> ToolError:
     return ToolError(f"`{path}` could not be saved; nothing was changed: {why or error}")
 
 
-async def _while_written(file: str) -> None:
+async def _wait_for_writer(file: str) -> None:
     """Wait for a program that is writing the file, but not for one that only has it open."""
     end = time.monotonic() + _WRITERS
-    while await asyncio.to_thread(exchange.is_written, file) and time.monotonic() < end:
+    while await asyncio.to_thread(exchange.is_open_for_writing, file) and time.monotonic() < end:
         await asyncio.sleep(_PAUSE)
 
 
@@ -654,7 +663,7 @@ def _is_whole(file: str) -> bool:
         return False
 
 
-def _loaded(
+def _make_loaded(
     content: Mapping[str, Any],
     stamp: str,
     model: Mapping[str, Any],
@@ -672,7 +681,7 @@ def _hash(model: Mapping[str, Any]) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _begin_of_tick() -> int:
+def _tick_start() -> int:
     """The earliest time, in nanoseconds, that a file written now can get."""
     if sys.platform == "linux":
         return time.clock_gettime_ns(_LINUX_TICKS)

@@ -40,7 +40,7 @@ if sys.platform != "win32":
     import fcntl
 
 OVERTAKEN = "jupyter_agent: another program wrote this notebook at the same moment."
-"""In the answer to a refused save; a page of ours merges and saves again."""
+"""In the answer to a refused save; our pages merge and save again."""
 
 _AT_CWD, _NO_REPLACE, _EXCHANGE = -100, 1, 2
 """Constants of renameat2(2)."""
@@ -50,7 +50,7 @@ _PAUSE = 0.002
 """Seconds between two checks for other programs."""
 _PATIENCE = 0.05
 """Seconds to wait for a program that is writing the file: the event loop waits too."""
-_ALONE = 1.0
+_FOLDER_PATIENCE = 1.0
 """The same for another save in the same folder that is exchanging files."""
 _PLACES = 5
 """Exchanges with files that others put at the same path in the meantime."""
@@ -59,9 +59,9 @@ _PLACES = 5
 class Overwritten(HTTPError):
     """A save would overwrite content that its caller has not seen; nothing was saved."""
 
-    def __init__(self, kept: str = "") -> None:
+    def __init__(self, saved_as: str = "") -> None:
         super().__init__(409, OVERTAKEN)
-        self.kept = kept
+        self.saved_as = saved_as
         """The name of the file with that content, if a still later one is in its place by now; else
         empty.
         """
@@ -80,7 +80,7 @@ class Save:
     """The hash algorithm for `hash`; empty to make no hash."""
     hash: str = ""
     """Of the written content."""
-    begun: bool = False
+    started: bool = False
 
 
 class FileWrites:
@@ -149,9 +149,9 @@ class FileWrites:
     def _begin(self, file: str) -> Save | None:
         """Claim the context's save for this file, once only: any further write is another save."""
         save = self.save
-        if save is None or save.begun or save.file != file:
+        if save is None or save.started or save.file != file:
             return None
-        save.begun = True
+        save.started = True
         return save
 
     @contextmanager
@@ -164,7 +164,7 @@ class FileWrites:
         if self._may_exchange():
             with suppress(OSError):
                 new = open(
-                    _beside(file), "xb+", opener=lambda path, flags: os.open(path, flags, mode)
+                    _new_path(file), "xb+", opener=lambda path, flags: os.open(path, flags, mode)
                 )
         if new is None:
             yield io.BytesIO()
@@ -186,7 +186,7 @@ class FileWrites:
         Overwritten.
         """
         end = time.monotonic() + (_PATIENCE if save is not None else 0)
-        while existed and is_written(file):
+        while existed and is_open_for_writing(file):
             if time.monotonic() > end:
                 return False
             time.sleep(_PAUSE)
@@ -194,7 +194,7 @@ class FileWrites:
             return False
         os.fsync(new.fileno())
         made = os.fstat(new.fileno())
-        with _alone_in(os.path.dirname(file)):
+        with _folder_lock(os.path.dirname(file)):
             try:
                 _rename(new.name, file, _EXCHANGE if existed else _NO_REPLACE)
             except OSError:  # another kind of disk, a mounted file; or just deleted, or created
@@ -210,16 +210,16 @@ class FileWrites:
         try:
             with open(new.name, "rb") as data:
                 former = os.fstat(data.fileno())
-                written = _is_written(data)
+                written = _has_writer(data)
                 known = not written and (save is None or save.expects(data.read()))
         finally:
-            kept = "" if known else self._give_back(new, made, former, file)
+            saved_as = "" if known else self._give_back(new, made, former, file)
         if known:
             for name in (new.name, atomic_save.copy_of(file)):
                 with suppress(OSError):  # as Jupyter does with its copy
                     os.unlink(name)
         elif save is not None:
-            raise Overwritten(kept)
+            raise Overwritten(saved_as)
         return known
 
     def _give_back(
@@ -244,20 +244,20 @@ class FileWrites:
         """Remove the files that interrupted saves left next to this file. Returns the new names of
         those whose content differs from the file, which stay.
         """
-        kept = []
-        with _alone_in(os.path.dirname(file)), suppress(OSError):
+        names = []
+        with _folder_lock(os.path.dirname(file)), suppress(OSError):
             for left in _leftovers(file):
                 if not is_whole(left) or _are_alike(left, file):
                     os.unlink(left)
                 else:
-                    kept.append(self._keep(left, file))
-        return kept
+                    names.append(self._keep(left, file))
+        return names
 
     def _keep(self, source: str, file: str) -> str:
         """Give a file that is no longer at any path a name next to `file`, and log it."""
         for number in range(1, 100):
             name = f"{file}.overwritten-{number}"
-            if rename_to_free(source, name):
+            if rename_if_free(source, name):
                 break
         else:
             name = source
@@ -271,7 +271,7 @@ class FileWrites:
 
     def _copy(self, content: bytes, os_path: str, file: str, save: Save | None) -> None:
         """Write as Jupyter does; this server does nothing else in the meantime."""
-        with _alone_in(os.path.dirname(file)):
+        with _folder_lock(os.path.dirname(file)):
             if save is not None and os.path.lexists(file):
                 with open(file, "rb") as now:
                     if not save.expects(now.read()):
@@ -293,18 +293,18 @@ class FileWrites:
         return isinstance(app.settings.get("file_id_manager"), module.LocalFileIdManager)
 
 
-def is_written(path: str) -> bool:
+def is_open_for_writing(path: str) -> bool:
     """Whether a program has this file open for writing, as far as can be detected."""
     if _renameat2() is None:
         return False
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            return _is_written(file)
+            return _has_writer(file)
     except OSError:
         return False
 
 
-def rename_to_free(source: str, file: str) -> bool:
+def rename_if_free(source: str, file: str) -> bool:
     """Rename a file to a path that must be free; whether that was done."""
     try:
         _rename(source, file, _NO_REPLACE)
@@ -313,7 +313,7 @@ def rename_to_free(source: str, file: str) -> bool:
     return True
 
 
-def _beside(file: str) -> str:
+def _new_path(file: str) -> str:
     folder, name = os.path.split(file)
     return os.path.join(folder, f".~{name}.agent-{secrets.token_hex(4)}")
 
@@ -325,14 +325,14 @@ def _leftovers(file: str) -> list[str]:
         return []
     with os.scandir(folder) as entries:
         found = [entry.path for entry in entries if own.fullmatch(entry.name)]
-    return [path for path in found if _is_left(path)]
+    return [path for path in found if _is_unlocked(path)]
 
 
 def _are_alike(one: str, other: str) -> bool:
     return os.path.exists(other) and filecmp.cmp(one, other, shallow=False)
 
 
-def _is_left(path: str) -> bool:
+def _is_unlocked(path: str) -> bool:
     try:
         with open(path, "rb") as file:
             return atomic_save.try_lock(file.fileno())
@@ -341,13 +341,13 @@ def _is_left(path: str) -> bool:
 
 
 @contextmanager
-def _alone_in(folder: str) -> Iterator[None]:
-    """Keep other saves of ours from exchanging files in this folder."""
+def _folder_lock(folder: str) -> Iterator[None]:
+    """Keep our other saves from exchanging files in this folder."""
     with ExitStack() as stack:
         with suppress(OSError):  # a folder or a disk without locks for us
             opened = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, opened)
-            end = time.monotonic() + _ALONE
+            end = time.monotonic() + _FOLDER_PATIENCE
             while not atomic_save.try_lock(opened) and time.monotonic() < end:
                 time.sleep(_PAUSE)
         yield
@@ -390,7 +390,7 @@ def _times(found: os.stat_result) -> tuple[int, int]:
     return found.st_size, found.st_mtime_ns
 
 
-def _is_written(file: IO[bytes]) -> bool:
+def _has_writer(file: IO[bytes]) -> bool:
     """Whether a program has this file, opened for reading here, open for writing."""
     try:
         fcntl.fcntl(file, _SET_SIGNAL, signal.SIGURG)  # a signal that ends no process

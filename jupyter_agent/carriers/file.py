@@ -36,7 +36,7 @@ from jupyter_agent.errors import (
 Recovery = Callable[[str, str], Awaitable[None]]
 """Called with a notebook's path and JSON text before a turn first writes it."""
 
-_BOTH = "Another program saved it at the same moment: both are in it."
+_BOTH = "Another program saved it at the same moment: it has both changes."
 _KEPT = (
     "Two other programs saved it at the same moment: what the later one saved is in it too, the "
     "other's is in `{name}` beside it."
@@ -66,8 +66,8 @@ class FileCarrier:
         path: str,
         disk: Disk,
         *,
-        opened: Callable[[], bool],
-        away: Callable[[], bool] = lambda: False,
+        is_open: Callable[[], bool],
+        is_page_away: Callable[[], bool] = lambda: False,
         recovery: Callable[[], Recovery | None] = lambda: None,
         rescue: Recovery | None = None,
         note: str = "",
@@ -80,8 +80,8 @@ class FileCarrier:
         self.path = path
         self.cells = SharedCells(YNotebook(), keeps_line_ends=True)
         self._disk = disk
-        self._opened = opened
-        self._away = away
+        self._is_open = is_open
+        self._is_page_away = is_page_away
         self._recovery = recovery
         self._rescue = rescue
         self._note = note
@@ -92,10 +92,10 @@ class FileCarrier:
         """Values of the document's cells that equal the file's."""
         self._metadata: dict[str, Any] = {}
         """Keys of the notebook's metadata that are still to be saved."""
-        self._own: dict[str, tuple[str, str]] = {}
+        self._edited_texts: dict[str, tuple[str, str]] = {}
         """Cell id -> its text in the file before and after our edits."""
-        self._approved: set[str] = set()
-        self.wrote = False
+        self._approved_cells: set[str] = set()
+        self.has_written = False
         """Whether a page that read the file earlier may not know its present content."""
 
     @property
@@ -113,14 +113,14 @@ class FileCarrier:
         return False  # finding out is as much work as a refresh
 
     async def is_current(self) -> bool:
-        return not self._opened() and await self._is_as_loaded()
+        return not self._is_open() and await self._is_as_loaded()
 
     async def refresh(self) -> None:
         """Load what others wrote into the file since."""
         if not await self._is_as_loaded():
             trace = self._disk.trace(self.path)
             now = await self._disk.load(self.path)
-            await self._keep_own(now)
+            await self._rescue_overwritten_edits(now)
             await self._take_in(now)
             self._trace = trace
 
@@ -138,7 +138,7 @@ class FileCarrier:
                 notes = dict.fromkeys((self._note, *merged, saved.note))
                 self._note = ""
                 return replace(saved, note=" ".join(filter(None, notes)))
-        raise self._changed()
+        raise self._conflict()
 
     async def _confirm(self) -> Saved:
         assert self._loaded is not None
@@ -158,10 +158,10 @@ class FileCarrier:
         return await self.confirm()
 
     async def trust(self, cell_id: str) -> None:
-        self._approved.add(cell_id)
+        self._approved_cells.add(cell_id)
 
     async def begin(self, *, removes: bool) -> None:
-        if self._away():
+        if self._is_page_away():
             raise Busy(
                 f"`{self.path}` is open in a browser tab that has unsaved work and is away (asleep "
                 "or disconnected); nothing was changed. Try again when it is back, or in a minute. "
@@ -186,29 +186,29 @@ class FileCarrier:
             if (keep := self._recovery()) is not None:
                 text = await asyncio.to_thread(_text, loaded.content)
                 await keep(self.path, text)
-            marked, sign = await asyncio.to_thread(self._marked, content, loaded)
-            async with self._disk.alone(self.path):
+            marked, sign = await asyncio.to_thread(self._mark_trusted, content, loaded)
+            async with self._disk.save_lock(self.path):
                 now, trace = await self._write_and_read(content, marked, loaded, sign=sign)
             self._loaded = replace(loaded, content=content)
             for key in [key for key, item in self._metadata.items() if _has(content, key, item)]:
                 del self._metadata[key]
-            self._note_own(loaded.content, content)
+            self._track_edit(loaded.content, content)
             await self._take_in(now, written)
             self._trace = trace
 
-    def _note_own(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    def _track_edit(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         old = {cell["id"]: cell for cell in before["cells"]}
         for cell in after["cells"]:
             was = old.get(cell["id"], {"source": ""})
             if was is not cell and was["source"] != cell["source"]:
-                first, _ = self._own.get(cell["id"], (unify(was["source"]), ""))
-                self._own[cell["id"]] = first, unify(cell["source"])
+                first, _ = self._edited_texts.get(cell["id"], (unify(was["source"]), ""))
+                self._edited_texts[cell["id"]] = first, unify(cell["source"])
 
-    async def _keep_own(self, now: Loaded) -> None:
+    async def _rescue_overwritten_edits(self, now: Loaded) -> None:
         """Store a copy of the file with our edits if someone else has overwritten them: edits
         outside of turns are in no journal.
         """
-        own, self._own = self._own, {}
+        own, self._edited_texts = self._edited_texts, {}
         texts = {cell["id"]: unify(cell["source"]) for cell in now.content["cells"]}
         gone = any(
             key not in texts or not keeps_edit(before, after, texts[key])
@@ -224,7 +224,7 @@ class FileCarrier:
         """The file after the write, and its trace. `marked` is the content with trust marks."""
         if not await self._is_as_loaded():
             raise Overwritten
-        if self._opened():
+        if self._is_open():
             raise Busy(
                 f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. "
                 "Try again."
@@ -232,13 +232,13 @@ class FileCarrier:
         self._loaded = replace(loaded, stamp="")  # whatever happens now, read the file again
         self._trace = None
         self._clean = {}
-        self.wrote = True
+        self.has_written = True
         try:
             await self._disk.write(
                 self.path, marked, sign=sign, expects=partial(self._disk.holds, loaded)
             )
         except ToolError as error:
-            return await self._look_after(error, loaded), None
+            return await self._check_failed_save(error, loaded), None
         trace = self._disk.trace(self.path)
         reading = self._disk.read_back(self.path, content, signed=sign)
         return await self._read_back(reading), trace
@@ -252,23 +252,23 @@ class FileCarrier:
         try:
             now = await self._disk.load(self.path)
         except UnreadableNotebook as error:  # its write is not complete
-            raise self._changed() from error
+            raise self._conflict() from error
         before = self._loaded.content["cells"]
         if not self._same_cells(before, now.content["cells"]):
-            raise self._changed()
+            raise self._conflict()
         for old, new in zip(before, now.content["cells"], strict=True):
             try:
-                self._merged(old, new)
+                self._merge_text(old, new)
             except MergeConflict as error:
-                raise self._changed() from error
+                raise self._conflict() from error
         changed = now.content != self._loaded.content
-        await self._keep_own(now)
+        await self._rescue_overwritten_edits(now)
         await self._take_in(now)
-        if theirs.kept:
-            return _KEPT.format(name=theirs.kept)
+        if theirs.saved_as:
+            return _KEPT.format(name=theirs.saved_as)
         return _BOTH if changed else ""
 
-    def _changed(self) -> Conflict:
+    def _conflict(self) -> Conflict:
         return Conflict(
             f"Another program writes `{self.path}` at the same moment. What it writes is in the "
             "file, and nothing was changed. Read it again."
@@ -291,11 +291,11 @@ class FileCarrier:
             return await reading
         except ToolError as error:
             raise NotConfirmed(
-                f"`{self.path}` was to be saved, and cannot be read again: {error} Read it later "
-                "to see what is in it."
+                f"The save of `{self.path}` could not be verified: {error} Read it later "
+                "to see its content."
             ) from error
 
-    async def _look_after(self, error: ToolError, loaded: Loaded) -> Loaded:
+    async def _check_failed_save(self, error: ToolError, loaded: Loaded) -> Loaded:
         """The file after a save that failed; raises the error if it still has the old text.
 
         A manager that fails late has saved all the same. One that writes in place leaves half a
@@ -316,7 +316,7 @@ class FileCarrier:
         return now
 
     async def _put_back(self, loaded: Loaded) -> None:
-        marked, sign = await asyncio.to_thread(self._marked, loaded.content, loaded)
+        marked, sign = await asyncio.to_thread(self._mark_trusted, loaded.content, loaded)
         try:
             await self._disk.write(self.path, marked, sign=sign)
         except ToolError as error:
@@ -325,7 +325,9 @@ class FileCarrier:
                 f"{error.__cause__}. The notebook as it was is kept as a recovery copy."
             ) from error
 
-    def _marked(self, content: Mapping[str, Any], loaded: Loaded) -> tuple[dict[str, Any], bool]:
+    def _mark_trusted(
+        self, content: Mapping[str, Any], loaded: Loaded
+    ) -> tuple[dict[str, Any], bool]:
         """A copy that hooks may change, with trust marks on cells with trusted outputs, and whether
         it may be signed.
 
@@ -339,10 +341,10 @@ class FileCarrier:
         doubtful = False
         for cell in marked["cells"]:
             if cell["cell_type"] == "code":
-                mark = trusted or cell["id"] in loaded.trusted | self._approved
+                mark = trusted or cell["id"] in loaded.trusted | self._approved_cells
                 cell["metadata"]["trusted"] = mark
                 doubtful |= bool(cell["outputs"]) and not mark
-        return marked, trusted or (bool(self._approved) and not doubtful)
+        return marked, trusted or (bool(self._approved_cells) and not doubtful)
 
     # ---- document and JSON
 
@@ -350,12 +352,13 @@ class FileCarrier:
         self, loaded: Loaded, written: Mapping[str, Mapping[str, Any]] | None = None
     ) -> None:
         """Update the document from the file, preserving what the document has beyond its last load.
-        // `written`: the document's cells that were just saved. Their outputs stay in the document
-        if the storage drops them (a text notebook, a hook that strips them).
+
+        `written`: the document's cells that were just saved. Their outputs stay in the document if
+        the storage drops them (a text notebook, a hook that strips them).
         """
         before, cells = self._loaded, loaded.content["cells"]
         old = {cell["id"]: cell for cell in before.content["cells"]} if before else {}
-        changed = await asyncio.to_thread(_changed, old, cells)
+        changed = await asyncio.to_thread(_changed_cells, old, cells)
         self._loaded = loaded
         if before is None or not self._same_cells(before.content["cells"], cells):
             await self._build(loaded.content, old)
@@ -369,9 +372,9 @@ class FileCarrier:
                 if as_written:
                     settled[cell["id"]] = self.cells.value(cell["id"])
         await self.cells.catch_up()
-        self._clean = {**settled, **await self._unchanged(cells, settled)}
+        self._clean = {**settled, **await self._clean_values(cells, settled)}
 
-    async def _unchanged(
+    async def _clean_values(
         self, cells: Sequence[Mapping[str, Any]], known: Collection[str]
     ) -> dict[str, Any]:
         """The document's values, except for `known` ones, that equal the file's cells."""
@@ -381,7 +384,7 @@ class FileCarrier:
             cell = file.get(value["id"])
             if value["id"] in known or cell is None:
                 continue
-            if _onto(cell, _lasting(value)) is cell:
+            if _patched(cell, _without_state(value)) is cell:
                 unchanged[value["id"]] = value
             if number % _BATCH == 0:
                 await asyncio.sleep(0)
@@ -393,7 +396,7 @@ class FileCarrier:
         shared = [(value["id"], value["cell_type"]) for value in self.cells.values()]
         return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]
 
-    def _merged(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    def _merge_text(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
         """The text of a cell with the changes made here and in the file, with the file's line
         endings. Raises MergeConflict.
         """
@@ -416,7 +419,7 @@ class FileCarrier:
             with document.ydoc.transaction():
                 document.ycells.extend(
                     [
-                        shared_cell(_rebased(old.get(cell["id"]), cell, now.get(cell["id"])))
+                        shared_cell(_rebase_cell(old.get(cell["id"]), cell, now.get(cell["id"])))
                         for cell in cells[start : start + _BATCH]
                     ]
                 )
@@ -431,7 +434,7 @@ class FileCarrier:
         cell_id = new["id"]
         if new["source"] != old["source"]:
             try:
-                text = self._merged(old, new)
+                text = self._merge_text(old, new)
             except MergeConflict:
                 text = new["source"]
             self.cells.write_source(cell_id, unify(text), stored=text, origin=FILE)
@@ -462,9 +465,9 @@ def _content(
     for value in values:
         cell, was = file.get(value["id"]), clean.get(value["id"])
         if cell is not None and was is not None:
-            cells.append(cell if was is value else _cell_onto(cell, was, value))
+            cells.append(cell if was is value else _patched_cell(cell, was, value))
         else:
-            cells.append(_onto(cell, _lasting(value)))
+            cells.append(_patched(cell, _without_state(value)))
     same = len(cells) == len(loaded["cells"]) and all(
         a is b for a, b in zip(cells, loaded["cells"], strict=True)
     )
@@ -481,14 +484,14 @@ def _has(content: Mapping[str, Any], key: str, item: Any) -> bool:
     return key in content["metadata"] and bool(content["metadata"][key] == item)
 
 
-def _changed(
+def _changed_cells(
     old: Mapping[str, Mapping[str, Any]], cells: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """The cells that differ from the old ones with their ids. Slow for a large notebook."""
     return [cell for cell in cells if cell != old.get(cell["id"])]
 
 
-def _rebased(
+def _rebase_cell(
     old: Mapping[str, Any] | None, new: Mapping[str, Any], now: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
     """The file's new cell, plus what the document has beyond the file's old one."""
@@ -507,27 +510,27 @@ def _text(content: Mapping[str, Any]) -> str:
     return json.dumps(as_stored(content), ensure_ascii=False, indent=1, sort_keys=True)
 
 
-def _lasting(value: Mapping[str, Any]) -> dict[str, Any]:
+def _without_state(value: Mapping[str, Any]) -> dict[str, Any]:
     """A cell of the document without the keys that no file has."""
     return {key: item for key, item in value.items() if key != "execution_state"}
 
 
-def _cell_onto(
+def _patched_cell(
     loaded: Mapping[str, Any], was: Mapping[str, Any], value: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Like `_patched`; `was` is the document's value that equals `loaded`. Outputs that are still
     the same objects are not compared.
     """
     file, old, new = loaded.get("outputs"), was.get("outputs"), value.get("outputs")
-    now = _lasting(value)
+    now = _without_state(value)
     if not file or not old or not new or len(file) != len(old):
-        return cast("Mapping[str, Any]", _onto(loaded, now))
+        return cast("Mapping[str, Any]", _patched(loaded, now))
     outputs = [
-        stored if then is output else _onto(stored, output)
+        stored if then is output else _patched(stored, output)
         for output, then, stored in zip_longest(new, old, file)
     ][: len(new)]
     bare = {key: item for key, item in loaded.items() if key != "outputs"}
-    rest = _onto(bare, {key: item for key, item in now.items() if key != "outputs"})
+    rest = _patched(bare, {key: item for key, item in now.items() if key != "outputs"})
     if len(outputs) == len(file) and all(map(is_, outputs, file)):
         outputs = file
         if rest is bare:
@@ -535,11 +538,11 @@ def _cell_onto(
     return {**rest, "outputs": outputs}
 
 
-def _onto(loaded: Any, now: Any) -> Any:
+def _patched(loaded: Any, now: Any) -> Any:
     """`loaded` changed to `now`, a value of the document; `loaded` itself if both are equal."""
     if isinstance(loaded, Mapping) and isinstance(now, Mapping):
         kept = [key for key in loaded if key in now] + [key for key in now if key not in loaded]
-        merged = {key: _onto(loaded.get(key), now[key]) for key in kept}
+        merged = {key: _patched(loaded.get(key), now[key]) for key in kept}
         same = len(merged) == len(loaded) and all(merged[key] is loaded.get(key) for key in merged)
         return loaded if same else merged
     return loaded if _same(as_shared(loaded), now) else as_json(now)

@@ -30,21 +30,21 @@ class Leftovers:
         self._root = root
         self._alive = alive
 
-    def take(self, key: str, read: Callable[[Any], T]) -> list[T]:
+    def claim(self, key: str, read: Callable[[Any], T]) -> list[T]:
         """The entries under `key` of servers of this root that are gone; returned only once.
 
         `read` parses one entry; a file in which that fails is left alone.
         """
-        found: list[T] = []
+        entries: list[T] = []
         for file in self._folder.glob("*.json"):
             if file == self._file or self._alive(file.stem):
                 continue
             with suppress(OSError, ValueError, LookupError, TypeError):
-                known = json.loads(file.read_text(encoding="utf-8"))
-                if known["root"] == self._root:
-                    found += [read(each) for each in known[key]]
+                content = json.loads(file.read_text(encoding="utf-8"))
+                if content["root"] == self._root:
+                    entries += [read(each) for each in content[key]]
                     file.unlink()
-        return found
+        return entries
 
     def replace(self, key: str, entries: Sequence[Any]) -> None:
         """Store the entries that this server leaves behind if it ends now."""
@@ -69,17 +69,17 @@ class KnownTabs:
 
     def __init__(self, leftovers: Leftovers) -> None:
         self._leftovers = leftovers
-        self._kept: list[Page] = []
+        self._last_stored: list[Page] = []
 
-    def left(self) -> list[Page]:
+    def claim(self) -> list[Page]:
         """The pages of servers of this root that are gone; returned only once."""
-        return self._leftovers.take("pages", _read)
+        return self._leftovers.claim("pages", _read)
 
-    def keep(self, pages: Iterable[Page]) -> None:
+    def store(self, pages: Iterable[Page]) -> None:
         """Store the pages that have unsaved work now."""
         now = sorted(pages)
-        if now != self._kept:
-            self._kept = now
+        if now != self._last_stored:
+            self._last_stored = now
             self._leftovers.replace("pages", now)
 
 

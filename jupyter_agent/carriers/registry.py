@@ -19,7 +19,7 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers.contents import Disk, Former
 from jupyter_agent.carriers.file import FileCarrier, Recovery
 from jupyter_agent.carriers.managers import Contents
-from jupyter_agent.carriers.renames import Renames, moved
+from jupyter_agent.carriers.renames import Renames, renamed_path
 from jupyter_agent.carriers.room import RoomCarrier
 from jupyter_agent.carriers.tab import TabCarrier
 from jupyter_agent.carriers.tab_link import TabLink, Tabs
@@ -36,16 +36,15 @@ from jupyter_agent.foreign import MOST_FOLDERS, MOST_IN_PATH
 from jupyter_agent.tasks import begin
 
 _UNSAVED = (
-    "What was typed in `{path}` last had not been saved when its room was closed. The notebook is "
-    "as its file is; its pages offer to put back what was typed, and the newest recovery copy has "
-    "it."
+    "The latest typing in `{path}` was not saved when its room was closed. The notebook is as in "
+    "its file; its pages offer to restore the typing, and the newest recovery copy has it."
 )
 LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
 
 SCHEMA = "https://events.jupyter.org/jupyter_server/contents_service/v1"
 """Schema of the events in which a contents manager reports its actions."""
 
-Moved = Callable[[str, str], Awaitable[None]]
+OnRename = Callable[[str, str], Awaitable[None]]
 """Called with the old and the new path of a file or folder."""
 
 
@@ -86,7 +85,7 @@ class Notebooks:
         self._completing: set[asyncio.Task[None]] = set()
         self._late: set[str] = set()
         """Paths of notebooks that are about to be read for late typing."""
-        tabs.on_arrival = self._came_back
+        tabs.on_arrival = self._on_page_arrival
 
     async def get(
         self,
@@ -104,7 +103,7 @@ class Notebooks:
         """
         path = await self.locate(path)
         if while_away == "write":
-            self._tabs.give_up(path)
+            self._tabs.abandon_page(path)
         entry = next((entry for entry in self._known if entry.notebook.path == path), None)
         if entry is None:
             entry = _Entry(path, self)
@@ -131,10 +130,10 @@ class Notebooks:
                 f"one has {len(path):,} and {path.count('/')}."
             )
         path = posixpath.normpath(path.strip("/"))
-        if self._renames.now(path) != path:
+        if self._renames.follow(path) != path:
             if await self._disk.exists(path):
-                self.appeared(path)
-            path = self._renames.now(path)
+                self.note_created(path)
+            path = self._renames.follow(path)
         return "" if path == "." else path
 
     async def create(
@@ -174,7 +173,7 @@ class Notebooks:
         """
         rooms, path = self._rooms(), await self.locate(path)
         if rooms is None:
-            raise Busy(f"`{path}` is in no shared document of this server: save it in its tab.")
+            raise Busy(f"`{path}` is not in a shared document of this server: save it in its tab.")
         if not (await self._disk.facts(path)).writable:
             raise Locked(f"`{path}` is read-only.")
         try:
@@ -196,18 +195,18 @@ class Notebooks:
         """
         if self._recovery is not None:
             await self._recovery(path, text)
-            self._disk.mended.append(_UNSAVED.format(path=path))
+            self._disk.repairs.append(_UNSAVED.format(path=path))
 
     def bring_over(self, path: str) -> None:
-        """Carry over, soon, what was typed into a cell that had been removed."""
+        """Carry over, soon, late typing in a removed cell."""
         if path not in self._late:
             self._late.add(path)
             self._complete(path, None)
 
     @property
-    def mended(self) -> Sequence[str]:
+    def repairs(self) -> Sequence[str]:
         """Sentences on all repairs so far."""
-        return self._disk.mended
+        return self._disk.repairs
 
     def open(self) -> list[dict[str, Any]]:
         """Path and carrier of each notebook whose document is open now."""
@@ -225,31 +224,31 @@ class Notebooks:
         while self._open:
             await self._open.pop().notebook.close()
 
-    async def moved(self, old: str, new: str) -> None:
+    async def note_rename(self, old: str, new: str) -> None:
         """Follow a file or folder that was renamed through Jupyter, also for callers that use the
         old path.
         """
-        await self.deleted(new)
+        await self.note_deleted(new)
         self._renames.add(old, new)
-        self._disk.moved(old, new)
-        self._tabs.moved(old, new)
+        self._disk.note_rename(old, new)
+        self._tabs.note_rename(old, new)
         for entry in self._known:
-            if path := moved(entry.notebook.path, old, new):
+            if path := renamed_path(entry.notebook.path, old, new):
                 entry.notebook.note_rename(path)
 
-    def appeared(self, path: str) -> None:
+    def note_created(self, path: str) -> None:
         """A file exists at this path: the path now means that file, not one that was once renamed
         from it.
         """
         self._renames.end(path)
 
-    async def deleted(self, path: str) -> None:
+    async def note_deleted(self, path: str) -> None:
         """Release notebooks that were deleted, or replaced by another file; a run that continues
         there notices at its next save.
         """
-        self.appeared(path)
+        self.note_created(path)
         for entry in list(self._open):
-            if moved(entry.notebook.path, path, path) and not entry.notebook.busy:
+            if renamed_path(entry.notebook.path, path, path) and not entry.notebook.busy:
                 self._open.discard(entry)
                 await entry.notebook.close()
 
@@ -260,7 +259,7 @@ class Notebooks:
         Raises Busy if the documents are in unsupported rooms.
         """
         rooms = self._rooms()
-        self._used(entry)
+        self._touch(entry)
         if rooms is None:
             carrier: Carrier = await self._tab(entry, path, current) or self._file(
                 entry, path, current
@@ -274,7 +273,7 @@ class Notebooks:
                 self._disk,
                 self._tabs.timeouts,
                 server=self._server,
-                note=_missing(current),
+                note=_lost_work_note(current),
             )
         if current is not None and carrier is not current:
             await current.close()
@@ -287,14 +286,14 @@ class Notebooks:
         """
         preferred = self._tabs.find(path, entry.client)
         if isinstance(current, TabCarrier):
-            if not current.link.closed and not _moves(entry, current.link, preferred):
+            if not current.link.closed and not _should_switch(entry, current.link, preferred):
                 return current
             if current.link.closed:
                 patience = self._tabs.timeouts.reconnect
-                preferred = await self._tabs.comes_back(path, current.link.client, patience)
-        elif preferred is None and (lost := self._tabs.away(path)) is not None:
+                preferred = await self._tabs.wait_for_page(path, current.link.client, patience)
+        elif preferred is None and (lost := self._tabs.absent_page(path)) is not None:
             patience = lost.since + self._tabs.timeouts.reconnect - time.monotonic()
-            preferred = await self._tabs.comes_back(path, lost.client, max(patience, 0))
+            preferred = await self._tabs.wait_for_page(path, lost.client, max(patience, 0))
         if preferred is None:
             return None
         return TabCarrier(preferred, self._tabs, self._disk)
@@ -302,47 +301,50 @@ class Notebooks:
     def _file(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
         if isinstance(current, FileCarrier):
             return current
-        entry.kept.discard(None)
+        entry.copied_turns.discard(None)
         return FileCarrier(
             path,
             self._disk,
-            opened=lambda: self._rooms() is not None or self._tabs.find(path) is not None,
-            away=lambda: self._tabs.away(path) is not None,
-            recovery=partial(self._keeper, entry),
+            is_open=lambda: self._rooms() is not None or self._tabs.find(path) is not None,
+            is_page_away=lambda: self._tabs.absent_page(path) is not None,
+            recovery=partial(self._recovery_for, entry),
             rescue=self._recovery,
-            note=_missing(current),
+            note=_lost_work_note(current),
         )
 
-    def _keeper(self, entry: _Entry) -> Recovery | None:
+    def _recovery_for(self, entry: _Entry) -> Recovery | None:
         """The function that stores a copy before the next write; None except for the first write of
         a turn (or, outside of turns, of a loaded document).
         """
         recovery, turn_id = self._recovery, entry.turn_id
-        if recovery is None or turn_id in entry.kept:
+        if recovery is None or turn_id in entry.copied_turns:
             return None
 
         async def keep(path: str, text: str) -> None:
             await recovery(path, text)
-            entry.kept.add(turn_id)
+            entry.copied_turns.add(turn_id)
 
         return keep
 
-    def _used(self, entry: _Entry) -> None:
-        entry.used = time.monotonic()
+    def _touch(self, entry: _Entry) -> None:
+        entry.last_used = time.monotonic()
         self._open.add(entry)
         if self._sweeper is None or self._sweeper.done():
             self._sweeper = asyncio.create_task(self._sweep())
 
-    def _came_back(self, link: TabLink) -> None:
+    def _on_page_arrival(self, link: TabLink) -> None:
         """Send this page those of our last changes that it missed, because its connection was lost
         or it read the file before we wrote it: now, not at the next call. A run that ended without
         the page, with a server that was killed, is over.
         """
         here = (entry.notebook for entry in self._known if entry.notebook.path == link.path)
         if ended := link.running.difference(*(notebook.running for notebook in here)):
-            link.end(ended)
-        entry = next((one for one in self._open if one.was_in(link) or one.wrote(link.path)), None)
-        if entry is not None or self._tabs.kept(link) is not None:
+            link.end_runs(ended)
+        entry = next(
+            (one for one in self._open if one.was_connected_to(link) or one.has_written(link.path)),
+            None,
+        )
+        if entry is not None or self._tabs.lost_replica(link) is not None:
             self._complete(link.path, entry)
 
     def _complete(self, path: str, entry: _Entry | None) -> None:
@@ -357,10 +359,10 @@ class Notebooks:
     async def _sweep(self) -> None:
         """Close notebooks that were not used for a while, until none is open."""
         while self._open:
-            oldest = min(entry.used for entry in self._open)
+            oldest = min(entry.last_used for entry in self._open)
             await asyncio.sleep(max(self._keep / 10, oldest + self._keep - time.monotonic()))
             for entry in list(self._open):
-                if entry.used + self._keep <= time.monotonic() and not entry.notebook.busy:
+                if entry.last_used + self._keep <= time.monotonic() and not entry.notebook.busy:
                     self._open.discard(entry)
                     await entry.notebook.close()
 
@@ -371,19 +373,19 @@ class _Entry:
     def __init__(self, path: str, notebooks: Notebooks) -> None:
         self.client: str | None = None
         self.turn_id: str | None = None
-        self.kept = set[str | None]()
+        self.copied_turns = set[str | None]()
         """The turns that have stored a copy before their first write."""
-        self.used = 0.0
+        self.last_used = 0.0
         self.carrier: Carrier | None = None
         self.notebook = Notebook(path, partial(notebooks.choose, self), notebooks.namings)
 
-    def wrote(self, path: str) -> bool:
+    def has_written(self, path: str) -> bool:
         """Whether its document is the file at that path, and has changed it."""
         return isinstance(self.carrier, FileCarrier) and (
-            self.carrier.wrote and self.notebook.path == path
+            self.carrier.has_written and self.notebook.path == path
         )
 
-    def was_in(self, link: TabLink) -> bool:
+    def was_connected_to(self, link: TabLink) -> bool:
         """Whether its document was in this link's tab, over a connection that was lost."""
         if not isinstance(self.carrier, TabCarrier):
             return False
@@ -391,36 +393,36 @@ class _Entry:
         return lost.closed and (lost.client, lost.path) == (link.client, link.path)
 
 
-class Moves:
+class ContentsListener:
     """Listens to the server's contents events. Changes by other programs are noticed when the file
     is next read.
     """
 
-    def __init__(self, notebooks: Notebooks, moved: Moved) -> None:
+    def __init__(self, notebooks: Notebooks, on_rename: OnRename) -> None:
         """`on_rename` gets the renames that `notebooks` gets, for stored paths."""
         self._notebooks = notebooks
-        self._moved = moved
+        self._on_rename = on_rename
 
     def listen(self, events: EventLogger) -> None:
         """Listen until `stop`."""
-        events.add_listener(schema_id=SCHEMA, listener=self._hear)
+        events.add_listener(schema_id=SCHEMA, listener=self._on_event)
 
     def stop(self, events: EventLogger) -> None:
-        events.remove_listener(schema_id=SCHEMA, listener=self._hear)
+        events.remove_listener(schema_id=SCHEMA, listener=self._on_event)
 
-    async def _hear(self, logger: EventLogger, schema_id: str, data: dict[str, Any]) -> None:
+    async def _on_event(self, logger: EventLogger, schema_id: str, data: dict[str, Any]) -> None:
         path = data["path"].strip("/")
         if data["action"] == "rename":
             old = data["source_path"].strip("/")
-            await self._notebooks.moved(old, path)
-            await self._moved(old, path)
+            await self._notebooks.note_rename(old, path)
+            await self._on_rename(old, path)
         elif data["action"] == "delete":
-            await self._notebooks.deleted(path)
+            await self._notebooks.note_deleted(path)
         elif data["action"] in ("save", "copy"):
-            self._notebooks.appeared(path)
+            self._notebooks.note_created(path)
 
 
-def _moves(entry: _Entry, current: TabLink, preferred: TabLink | None) -> bool:
+def _should_switch(entry: _Entry, current: TabLink, preferred: TabLink | None) -> bool:
     """Whether to switch to the preferred tab. Unless the chat is there, that waits while the
     present tab has something that is not in the file yet.
     """
@@ -431,7 +433,7 @@ def _moves(entry: _Entry, current: TabLink, preferred: TabLink | None) -> bool:
     return not (current.unsaved or entry.notebook.has_unsaved_outputs)
 
 
-def _missing(current: Carrier | None) -> str:
+def _lost_work_note(current: Carrier | None) -> str:
     """A sentence on work that the next carrier may lack; empty for nothing."""
     return LOST if isinstance(current, TabCarrier) and current.link.may_have_more else ""
 

@@ -22,23 +22,23 @@ class Renames:
 
     def end(self, path: str) -> None:
         """A file exists at this path, or did until now: the path means that file."""
-        if self.now(path) != path:
+        if self.follow(path) != path:
             self._renames.append((path, path))
 
-    def now(self, path: str) -> str:
+    def follow(self, path: str) -> str:
         """The present path of the file that once had this path; the path itself if it was not
         renamed.
         """
         now = path
         for old, new in self._renames:
-            if old == new and moved(path, old, new):
+            if old == new and renamed_path(path, old, new):
                 now = path
             else:
-                now = moved(now, old, new) or now
+                now = renamed_path(now, old, new) or now
         return now
 
 
-def moved(path: str, old: str, new: str) -> str | None:
+def renamed_path(path: str, old: str, new: str) -> str | None:
     """The path of a file after `old` was renamed to `new`; None if that does not affect it."""
     if path == old:
         return new

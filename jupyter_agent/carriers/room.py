@@ -76,7 +76,7 @@ class RoomCarrier:
     def place(self) -> Place | None:
         if self._people is None or self._mirror is None:
             return None
-        return self._people.place(self.cells, typed=self._mirror.heard)
+        return self._people.place(self.cells, typed=self._mirror.last_heard)
 
     @property
     def _shadow(self) -> Shadow | None:
@@ -104,7 +104,7 @@ class RoomCarrier:
                 self._file_id = self._rooms.id_of(self.path)
             room = await self._enter(facts)
             brought = await surely(self._bring_over())  # before pages: the server may end
-            await self._meet(room)
+            await self._sync_clients(room)
         if await surely(self._bring_over()) or brought:
             await surely(self._save())
         self._removed.clear()
@@ -138,14 +138,14 @@ class RoomCarrier:
         async with self._within_timeout():
             changed = self._mirror is not None and self._mirror.changed
             room = await self._enter()
-            await self._meet(room)
+            await self._sync_clients(room)
             note, self._note = self._note, ""
             assert self._mirror is not None
-            if not changed and not self._mirror.changed and not room.unsaved:
+            if not changed and not self._mirror.changed and not room.has_unsaved:
                 return Saved(True, note)
             if not self.writable:
                 return Saved(False, f"{note} The file is read-only.".strip())
-            if not room.saves:
+            if not room.autosaves:
                 why = "which has unsaved changes: automatic saving is off."
             else:
                 why = await self._write(room)
@@ -198,7 +198,7 @@ class RoomCarrier:
             self._people = People(room.awareness)
             self.cells.close()
             self.cells = SharedCells(self._mirror.replica)
-            self.cells.on_removal = self._removing
+            self.cells.on_removal = self._on_removal
             self.cells.server = self._server
             clear_orphans(self.cells)
             if not room.clients:
@@ -207,7 +207,7 @@ class RoomCarrier:
             room.listen(True)
         return room
 
-    def _removing(self, cell_id: str) -> None:
+    def _on_removal(self, cell_id: str) -> None:
         if self._shadow is None:
             self._attach_shadow()
         self._hold()
@@ -237,14 +237,14 @@ class RoomCarrier:
             if cell.get("execution_state") == "running":
                 cell["execution_state"] = "idle"
 
-    async def _meet(self, room: Room) -> None:
+    async def _sync_clients(self, room: Room) -> None:
         """Wait for changes on their way from the pages: until a page knows that a cell has moved,
         its user types into the old one.
         """
         assert self._mirror is not None
-        awake = self._quiet_since <= self._mirror.heard
+        awake = self._quiet_since <= self._mirror.last_heard
         patience = self._timeouts.page if awake else self._timeouts.quiet_page
-        if not await room.meet(self._mirror.take_sent(), patience):
+        if not await room.sync_clients(self._mirror.take_sent(), patience):
             self._quiet_since = time.monotonic()
 
     def _detach(self) -> None:
@@ -288,14 +288,14 @@ class _Mirror:
         lost if a page sets it while a save clears it.
         """
         self._sent: deque[bytes] = deque(maxlen=100)
-        self.heard = float("-inf")
+        self.last_heard = float("-inf")
         """When the last update of the original came (`time.monotonic`)."""
         self._original = original
         self._copying = False
         self.replica.ydoc.apply_update(original.get_update())
         self._subscriptions: list[tuple[Doc[Any], Subscription]] = [
-            (original, original.observe(self._theirs)),
-            (self.replica.ydoc, self.replica.ydoc.observe(self._ours)),
+            (original, original.observe(self._on_room_update)),
+            (self.replica.ydoc, self.replica.ydoc.observe(self._on_our_update)),
         ]
         self.replica.observe(self._note_change)
 
@@ -308,9 +308,9 @@ class _Mirror:
     def _note_change(self, part: str, event: object) -> None:
         self.changed = self.changed or part != "state"
 
-    def _theirs(self, event: TransactionEvent) -> None:
+    def _on_room_update(self, event: TransactionEvent) -> None:
         if not self._copying:
-            self.heard = time.monotonic()
+            self.last_heard = time.monotonic()
         self._copy(event, self.replica.ydoc)
 
     def take_sent(self) -> list[bytes]:
@@ -319,7 +319,7 @@ class _Mirror:
         self._sent.clear()
         return sent
 
-    def _ours(self, event: TransactionEvent) -> None:
+    def _on_our_update(self, event: TransactionEvent) -> None:
         if not self._copying:
             self._sent.append(event.update)
         self._copy(event, self._original)
@@ -345,9 +345,9 @@ class People:
         self._awareness = awareness
         self._recent: list[int] = []
         """Clients in the order in which their state changed, the latest last."""
-        self._found: tuple[object, str] = (None, "")
+        self._last_cursor: tuple[object, str] = (None, "")
         """The text in which a cursor was last found, and its cell."""
-        self._subscription = awareness.observe(self._changed)
+        self._subscription = awareness.observe(self._on_awareness_change)
 
     def close(self) -> None:
         self._awareness.unobserve(self._subscription)
@@ -367,7 +367,7 @@ class People:
     def _recency(self, client: int) -> int:
         return self._recent.index(client) if client in self._recent else -1
 
-    def _changed(self, topic: str, changes: tuple[Mapping[str, Any], Any]) -> None:
+    def _on_awareness_change(self, topic: str, changes: tuple[Mapping[str, Any], Any]) -> None:
         if topic == "change":
             for client in (*changes[0]["added"], *changes[0]["updated"]):
                 if client in self._recent:
@@ -379,10 +379,10 @@ class People:
         text = (cursor.get("head") or {}).get("type")
         if text is None:
             return None
-        last, likely = self._found
+        last, likely = self._last_cursor
         for cell_id in sorted(cells.ids(), key=lambda each: (last, likely) != (text, each)):
             if _name(cells.live_cell(cell_id)["source"]) == text:
-                self._found = (text, cell_id)
+                self._last_cursor = (text, cell_id)
                 return cell_id
         return None
 

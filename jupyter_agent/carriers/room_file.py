@@ -1,4 +1,5 @@
-"""How a room loads its file, when it is created again and when another program has written it. //
+"""How a room loads its file, when it is created again and when another program has written it.
+
 `YNotebook.aset` of jupyter-ydoc 3 and 4 empties the text of each cell that differs and fills it
 again: cursors jump to its top, and text typed at that moment, or offline, ends up before or behind
 all of it. It replaces cells whose printed outputs differ, and below nbformat 4.5 all cells: typing
@@ -23,7 +24,7 @@ from uuid import uuid4
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Text, TransactionEvent
 
-from jupyter_agent.carriers.nbformat_file import without_id
+from jupyter_agent.carriers.nbformat_file import missing_ids
 from jupyter_agent.carriers.room_history import with_file
 from jupyter_agent.carriers.room_shadow import mark_removal
 from jupyter_agent.document.cell import version_of
@@ -54,9 +55,9 @@ _MOST = 100_000
 
 def take_in(document: YNotebook, content: Content) -> dict[str, Any]:
     """Change texts and printed outputs of a document to those of its file. Returns the content to
-    set then, in which cells have ids: those of the document if the file has none.
+    set then, in which cells have ids: those of the document if the file does not store them.
     """
-    cells = identified(document.ycells, content["cells"])
+    cells = with_former_ids(document.ycells, content["cells"])
     there = {cell.get("id"): cell for cell in document.ycells}
     printed: list[tuple[Array[Any], list[Any]]] = []
     with document.ydoc.transaction():
@@ -80,7 +81,7 @@ def _is_printed(output: Mapping[str, Any]) -> bool:
     return bool(output["output_type"] == "stream")
 
 
-def identified(
+def with_former_ids(
     former: Sequence[Mapping[str, Any]], cells: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """The cells of a file with the ids that they had before, if the file stores none, or a program
@@ -115,7 +116,7 @@ class DocumentUpdate(NamedTuple):
     """The texts, by id, of the cells that it removes or replaces by copies."""
 
 
-class Following(NamedTuple):
+class FollowPlan(NamedTuple):
     """The changes that make a document follow its file."""
 
     changes: Sequence[DocumentUpdate]
@@ -134,7 +135,7 @@ async def follow(
     content: Content,
     log: logging.Logger,
     former: Content | None = None,
-) -> Following:
+) -> FollowPlan:
     """Have a copy of a document load its file, which another program has written. `latest` is the
     outline of the file before; None if it is unknown, so that only the file counts. `former` is the
     outline from some seconds earlier, which that program may have read.
@@ -148,25 +149,27 @@ async def follow(
     try:
         mine = with_ids(copy, await copy.aget())
         known = [side["cells"] for side in (latest, former) if side is not None] or [copy.ycells]
-        file = await _as_document(content, max(known, key=partial(_alike, content)), mine)
+        file = await _as_document(content, max(known, key=partial(_count_common, content)), mine)
         merged = file
         offers: list[dict[str, Any]] = []
         if latest is not None:
             try:
-                merged, offers = await asyncio.to_thread(_merged, latest, former, mine, file)
+                merged, offers = await asyncio.to_thread(_merge, latest, former, mine, file)
             except Exception:  # whatever a file contains
-                log.exception("What was not saved was not merged with a changed file")
-                offers = unsaved(mine["cells"], texts_of(latest["cells"]), texts_of(file["cells"]))
+                log.exception("Unsaved changes were not merged with a changed file")
+                offers = unsaved_cells(
+                    mine["cells"], texts_of(latest["cells"]), texts_of(file["cells"])
+                )
         if merged != mine:
-            if removed := await _set(copy, mine, merged, log):
+            if removed := await _set_content(copy, mine, merged, log):
                 changes[-1] = changes[-1]._replace(removed=removed)
     finally:
         copy.ydoc.unobserve(subscription)
     is_file = without_trust(merged) == without_trust(file)
-    return Following(changes, offers, await asyncio.to_thread(outline, file), is_file)
+    return FollowPlan(changes, offers, await asyncio.to_thread(outline, file), is_file)
 
 
-def _alike(content: Content, cells: Iterable[Mapping[str, Any]]) -> int:
+def _count_common(content: Content, cells: Iterable[Mapping[str, Any]]) -> int:
     """The number of these cells that are in the file."""
     here, there = (
         Counter((cell["cell_type"], text_of(cell)) for cell in side)
@@ -175,7 +178,7 @@ def _alike(content: Content, cells: Iterable[Mapping[str, Any]]) -> int:
     return (here & there).total()
 
 
-def _merged(
+def _merge(
     latest: Content, former: Content | None, mine: Content, file: Content
 ) -> tuple[Content, list[dict[str, Any]]]:
     """The merged document and file, and the texts of the file for which there was no place."""
@@ -186,7 +189,7 @@ def _merged(
     read, saved, there = (texts_of(side["cells"]) for side in (base, latest, merged))
 
     def is_former(cell: Mapping[str, Any]) -> bool:
-        """Whether its writer did not know what was saved since, or reverts it."""
+        """Whether its writer did not know the latest saved text, or reverts it."""
         cell_id, text = cell["id"], text_of(cell)
         return read.get(cell_id) == text and text not in (saved.get(cell_id), there.get(cell_id))
 
@@ -210,7 +213,7 @@ async def _as_document(
         cells = [{"id": former[0]["id"], **_BLANK}]  # a document's form of an empty notebook
     elif not cells:
         cells = [_BLANK]
-    cells = _recognized(identified(former, cells), former, like["cells"])
+    cells = _assign_ids(with_former_ids(former, cells), former, like["cells"])
     there = by_id(like)
     others = [cell for cell in cells if cell != there.get(cell["id"])]
     document = YNotebook()
@@ -220,14 +223,14 @@ async def _as_document(
     return {**held, "cells": [there[cell["id"]] for cell in cells]}
 
 
-def _recognized(
+def _assign_ids(
     cells: Sequence[dict[str, Any]], *sides: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """The cells of a file, each with an id. A cell whose id is unknown to all sides (as each
     reading gives new ids to cells without one) or occurs twice gets that of a cell with the same
     text that is not in the file.
     """
-    without = {*without_id(cells)}
+    without = {*missing_ids(cells)}
     known = {cell["id"] for side in sides for cell in side}
     strange = {at for at, cell in enumerate(cells) if at in without or cell["id"] not in known}
     taken = {cell["id"] for at, cell in enumerate(cells) if at not in strange}
@@ -253,14 +256,14 @@ async def is_file(document: YNotebook, content: Content) -> bool:
     return without_trust(here) == without_trust(there)
 
 
-async def _set(
+async def _set_content(
     copy: YNotebook, former: Content, content: Content, log: logging.Logger
 ) -> dict[str, str]:
     """Set the content. Returns the texts of the cells that the last transaction removes; it does
     nothing else.
     """
     wanted, before = by_id(content), by_id(former)
-    replaced = _moved([*before], [*wanted])  # aset may move all others
+    replaced = _out_of_order([*before], [*wanted])  # aset may move all others
     for cell_id in before.keys() & wanted.keys():
         if before[cell_id]["cell_type"] != wanted[cell_id]["cell_type"]:
             replaced.add(cell_id)
@@ -269,7 +272,7 @@ async def _set(
     try:
         take_in(copy, {"cells": [cell for cell in others if cell["id"] not in gone]})
     except Exception:  # whatever a file contains
-        log.exception("What is typed at this moment may be lost")
+        log.exception("Text typed at this moment may be lost")
     cells: list[tuple[str, Map[Any]]] = []
     if gone:
         stay = [before[one] if one in gone else wanted[one] for one in before]
@@ -287,7 +290,7 @@ async def _set(
     return removed
 
 
-def _moved(now: Sequence[str], wanted: Sequence[str]) -> set[str]:
+def _out_of_order(now: Sequence[str], wanted: Sequence[str]) -> set[str]:
     """The smallest set of cells whose removal leaves the remaining ones in order."""
     places = {cell_id: place for place, cell_id in enumerate(wanted)}
     stay = [index for index, cell_id in enumerate(now) if cell_id in places]
@@ -314,7 +317,7 @@ def with_ids(document: YNotebook, content: Content) -> Content:
     """
     if all("id" in cell for cell in content["cells"]):
         return content
-    for index in without_id(document.ycells):
+    for index in missing_ids(document.ycells):
         document.ycells[index]["id"] = uuid4().hex
     cells = zip(document.ycells, content["cells"], strict=True)
     return {**content, "cells": [{**cell, "id": shared["id"]} for shared, cell in cells]}
@@ -325,7 +328,7 @@ async def outline_of(document: YNotebook) -> Content:
     return await asyncio.to_thread(outline, with_ids(document, await document.aget()))
 
 
-def unsaved(
+def unsaved_cells(
     cells: Iterable[Mapping[str, Any]], saved: Mapping[str, str], there: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Each cell whose text is newer than `saved` and is not `there`: the `cell` in nbformat 4.5,
@@ -340,14 +343,14 @@ def unsaved(
     ]
 
 
-def lost(document: YNotebook, base: Content, file: Content) -> list[dict[str, Any]]:
+def lost_edits(document: YNotebook, base: Content, file: Content) -> list[dict[str, Any]]:
     """Texts that a file added since it and the document had `base` in common, and that the document
     lacks.
     """
     there = texts_of(document.ycells)
     return [
         _from_file(offer)
-        for offer in unsaved(file["cells"], texts_of(base["cells"]), {})
+        for offer in unsaved_cells(file["cells"], texts_of(base["cells"]), {})
         if not keeps_edit(
             offer["base"] or "", offer["cell"]["source"], there.get(offer["cell"]["id"], "")
         )
@@ -362,7 +365,7 @@ def _from_file(offer: dict[str, Any]) -> dict[str, Any]:
 def _offer(
     cell: Mapping[str, Any], saved: Mapping[str, str], above: Sequence[str]
 ) -> dict[str, Any]:
-    return {"cell": _bare(cell), "base": saved.get(cell["id"]), "above": above}
+    return {"cell": _without_outputs(cell), "base": saved.get(cell["id"]), "above": above}
 
 
 def _with_above(
@@ -374,7 +377,7 @@ def _with_above(
         above = [cell["id"]] if cell["id"] in there else [cell["id"], *above[-1:]]
 
 
-def _bare(cell: Mapping[str, Any]) -> dict[str, Any]:
+def _without_outputs(cell: Mapping[str, Any]) -> dict[str, Any]:
     value = cell.to_py() if isinstance(cell, Map) else cell
     state = snapshot(0, {**(value or {}), "outputs": [], "execution_count": None}).state()
     return nbformat_cell(cell["id"], state)

@@ -17,16 +17,16 @@ from typing import Any, TypeAlias
 from jupyter_ydoc import YNotebook
 
 from jupyter_agent.carriers.room_file import (
-    Following,
+    FollowPlan,
     follow,
-    identified,
     is_file,
     outline_of,
     take_in,
     texts_of,
-    unsaved,
+    unsaved_cells,
+    with_former_ids,
 )
-from jupyter_agent.carriers.room_history import Stored, offer
+from jupyter_agent.carriers.room_history import StoredHistory, offer
 from jupyter_agent.document.merge_cells import Content
 
 Keep: TypeAlias = Callable[[str, str], Awaitable[object]]
@@ -39,8 +39,8 @@ class Filling:
     def __init__(
         self,
         document: YNotebook,
-        stored: Stored | None,
-        apply: Callable[[Following], None],
+        stored: StoredHistory | None,
+        apply: Callable[[FollowPlan], None],
         keep: Callable[[str], Awaitable[object]],
         logger: logging.Logger,
     ) -> None:
@@ -56,46 +56,46 @@ class Filling:
 
     async def take_in(self, content: dict[str, Any]) -> None:
         """Keep unsaved changes alongside what others wrote into the file. If the store is unsure of
-        what was saved, only the file counts; a recovery copy has what it lacks, and pages offer it.
+        the last save, only the file counts; a recovery copy has what it lacks, and pages offer it.
         """
         if self._stored is not None:
-            with self._harmless("merged with its file"):
+            with self._log_errors("merged with its file"):
                 await self._follow(self._stored, content)
                 return
-            with self._harmless("offered"):
+            with self._log_errors("offered to pages"):
                 await self._offer(self._stored, content)
-        with self._harmless("where it was typed"):
+        with self._log_errors("kept in place"):
             content = take_in(self._document, content)
         await self._replace(content)
 
-    async def _follow(self, stored: Stored, content: Content) -> None:
-        base = await self._common(stored, content)
+    async def _follow(self, stored: StoredHistory, content: Content) -> None:
+        base = await self._common_base(stored, content)
         if base is None:
             await self._offer(stored, content)
         self._apply(await follow(stored.now, base, content, self._logger))
 
-    async def _common(self, stored: Stored, content: Content) -> Content | None:
+    async def _common_base(self, stored: StoredHistory, content: Content) -> Content | None:
         """The outline of the last common state of document and file; None if it is unknown."""
-        if stored.begun is not None and await is_file(stored.begun, content):
-            return await outline_of(stored.begun)
+        if stored.pending_save is not None and await is_file(stored.pending_save, content):
+            return await outline_of(stored.pending_save)
         if stored.is_sure and stored.saved is not None:
             return await outline_of(stored.saved)
         return stored.outline
 
-    async def _offer(self, stored: Stored, content: Content) -> None:
-        there = texts_of(identified(stored.now.ycells, content["cells"]))
+    async def _offer(self, stored: StoredHistory, content: Content) -> None:
+        there = texts_of(with_former_ids(stored.now.ycells, content["cells"]))
         saved = there if stored.saved is None else texts_of(stored.saved.ycells)
-        typed = unsaved(stored.now.ycells, saved, there)
+        typed = unsaved_cells(stored.now.ycells, saved, there)
         offer(self._document, typed)
         if typed:
-            with self._harmless("kept beside"):
+            with self._log_errors("stored in a recovery copy"):
                 text = json.dumps(await stored.now.aget(), ensure_ascii=False)
                 await self._keep(text)
 
     @contextmanager
-    def _harmless(self, wish: str) -> Iterator[None]:
+    def _log_errors(self, wish: str) -> Iterator[None]:
         """No error of a store, a file or a manager may keep people out."""
         try:
             yield
         except Exception:
-            self._logger.exception("What was not saved in %s is not %s", self._document.path, wish)
+            self._logger.exception("Unsaved changes in %s are not %s", self._document.path, wish)

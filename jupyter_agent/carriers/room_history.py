@@ -52,7 +52,7 @@ class _File(TypedDict):
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredHistory:
     """The content of a room's store."""
 
     now: YNotebook
@@ -62,7 +62,7 @@ class Stored:
     """
     is_sure: bool = False
     """Whether that state is exact; else it may have had more content than its file."""
-    begun: YNotebook | None = None
+    pending_save: YNotebook | None = None
     """Its state when a later save started; that may have been written or not."""
     outline: dict[str, Any] | None = None
     """The outline of the file that the document last loaded, alongside unsaved changes; None if it
@@ -81,18 +81,18 @@ def begin_save(document: YBaseDoc) -> str:
 
 def end_save(document: YBaseDoc, save: str) -> None:
     """Tell the store that this save is done."""
-    _know(document, _File(save=save, outline=None, named=None))
+    _record(document, _File(save=save, outline=None, named=None))
 
 
-def equals_file(document: YBaseDoc) -> None:
+def mark_equal_to_file(document: YBaseDoc) -> None:
     """Tell the store that the document equals its file."""
     end_save(document, begin_save(document))
 
 
-def exceeds_file(document: YBaseDoc, outline: Mapping[str, Any]) -> None:
+def mark_ahead_of_file(document: YBaseDoc, outline: Mapping[str, Any]) -> None:
     """Tell the store that the document has more content than its file, which has this outline."""
     packed = zlib.compress(json.dumps(outline, default=str).encode())
-    _know(document, _File(save=None, outline=b64encode(packed).decode(), named=None))
+    _record(document, _File(save=None, outline=b64encode(packed).decode(), named=None))
 
 
 @contextmanager
@@ -101,10 +101,10 @@ def with_file(document: YBaseDoc) -> Iterator[None]:
     file: _File | None = document.ystate.get(_FILE)
     yield
     if file is not None:
-        _know(document, file)
+        _record(document, file)
 
 
-def _know(document: YBaseDoc, file: _File) -> None:
+def _record(document: YBaseDoc, file: _File) -> None:
     document.ystate[_FILE] = {**file, "named": document.hash}
 
 
@@ -113,11 +113,13 @@ def _digest(state: bytes) -> str:
     return hashlib.sha256(clocks.encode()).hexdigest()[:16]
 
 
-async def replayed(rows: Sequence[tuple[bytes, bytes, float]]) -> Stored:
+async def replay(rows: Sequence[tuple[bytes, bytes, float]]) -> StoredHistory:
     """Rebuild the history from all stored rows: updates, each with metadata and the time in
-    seconds. // Only those saves count before which exactly the content was stored that they wrote:
-    a store may have squashed its history, have it in another order after the clock was set back, or
-    contain changes of other servers.
+    seconds.
+
+    Only those saves count before which exactly the content was stored that they wrote: a store may
+    have squashed its history, have it in another order after the clock was set back, or contain
+    changes of other servers.
     """
     now, updates = YNotebook(), [update for update, *_ in rows]
     removals, since = set[int](), time.time() - Timeouts.offline
@@ -144,22 +146,22 @@ async def replayed(rows: Sequence[tuple[bytes, bytes, float]]) -> Stored:
     shadow = await _shadow(updates, removals) if removals else None
     # The store may lack the end of one of our saves that started since.
     if file is None or (file["named"] != now.hash and began <= known):
-        return Stored(now, await _replayed(updates[:clean]), shadow=shadow)
+        return StoredHistory(now, await _replay_updates(updates[:clean]), shadow=shadow)
     begun = next((at for at in reversed(saves.values()) if at > known), 0)
     saved = saves.get(file["save"] or "", 0)
-    return Stored(
+    return StoredHistory(
         now,
-        await _replayed(updates[:saved]),
+        await _replay_updates(updates[:saved]),
         is_sure=saved > 0,
-        begun=await _replayed(updates[:begun]),
-        outline=None if file["outline"] is None else _unpacked(file["outline"]),
+        pending_save=await _replay_updates(updates[:begun]),
+        outline=None if file["outline"] is None else _unpack(file["outline"]),
         shadow=shadow,
     )
 
 
 async def _shadow(updates: Sequence[bytes], removals: Collection[int]) -> Shadow:
     first = min(removals)
-    document = await _replayed(updates[: first - 1]) or YNotebook()
+    document = await _replay_updates(updates[: first - 1]) or YNotebook()
     shadow = Shadow(document)
     for number, update in enumerate(updates[first - 1 :], first):
         if number in removals:
@@ -170,7 +172,7 @@ async def _shadow(updates: Sequence[bytes], removals: Collection[int]) -> Shadow
     return shadow
 
 
-async def _replayed(updates: Sequence[bytes]) -> YNotebook | None:
+async def _replay_updates(updates: Sequence[bytes]) -> YNotebook | None:
     document = YNotebook()
     for number, update in enumerate(updates):
         document.ydoc.apply_update(update)
@@ -179,7 +181,7 @@ async def _replayed(updates: Sequence[bytes]) -> YNotebook | None:
     return document if updates else None
 
 
-def _unpacked(outline: str) -> dict[str, Any]:
+def _unpack(outline: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(zlib.decompress(b64decode(outline)))
     return content
 

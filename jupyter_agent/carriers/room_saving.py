@@ -2,7 +2,7 @@
 
 jupyter-collaboration saves a room some time after the last change, so people who keep typing
 postpone the save all the while. Then readers of the file, such as git, and a server whose store
-does not show what was saved, see nothing of it. (`DocumentRoom._on_document_change` of
+does not show the last save, see nothing of it. (`DocumentRoom._on_document_change` of
 jupyter-server-ydoc 3.0)
 """
 
@@ -52,7 +52,7 @@ class RoomSaver:
                     rooms = self._rooms()
                     for room in rooms.open() if rooms is not None else ():
                         if self._is_due(room, since=before, until=time.monotonic() + pause):
-                            self._unsaved[room.inside].saving = True
+                            self._unsaved[room.doc_room].saving = True
                             saves.create_task(self._save(room))
                 before = time.monotonic()
 
@@ -60,29 +60,29 @@ class RoomSaver:
         """Whether it would wait too long if it were saved only at the next check. A room that had
         no unsaved changes at the last check has had them `since` then at most.
         """
-        if not (room.postponed and room.saves):
-            self._unsaved.pop(room.inside, None)
+        if not (room.has_pending_save and room.autosaves):
+            self._unsaved.pop(room.doc_room, None)
             return False
-        unsaved = self._unsaved.get(room.inside)
-        if unsaved is None or (unsaved.written != room.written and not unsaved.saving):
-            unsaved = self._unsaved[room.inside] = _Unsaved(since, room.written)
+        unsaved = self._unsaved.get(room.doc_room)
+        if unsaved is None or (unsaved.last_written != room.last_written and not unsaved.saving):
+            unsaved = self._unsaved[room.doc_room] = _Unsaved(since, room.last_written)
         return not unsaved.saving and until - unsaved.since > max(self._seconds, room.pause)
 
     async def _save(self, room: Room) -> None:
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             await room.save()
         except NotSaved:
             pass  # the room itself ignores this too
         except (HTTPError, OSError, RuntimeError) as error:
             self._log.warning("The room of %s could not be saved: %s", room.path, error)
-        self._unsaved[room.inside] = _Unsaved(begun, room.written)
+        self._unsaved[room.doc_room] = _Unsaved(start, room.last_written)
 
 
 @dataclass
 class _Unsaved:
     since: float
     """When the first unsaved change was made (`time.monotonic`), or earlier."""
-    written: object
+    last_written: object
     """The room's `last_written` at that time."""
     saving: bool = False

@@ -1,5 +1,5 @@
-"""Preserves typing in a cell that an edit of ours, or another program in the file, deletes or
-replaces by a copy at the same time.
+"""Preserves typing in a cell that our edit, or another program in the file, deletes or replaces by
+a copy at the same time.
 
 Keystrokes and the removal cross on the wire: in the live document the letters arrive in a deleted
 cell, and are lost with it. So a shadow of the document follows the live one except for these
@@ -36,7 +36,7 @@ _REMOVAL = "jupyter_agent_removal"
 
 
 @dataclass(eq=False)
-class Removed:
+class RemovedCell:
     """A cell that was removed, or replaced by a copy."""
 
     cell_id: str
@@ -83,8 +83,8 @@ class Shadow:
         """`copy` is an update with the document of a moment ago: making it, and making a document
         of it, are both slow for a large notebook.
         """
-        self.removed: list[Removed] = []
-        self._gone: Ranges = {}
+        self.removed: list[RemovedCell] = []
+        self._deleted_items: Ranges = {}
         """Items that the removals deleted, and later items that were deleted on arrival."""
         self._expected: Mapping[str, str] | None = None
         """The known texts of the cells that the next transaction removes; None if it removes no
@@ -97,7 +97,7 @@ class Shadow:
             self._doc.apply_update(copy)
         self._doc.apply_update(document.ydoc.get_update(self._doc.get_state()))
         self._cells: Array[Any] = self._doc.get("cells", type=Array)
-        self._places: list[Removed | None] = [None] * len(self._cells)
+        self._places: list[RemovedCell | None] = [None] * len(self._cells)
         """The removed cell, or None, for each cell of the shadow."""
         self._cells.observe(self._splice)
         self._cells.observe_deep(self._note_changes)
@@ -109,7 +109,7 @@ class Shadow:
         self.close()
         self._followed = [  # called in this order
             (document.ycells, document.ycells.observe(self._note_deletions)),
-            (document.ydoc, document.ydoc.observe(self._take)),
+            (document.ydoc, document.ydoc.observe(self._follow_transaction)),
         ]
 
     def close(self) -> None:
@@ -132,10 +132,10 @@ class Shadow:
             return  # the live document is about to delete the same
         with suppress(ValueError):  # not an update: the live document refuses it itself
             if answer:
-                update = RoomUpdate.read(update).without(self._gone).encode()
+                update = RoomUpdate.read(update).drop_deletions(self._deleted_items).encode()
             self._doc.apply_update(update)
 
-    def pending(self) -> dict[Removed, str | None]:
+    def pending(self) -> dict[RemovedCell, str | None]:
         """The removed cells with late edits not carried over yet, and the present text of each;
         None if its users deleted it.
         """
@@ -173,7 +173,7 @@ class Shadow:
         for removed in self.removed:
             removed.before = removed.text
 
-    def _place(self, removed: Removed, ids: Sequence[str]) -> int:
+    def _place(self, removed: RemovedCell, ids: Sequence[str]) -> int:
         """The index for restoring the cell among these of the live document: below the cells that
         it was below, or their replacements there.
         """
@@ -197,7 +197,7 @@ class Shadow:
             else:
                 position += step.get("retain", 0)
 
-    def _take(self, event: TransactionEvent) -> None:
+    def _follow_transaction(self, event: TransactionEvent) -> None:
         """Apply a transaction of the live document. Late letters are deleted there at once, and
         stay here.
         """
@@ -209,16 +209,18 @@ class Shadow:
             with suppress(ValueError):  # not a notebook update; apply unchanged
                 read = RoomUpdate.read(update)
                 lost = read.dead_on_arrival if expected is None else read.deletes
-                self._gone = union(self._gone, lost)
-                update = read.without(self._gone).encode()
+                self._deleted_items = union(self._deleted_items, lost)
+                update = read.drop_deletions(self._deleted_items).encode()
         self._doc.apply_update(update)
         for each in removed:
             each.before = (expected or {}).get(each.cell_id, each.text)
 
-    def _remove(self, indexes: Sequence[int]) -> list[Removed]:
+    def _remove(self, indexes: Sequence[int]) -> list[RemovedCell]:
         alive = [at for at, removed in enumerate(self._places) if removed is None]
         places = [alive[index] for index in indexes]
-        removed = [Removed(str(self._cells[at].get("id")), "", self._cells[at]) for at in places]
+        removed = [
+            RemovedCell(str(self._cells[at].get("id")), "", self._cells[at]) for at in places
+        ]
         for at, each in zip(places, removed, strict=True):
             self._places[at] = each
         self.removed += removed

@@ -20,33 +20,33 @@ from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.tasks import surely
 
 
-class WayToStore:
+class StoreQueue:
     """The changes of a room that its store lacks. They are stored before the room stops."""
 
-    def __init__(self, inside: Any) -> None:
-        self._inside = inside
-        self._coming: dict[bytes, asyncio.Event] = {}
+    def __init__(self, doc_room: Any) -> None:
+        self._doc_room = doc_room
+        self._unstored: dict[bytes, asyncio.Event] = {}
         """Updates that the store does not have yet; each event is set when it does."""
-        self._waiting: list[tuple[bytes, bool]] = []
+        self._queue: list[tuple[bytes, bool]] = []
         """Updates waiting to be written, and whether others may be written with them."""
         self._plain = set[bytes]()
         """Those updates that leave the document's state unchanged."""
-        self._is_of_state = False
+        self._changes_state = False
         """Whether the present transaction changes that state."""
         self._writing = asyncio.Lock()
         self._followed: list[tuple[Any, Subscription]] = []
-        if inside.ystore is not None:
-            self._write: Callable[[bytes], Awaitable[None]] = inside.ystore.write
-            inside.ystore.write = self._store
-            self._stop: Callable[[], Awaitable[None]] = inside.stop
-            inside.stop = self._end
-            state = inside._document.ystate
+        if doc_room.ystore is not None:
+            self._write: Callable[[bytes], Awaitable[None]] = doc_room.ystore.write
+            doc_room.ystore.write = self._store
+            self._stop: Callable[[], Awaitable[None]] = doc_room.stop
+            doc_room.stop = self._on_stop
+            state = doc_room._document.ystate
             self._followed = [  # called in this order
                 (state, state.observe_deep(self._note_state)),
-                (inside.ydoc, inside.ydoc.observe(self._note)),
+                (doc_room.ydoc, doc_room.ydoc.observe(self._note)),
             ]
 
-    async def reach(self) -> None:
+    async def flush(self) -> None:
         """Wait until the store has all changes up to now. A slow store must not keep people out or
         hold up a file.
         """
@@ -54,21 +54,21 @@ class WayToStore:
             async with asyncio.timeout(Timeouts.store):
                 if self._is_cut_off:
                     await self._store_rest()
-                for stored in [*self._coming.values()]:
+                for stored in [*self._unstored.values()]:
                     await stored.wait()
         except TimeoutError:
-            self._inside.log.warning("The store of the room %s is late", self._inside.room_id)
-            self._coming.clear()  # only wait once
+            self._doc_room.log.warning("The store of the room %s is late", self._doc_room.room_id)
+            self._unstored.clear()  # only wait once
             self._plain.clear()
 
     def _note_state(self, events: object) -> None:
-        self._is_of_state = True
+        self._changes_state = True
 
     def _note(self, event: TransactionEvent) -> None:
-        is_of_state, self._is_of_state = self._is_of_state, False
-        if self._inside.ydoc_observed.is_set():  # else the room does not write it
+        is_of_state, self._changes_state = self._changes_state, False
+        if self._doc_room.ydoc_observed.is_set():  # else the room does not write it
             update = event.update
-            self._coming[update] = asyncio.Event()
+            self._unstored[update] = asyncio.Event()
             if not is_of_state:
                 self._plain.add(update)
 
@@ -76,11 +76,11 @@ class WayToStore:
         """Write the update, with all that came since the last write started: with one transaction
         of the database per keystroke, a save would wait for seconds if people type fast.
         """
-        self._waiting.append((update, update in self._plain))
+        self._queue.append((update, update in self._plain))
         async with self._writing:
-            updates, self._waiting = self._waiting, []  # empty if the previous call wrote it too
+            updates, self._queue = self._queue, []  # empty if the previous call wrote it too
             try:
-                for joined in _joined(updates):
+                for joined in _join(updates):
                     await self._write(joined)
             except asyncio.CancelledError:  # they are written with the rest
                 updates = []
@@ -88,36 +88,36 @@ class WayToStore:
             finally:
                 for each, _ in updates:
                     self._plain.discard(each)
-                    if (stored := self._coming.pop(each, None)) is not None:
+                    if (stored := self._unstored.pop(each, None)) is not None:
                         stored.set()
 
     @property
     def _is_cut_off(self) -> bool:
         """Whether the room no longer writes: a server that ends cancels its tasks."""
-        stream = getattr(self._inside, "_update_send_stream", None)  # None before it runs
+        stream = getattr(self._doc_room, "_update_send_stream", None)  # None before it runs
         return stream is not None and not stream.statistics().open_receive_streams
 
     async def _store_rest(self) -> None:
         """Write the updates that the room has left."""
-        self._waiting.clear()
-        for update in [*self._coming]:
+        self._queue.clear()
+        for update in [*self._unstored]:
             await self._store(update)
 
-    async def _end(self) -> None:
+    async def _on_stop(self) -> None:
         """Stop the room even if a page that returns at this moment cancels that: half stopped, the
         room would still write its file, alongside the next one.
         """
         await surely(self._store_and_stop())
 
     async def _store_and_stop(self) -> None:
-        await self.reach()
+        await self.flush()
         for followed, subscription in self._followed:
             followed.unobserve(subscription)
         self._followed.clear()
         await self._stop()
 
 
-def _joined(updates: Sequence[tuple[bytes, bool]]) -> Iterator[bytes]:
+def _join(updates: Sequence[tuple[bytes, bool]]) -> Iterator[bytes]:
     """The same content as fewer updates. An update that changes the state stays separate: it shows
     what the store has before it (`room_history.py`).
     """

@@ -51,7 +51,7 @@ class RoomUpdate:
         """Items that it brings and deletes."""
         return _difference(self.deletes, _difference(self.deletes, self.brings))
 
-    def without(self, deletions: Ranges) -> RoomUpdate:
+    def drop_deletions(self, deletions: Ranges) -> RoomUpdate:
         """The same update, but without these deletions."""
         return replace(self, deletes=_difference(self.deletes, deletions))
 
@@ -84,12 +84,12 @@ def brings_nothing(update: bytes) -> bool:
 
 def union(one: Ranges, other: Ranges) -> Ranges:
     return {
-        client: _joined([*one.get(client, ()), *other.get(client, ())])
+        client: _join([*one.get(client, ()), *other.get(client, ())])
         for client in one.keys() | other.keys()
     }
 
 
-def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _join(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if joined and start <= joined[-1][1]:
@@ -100,11 +100,11 @@ def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _difference(ranges: Ranges, spared: Ranges) -> Ranges:
-    left = {client: list(_rest(own, spared.get(client, ()))) for client, own in ranges.items()}
+    left = {client: list(_subtract(own, spared.get(client, ()))) for client, own in ranges.items()}
     return {client: own for client, own in left.items() if own}
 
 
-def _rest(
+def _subtract(
     ranges: Sequence[tuple[int, int]], spared: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     first = 0
@@ -139,23 +139,23 @@ class _Reader:
                 return number
 
     def ranges(self) -> Ranges:
-        found: dict[int, list[tuple[int, int]]] = {}
+        by_client: dict[int, list[tuple[int, int]]] = {}
         for _ in range(self.number()):
-            ranges = found.setdefault(self.number(), [])
+            ranges = by_client.setdefault(self.number(), [])
             for _ in range(self.number()):
                 start = self.number()
                 ranges.append((start, start + self.number()))
-        return {client: _joined(ranges) for client, ranges in found.items()}
+        return {client: _join(ranges) for client, ranges in by_client.items()}
 
     def items(self) -> Ranges:
-        found = {}
+        by_client = {}
         for _ in range(self.number()):
             count, client, start = self.number(), self.number(), self.number()
             end = start
             for _ in range(count):
                 end += self._item()
-            found[client] = [(start, end)]
-        return found
+            by_client[client] = [(start, end)]
+        return by_client
 
     def _byte(self) -> int:
         self.at += 1

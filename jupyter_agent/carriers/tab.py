@@ -14,7 +14,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 
 from jupyter_agent.carriers.contents import Disk, Trace
-from jupyter_agent.carriers.tab_link import Kept, TabGone, TabLink, Tabs, TabState
+from jupyter_agent.carriers.tab_link import LostReplica, TabGone, TabLink, Tabs, TabState
 from jupyter_agent.document.carrier import Place, Saved, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName, CellType
 from jupyter_agent.document.crdt import SharedCells
@@ -38,8 +38,10 @@ _MOST_LINKS = 10
 
 class TabCarrier:
     """A replica of the tab's document. The tab saves; the server never writes the file while a tab
-    has it. // The page itself deletes, moves and retypes cells (`StructuralEdits`), in one tick in
-    which no one types.
+    has it.
+
+    The page itself deletes, moves and retypes cells (`StructuralEdits`), in one tick in which no
+    one types.
     """
 
     name: CarrierName = "tab"
@@ -57,12 +59,12 @@ class TabCarrier:
         """Trace of the file when the tab last was known to have its content."""
         self._hash: str | None = None
         """The contents manager's hash of that file; None if it is unknown."""
-        self._unanswered = False
+        self._is_unconfirmed = False
         """Whether the tab has not confirmed that it has our last changes."""
         self._ours = frozenset[int]()
         """Client ids of our edits in this document, over all its connections."""
         self._operation = ""
-        self._asked: list[str] = []
+        self._requested: list[str] = []
         """Keys of the structural edits requested from the page in this operation."""
         self._withdrawn: list[str] = []
         """Keys of the edits of a failed operation, until the page is known to have taken them
@@ -85,7 +87,7 @@ class TabCarrier:
         write_metadata(self.cells, items)
 
     async def is_live(self) -> bool:
-        if self.link.closed or self.link.document is None or not self.link.tells_place:
+        if self.link.closed or self.link.document is None or not self.link.reports_cell:
             return False
         trace = self._disk.trace(self.path)
         if trace is not None and trace == self._trace:
@@ -103,20 +105,20 @@ class TabCarrier:
         first.
         """
         if self.link.document is None:
-            situation = await self._attach()
+            state = await self._attach()
         else:
-            situation = await self.link.sync()
-        self._unanswered = False
+            state = await self.link.sync()
+        self._is_unconfirmed = False
         self._withdrawn = []
         self._trace, self._hash, trace = None, None, self._disk.trace(self.path)
-        self._outdated = await self._missed_a_change(situation)
+        self._outdated = await self._has_missed_change(state)
         if self._outdated:
             await self.link.request("revert", self.link.timeouts.save)
-            situation = await self._attach()
-            self._outdated = await self._missed_a_change(situation)
-        elif not situation.saving:
-            self._trace, self._hash = trace, situation.hash
-        self._note(situation)
+            state = await self._attach()
+            self._outdated = await self._has_missed_change(state)
+        elif not state.saving:
+            self._trace, self._hash = trace, state.hash
+        self._note(state)
         try:
             await self.cells.catch_up()
         except UnreadableNotebook:
@@ -126,20 +128,20 @@ class TabCarrier:
     async def confirm(self) -> Saved:
         """Wait until our transactions are in the tab's document, and until the tab has saved it."""
         mark = Mark(self.cells.document.ydoc)
-        self._unanswered = True
+        self._is_unconfirmed = True
         for _ in range(_MOST_LINKS):
             obstacle = self._obstacle
             saving = None if obstacle else asyncio.create_task(self._save())
             try:
-                situation = await self._sync_beside(saving)
+                state = await self._sync_beside(saving)
                 break
             except TabGone:
                 await self._reconnect(mark)
         else:
-            raise self._went_away()
-        self._unanswered = False
-        self._note(situation)
-        if not situation.dirty:
+            raise self._gone_error()
+        self._is_unconfirmed = False
+        self._note(state)
+        if not state.dirty:
             return Saved(True)
         return Saved(False, obstacle) if saving is None else await saving
 
@@ -150,7 +152,7 @@ class TabCarrier:
         await self.link.request("trust", self.link.timeouts.sync, cell_id)
 
     async def begin(self, *, removes: bool) -> None:
-        self._operation, self._asked = uuid4().hex, []
+        self._operation, self._requested = uuid4().hex, []
 
     async def remove(self, cell_id: str, source: str) -> None:
         """See StructuralEdits."""
@@ -168,10 +170,10 @@ class TabCarrier:
         self._refuse(await self._edit("retype", cell_id, type=type), cell_id)
 
     async def withdraw(self) -> None:
-        self._withdrawn += self._asked
-        self._asked.clear()
+        self._withdrawn += self._requested
+        self._requested.clear()
         if self._withdrawn:
-            self._unanswered = True
+            self._is_unconfirmed = True
             if self.link.document is not None:  # else they are sent at the next attach
                 self.link.take_back(self._withdrawn)
 
@@ -179,35 +181,35 @@ class TabCarrier:
         pass  # the tab has reported it, or `Tabs` knows it
 
     async def close(self) -> None:
-        if self.link.closed or self._unanswered:
-            self._keep()
+        if self.link.closed or self._is_unconfirmed:
+            self._keep_replica()
         self.cells.close()
         self.link.detach()
 
     async def _attach(self) -> TabState:
-        situation = await self.link.attach()
+        state = await self.link.attach()
         replica = self.link.document
         assert replica is not None
-        kept = self._tabs.kept(self.link)
+        former = self._tabs.lost_replica(self.link)
         ours = frozenset({replica.ydoc.client_id})
-        if kept and (rest := _rest(kept, replica.ydoc)) is not None:
+        if former and (rest := _missing_updates(former, replica.ydoc)) is not None:
             replica.ydoc.apply_update(rest)
-            if kept.withdrawn:
-                self.link.take_back(kept.withdrawn)
+            if former.withdrawn:
+                self.link.take_back(former.withdrawn)
             try:
-                situation = await self.link.sync()
+                state = await self.link.sync()
             except BaseException:
                 self.link.detach()  # else this replica would be taken for the one of `cells`
                 raise
             # An edit that went over both connections may still be taken back in the old replica.
-            kept.replica.ydoc.observe(lambda event: replica.ydoc.apply_update(event.update))
-            ours |= kept.ours
-        self._tabs.forget(self.link)
+            former.replica.ydoc.observe(lambda event: replica.ydoc.apply_update(event.update))
+            ours |= former.ours
+        self._tabs.forget_replica(self.link)
         self._ours = ours
         self.cells.follow(replica)
         self.cells.structural_edits = self
-        self.link.ran = self.cells.rerun_by_user.add
-        return situation
+        self.link.on_run = self.cells.rerun_by_user.add
+        return state
 
     async def _edit(self, kind: str, cell_id: str, **what: Any) -> str:
         """Have the page make the edit; returns its reason for refusing, or an empty text. If it is
@@ -215,8 +217,8 @@ class TabCarrier:
         """
         key = uuid4().hex
         edit = {"key": key, "operation": self._operation, "kind": kind, "cell": cell_id, **what}
-        self._asked.append(key)
-        self._unanswered = True
+        self._requested.append(key)
+        self._is_unconfirmed = True
         while True:
             try:
                 answer: Mapping[str, Any] = await self.link.edit(edit)
@@ -227,7 +229,7 @@ class TabCarrier:
                         f"The page with `{self.path}` was reloaded before it confirmed the edit: "
                         "whether the edit is in the notebook is unknown. Read the notebook again."
                     ) from None
-        self._unanswered = False
+        self._is_unconfirmed = False
         self._note(TabState.of(answer))
         return str(answer.get("refused") or "")
 
@@ -262,25 +264,27 @@ class TabCarrier:
         """
         client = self.link.client
         for _ in range(_MOST_LINKS):
-            link = await self._tabs.comes_back(self.path, client, self._tabs.timeouts.reconnect)
+            link = await self._tabs.wait_for_page(self.path, client, self._tabs.timeouts.reconnect)
             if link is None:
                 break
-            self._keep()
+            self._keep_replica()
             self.link = link
             with suppress(TabGone):
                 await self._attach()
                 return link.client == client
-        raise self._went_away()
+        raise self._gone_error()
 
-    def _went_away(self) -> NotConfirmed:
+    def _gone_error(self) -> NotConfirmed:
         return NotConfirmed(
             f"The browser tab with `{self.path}` went away before it confirmed the edit: "
             "whether the edit is in the notebook is unknown. Read the notebook again."
         )
 
-    def _keep(self) -> None:
+    def _keep_replica(self) -> None:
         if self._ours:  # else it was never attached, and the stored replica is still to be sent
-            self._tabs.keep(self.link, Kept(self.cells.document, self._ours, self._withdrawn))
+            self._tabs.keep_replica(
+                self.link, LostReplica(self.cells.document, self._ours, self._withdrawn)
+            )
 
     @property
     def _obstacle(self) -> str:
@@ -295,9 +299,9 @@ class TabCarrier:
         """
         dirty = False
         try:
-            situation = await self.link.sync()
-            dirty = situation.dirty
-            return situation
+            state = await self.link.sync()
+            dirty = state.dirty
+            return state
         finally:
             if saving is not None and not dirty:
                 saving.cancel()
@@ -305,13 +309,13 @@ class TabCarrier:
     async def _save(self) -> Saved:
         """Have the tab save the document."""
         try:
-            situation = await self.link.request("save", self.link.timeouts.save)
+            state = await self.link.request("save", self.link.timeouts.save)
         except ToolError as error:
             return Saved(False, f"The edit is in the open tab, which has not saved it: {error}")
-        self._note(situation)
-        self._trace, self._hash = None, None if situation.saving else situation.hash
+        self._note(state)
+        self._trace, self._hash = None, None if state.saving else state.hash
         await self._reload_siblings()
-        if situation.dirty:
+        if state.dirty:
             return Saved(False, "The edit is in the open tab, which has unsaved changes.")
         return Saved(True)
 
@@ -322,32 +326,34 @@ class TabCarrier:
                 with suppress(ToolError):
                     await sibling.request("revert", sibling.timeouts.save)
 
-    async def _missed_a_change(self, situation: TabState) -> bool:
+    async def _has_missed_change(self, state: TabState) -> bool:
         """Whether the file is not as the tab knows it, and not because the tab is just saving
         it.
         """
         while True:
-            known, on_disk = situation.hash, await self._disk.hash(self.path)
-            if situation.saving or known is None or on_disk in (None, known):
+            known, on_disk = state.hash, await self._disk.hash(self.path)
+            if state.saving or known is None or on_disk in (None, known):
                 return False
-            situation = await self.link.sync()  # it may have started to save since
-            if situation.hash == known:
-                return not situation.saving
+            state = await self.link.sync()  # it may have started to save since
+            if state.hash == known:
+                return not state.saving
 
-    def _note(self, situation: TabState) -> None:
-        self.link.cell_id, self._editing = situation.cell_id, situation.editing
-        self.writable = situation.writable
+    def _note(self, state: TabState) -> None:
+        self.link.cell_id, self._editing = state.cell_id, state.editing
+        self.writable = state.writable
 
 
-def _rest(kept: Kept, now: Doc[Any]) -> bytes | None:
+def _missing_updates(former: LostReplica, now: Doc[Any]) -> bytes | None:
     """The updates of the former replica that the new one lacks; None if they are of different
-    documents. // A connection can end anywhere: an edit may have arrived without its withdrawal, or
-    only the first half of a move. With these updates all of it has arrived, as if the connection
-    had not been lost.
+    documents.
+
+    A connection can end anywhere: an edit may have arrived without its withdrawal, or only the
+    first half of a move. With these updates all of it has arrived, as if the connection had not
+    been lost.
     """
-    before = kept.replica.ydoc
+    before = former.replica.ydoc
     had, has = clocks(before.get_state()), clocks(now.get_state())
-    theirs = {client: clock for client, clock in had.items() if client not in kept.ours}
+    theirs = {client: clock for client, clock in had.items() if client not in former.ours}
     if not theirs or any(has.get(client, 0) < clock for client, clock in theirs.items()):
         return None
     return before.get_update(now.get_state())

@@ -20,7 +20,7 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Subscription, TransactionEvent
 
 from jupyter_agent.carriers.leftovers import KnownTabs
-from jupyter_agent.carriers.renames import moved
+from jupyter_agent.carriers.renames import renamed_path
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.carrier import CarrierGone
 from jupyter_agent.errors import Busy, ToolError
@@ -33,7 +33,7 @@ class TabGone(CarrierGone):
 
 
 class OddFrame(Exception):
-    """A frame that no page of ours sends; `reason` is its kind, in one word."""
+    """A frame that our pages never send; `reason` is its kind, in one word."""
 
     def __init__(self, reason: str, why: object) -> None:
         super().__init__(f"{reason}: {why}")
@@ -91,7 +91,7 @@ class TabLink:
     ) -> None:
         """Raises KeyError, TypeError or ValueError for an invalid `hello`."""
         theirs, ours = (hello["protocol"], hello["version"]), (PROTOCOL, YNotebook().version)
-        self.speaks = theirs == ours
+        self.is_compatible = theirs == ours
         """Whether it has our protocol and our version of documents. A page from before an update
         has not: it gets no requests, and its notebook is left alone.
         """
@@ -100,10 +100,10 @@ class TabLink:
         self.client = _text(hello["client"])
         """One per page load; the chat panel there sends the same."""
         self.running = frozenset(map(str, hello.get("running", ())))
-        """Ids of the cells that show a run of ours there, from before it connected."""
+        """Ids of the cells that show one of our runs there, from before it connected."""
         self.active = time.monotonic()
         """When the user was last active here."""
-        self.tells_place = "cell" in hello
+        self.reports_cell = "cell" in hello
         """Whether it reports the user's current cell by itself; a page from before an update does
         not.
         """
@@ -112,11 +112,11 @@ class TabLink:
         self.closed = False
         self.unsaved = hello.get("unsaved") is True
         """Whether it has changes that its file lacks, as last reported."""
-        self.left = False
+        self.closed_by_user = False
         """Whether the user has closed it: it will not return."""
         self.document: YNotebook | None = None
         """The replica, while attached."""
-        self.ran: Callable[[str], object] = str
+        self.on_run: Callable[[str], object] = str
         """Called with the id of a cell that the user runs."""
         self._socket = send
         self._expect = expect
@@ -131,7 +131,7 @@ class TabLink:
         """Whether the page may have, or have had, changes that its file lacks. A page whose
         connection was cut may have been typed in since.
         """
-        return self.unsaved or not self.left
+        return self.unsaved or not self.closed_by_user
 
     # ---- what the carrier asks for
 
@@ -145,13 +145,13 @@ class TabLink:
         self.document = YNotebook()
         self._expect(True)
         try:
-            situation = await self.request("attach", self.timeouts.attach)
+            state = await self.request("attach", self.timeouts.attach)
         except BaseException:
             self.detach()
             raise
         # Not earlier: forwarding a large notebook takes far longer than loading it.
         self._subscription = self.document.ydoc.observe(self._forward)
-        return situation
+        return state
 
     async def sync(self) -> TabState:
         """Wait until all our transactions are in the tab's document and all of its are in the
@@ -181,7 +181,7 @@ class TabLink:
     async def _ask(self, op: str, timeout: float, about: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.closed:
             raise TabGone(f"The browser tab with `{self.path}` is gone; nothing was changed.")
-        if not self.speaks:
+        if not self.is_compatible:
             raise Busy(
                 f"`{self.path}` is open in a page from before the last update of jupyter_agent; "
                 "nothing was changed. Ask the user to save and to reload that page, then try again."
@@ -215,7 +215,7 @@ class TabLink:
         self._expect(False)
         self._send(json.dumps({"op": "detach"}))
 
-    def end(self, cell_ids: Iterable[str]) -> None:
+    def end_runs(self, cell_ids: Iterable[str]) -> None:
         """Tell the tab that these cells in `running` no longer run."""
         self._send(json.dumps({"op": "ended", "cells": sorted(cell_ids)}))
 
@@ -228,7 +228,7 @@ class TabLink:
                 self._apply(self.document, frame)
             return
         try:
-            self._hear(json.loads(frame))
+            self._handle(json.loads(frame))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise OddFrame("odd_message", type(error).__name__) from error
 
@@ -241,7 +241,7 @@ class TabLink:
         finally:
             self._applying = False
 
-    def _hear(self, message: Mapping[str, Any]) -> None:
+    def _handle(self, message: Mapping[str, Any]) -> None:
         if "re" in message:
             answer = self._waiting.get(message["re"])
             if answer is not None and not answer.done():
@@ -254,7 +254,7 @@ class TabLink:
             case {"op": "cell", "cell": cell_id}:
                 self.cell_id = _optional_text(cell_id)
             case {"op": "ran", "cell": str(cell_id)}:
-                self.ran(cell_id)
+                self.on_run(cell_id)
             case {"op": "path", "path": str(path)}:
                 self.path = path
             case {"op": "unsaved", "unsaved": bool(unsaved)}:
@@ -288,7 +288,7 @@ class TabLink:
             self._send(event.update)
 
     def _send(self, frame: str | bytes) -> None:
-        if not self.closed and self.speaks:
+        if not self.closed and self.is_compatible:
             try:
                 self._socket(frame)
             except TabGone:
@@ -306,7 +306,7 @@ def _text(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Kept:
+class LostReplica:
     """A replica whose last changes may not have reached its page before the link was lost."""
 
     replica: YNotebook
@@ -319,7 +319,7 @@ class Kept:
 
 
 @dataclass
-class Away:
+class AbsentPage:
     """A page that was lost with unsaved work, and may return with it."""
 
     client: str
@@ -333,19 +333,19 @@ class Away:
 class Tabs:
     """The links of this server."""
 
-    most_kept = 20
+    max_replicas = 20
     """Replicas of lost connections; those of pages that are closed for good are never requested."""
 
     def __init__(self, timeouts: Timeouts | None = None, *, known: KnownTabs | None = None) -> None:
         self.timeouts = timeouts or Timeouts()
         """Of links made from now on."""
         self._links: list[TabLink] = []
-        self._kept: dict[tuple[str, str], Kept] = {}
+        self._replicas: dict[tuple[str, str], LostReplica] = {}
         self._known = known
         now = time.monotonic()
-        self._away = [
-            Away(client, path, now, restarted=True)
-            for client, path in (known.left() if known is not None else ())
+        self._absent = [
+            AbsentPage(client, path, now, restarted=True)
+            for client, path in (known.claim() if known is not None else ())
         ]
         self.on_arrival: Callable[[TabLink], object] = bool
         """Called with each new link."""
@@ -357,55 +357,55 @@ class Tabs:
     def add(self, link: TabLink) -> None:
         self._links.append(link)
         here = (link.client, link.path)
-        self._away = [one for one in self._away if (one.client, one.path) != here]
+        self._absent = [one for one in self._absent if (one.client, one.path) != here]
         for arrival in self._arrivals:
             if not arrival.done():
                 arrival.set_result(None)
         self.on_arrival(link)
-        self.note()
+        self.store_unsaved()
 
-    def note(self) -> None:
+    def store_unsaved(self) -> None:
         """Store on disk which pages have unsaved work, in case this server ends."""
         if self._known is not None:
             unsaved = {(link.client, link.path) for link in self._links if link.unsaved}
-            self._known.keep(unsaved | {(one.client, one.path) for one in self._away})
+            self._known.store(unsaved | {(one.client, one.path) for one in self._absent})
 
     def discard(self, link: TabLink) -> None:
         if link in self._links:
             self._links.remove(link)
-            if link.unsaved and not link.left:
-                self._away.append(Away(link.client, link.path, time.monotonic()))
-            self.note()
+            if link.unsaved and not link.closed_by_user:
+                self._absent.append(AbsentPage(link.client, link.path, time.monotonic()))
+            self.store_unsaved()
 
-    def away(self, path: str) -> Away | None:
+    def absent_page(self, path: str) -> AbsentPage | None:
         """The page that was last lost with unsaved work in that notebook, while its return is
         expected.
         """
         now, timeouts = time.monotonic(), self.timeouts
-        self._away = [
+        self._absent = [
             one
-            for one in self._away
+            for one in self._absent
             if now - one.since < (timeouts.restart if one.restarted else timeouts.away)
         ]
-        return next((one for one in reversed(self._away) if one.path == path), None)
+        return next((one for one in reversed(self._absent) if one.path == path), None)
 
-    def give_up(self, path: str) -> None:
+    def abandon_page(self, path: str) -> None:
         """Stop waiting for pages with unsaved work in that notebook; if one returns, it merges."""
-        self._away = [one for one in self._away if one.path != path]
+        self._absent = [one for one in self._absent if one.path != path]
 
-    def keep(self, link: TabLink, kept: Kept) -> None:
+    def keep_replica(self, link: TabLink, replica: LostReplica) -> None:
         """Store the replica of a lost link: some changes may not have arrived."""
-        self._kept[link.client, link.path] = kept
-        while len(self._kept) > self.most_kept:
-            del self._kept[next(iter(self._kept))]
+        self._replicas[link.client, link.path] = replica
+        while len(self._replicas) > self.max_replicas:
+            del self._replicas[next(iter(self._replicas))]
 
-    def kept(self, link: TabLink) -> Kept | None:
+    def lost_replica(self, link: TabLink) -> LostReplica | None:
         """The replica of the former link of this page."""
-        return self._kept.get((link.client, link.path))
+        return self._replicas.get((link.client, link.path))
 
-    def forget(self, link: TabLink) -> None:
+    def forget_replica(self, link: TabLink) -> None:
         """The page has all changes of its stored replica."""
-        self._kept.pop((link.client, link.path), None)
+        self._replicas.pop((link.client, link.path), None)
 
     def find(self, path: str, client: str | None = None) -> TabLink | None:
         """The tab of that page load if it has the notebook, else the tab used last."""
@@ -416,15 +416,15 @@ class Tabs:
         """Whether that user has a notebook open in a page."""
         return any(link.client.startswith(f"{owner}/") and not link.closed for link in self._links)
 
-    def moved(self, old: str, new: str) -> None:
+    def note_rename(self, old: str, new: str) -> None:
         """A file or folder was renamed; its tabs report the same a moment later."""
         for link in self._links:
-            link.path = moved(link.path, old, new) or link.path
-        for lost in self._away:
-            lost.path = moved(lost.path, old, new) or lost.path
-        self.note()
+            link.path = renamed_path(link.path, old, new) or link.path
+        for lost in self._absent:
+            lost.path = renamed_path(lost.path, old, new) or lost.path
+        self.store_unsaved()
 
-    async def comes_back(self, path: str, client: str, timeout: float) -> TabLink | None:
+    async def wait_for_page(self, path: str, client: str, timeout: float) -> TabLink | None:
         """Wait for the link of that page load; after `timeout` seconds, whichever tab has the
         notebook.
         """

@@ -45,25 +45,25 @@ from jupyter_agent.carriers.late_rooms import (
 from jupyter_agent.carriers.managers import is_plain
 from jupyter_agent.carriers.page_saves import SEEN, WRITTEN
 from jupyter_agent.carriers.room_file import (
-    Following,
+    FollowPlan,
     follow,
     is_file,
-    lost,
+    lost_edits,
     outline_of,
     with_ids,
 )
 from jupyter_agent.carriers.room_filling import Filling, Keep
 from jupyter_agent.carriers.room_history import (
-    Stored,
+    StoredHistory,
     begin_save,
     end_save,
-    equals_file,
-    exceeds_file,
+    mark_ahead_of_file,
+    mark_equal_to_file,
     offer,
-    replayed,
+    replay,
 )
 from jupyter_agent.carriers.room_shadow import Shadow
-from jupyter_agent.carriers.room_store import WayToStore
+from jupyter_agent.carriers.room_store import StoreQueue
 from jupyter_agent.carriers.room_updates import clocks_in
 from jupyter_agent.carriers.room_versions import FileVersions
 from jupyter_agent.carriers.timeouts import Timeouts
@@ -98,8 +98,8 @@ _LONGEST_LEAVE = 1.0
 _PAUSE = 10.0
 """Seconds until a room retries a file that it could not read."""
 
-Late: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
-"""Carries over what was typed into a removed cell, in the notebook at a path."""
+OnLateEdit: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
+"""Carries over late typing in a removed cell of the notebook at a path."""
 
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
 _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
@@ -107,8 +107,9 @@ _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
 
 def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
     """The rooms of a server, given the settings of its web application; None without collaboration.
-    // Raises Busy if documents are in unsupported rooms: a write that bypasses a room is lost, or
-    the room's text is.
+
+    Raises Busy if documents are in unsupported rooms: a write that bypasses a room is lost, or the
+    room's text is.
     """
     if "yroom_manager" in settings:  # first: it also stands in for jupyter_server_ydoc
         bringers = ", ".join(brought_by("jupyter-server-documents"))
@@ -132,7 +133,7 @@ def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
     return Collaboration(extension, settings["file_id_manager"])
 
 
-def fill_rooms(settings: Mapping[str, Any], keep: Keep, late: Late) -> None:
+def fill_rooms(settings: Mapping[str, Any], keep: Keep, on_late_edit: OnLateEdit) -> None:
     """From now on, fill each notebook room of a server, given the settings of its web application,
     from its store and its file, without disturbing users who type. Text that would be lost goes to
     `keep` first; `on_late_edit` is called when someone has typed into a removed cell.
@@ -140,20 +141,20 @@ def fill_rooms(settings: Mapping[str, Any], keep: Keep, late: Late) -> None:
     with suppress(Busy):  # unsupported rooms
         rooms = collaboration(settings)
         if rooms is not None:
-            rooms.fill_rooms(keep, late)
+            rooms.fill_rooms(keep, on_late_edit)
 
 
 async def close_rooms(settings: Mapping[str, Any]) -> None:
     """Stop the file work of a server's rooms, given the settings of its web application: its
     process never ends if a task that has used a thread of anyio outlives the event loop. The rooms'
-    store has what is not in a file then.
+    store has all unsaved changes then.
     """
     with suppress(Busy):  # unsupported rooms
         rooms = collaboration(settings)
         if rooms is not None:
             closing = (room.close() for room in rooms.open())
             await asyncio.gather(*closing, return_exceptions=True)
-            await rooms.send_pages_away()
+            await rooms.disconnect_pages()
 
 
 class Collaboration:
@@ -171,7 +172,7 @@ class Collaboration:
         """
         file_id = self._files.index(path)
         if file_id is None:
-            raise UnreadableNotebook(f"`{path}` cannot be shared: it is no file of this server.")
+            raise UnreadableNotebook(f"`{path}` cannot be shared: it is not a file of this server.")
         return str(file_id)
 
     def path_of(self, file_id: str) -> str | None:
@@ -180,7 +181,7 @@ class Collaboration:
         return None if path is None else str(path).strip("/")
 
     @asynccontextmanager
-    async def locked(self, name: str) -> AsyncIterator[None]:
+    async def room_lock(self, name: str) -> AsyncIterator[None]:
         """Keep others from creating or removing the room of that name."""
         async with self._extension._room_locks[name]:
             yield
@@ -191,7 +192,7 @@ class Collaboration:
         rooms = self._extension.ywebsocket_server.rooms.values()
         return [Room.of(room, self) for room in rooms if isinstance(room, kind) and room.ready]
 
-    async def send_pages_away(self) -> None:
+    async def disconnect_pages(self) -> None:
         """End the connections of all pages: each is a task that has used a thread of anyio."""
         rooms = self._extension.ywebsocket_server.rooms.values()
         connections = []
@@ -204,16 +205,16 @@ class Collaboration:
                 while not all(connection.client_terminated for connection in connections):
                     await asyncio.sleep(0.01)
 
-    def fill_rooms(self, keep: Keep, late: Late) -> None:
+    def fill_rooms(self, keep: Keep, on_late_edit: OnLateEdit) -> None:
         """See `fill_rooms`."""
         server = self._extension.ywebsocket_server
         add = server.add_room
 
-        def add_room(name: str, inside: Any) -> None:  # also called for each page that enters it
-            if name.startswith(_NOTEBOOKS) and "initialize" not in vars(inside):
-                room = Room.of(inside, self)
-                inside.initialize = partial(room.fill, inside.initialize, keep, late)
-            add(name, inside)
+        def add_room(name: str, doc_room: Any) -> None:  # also called for each page that enters it
+            if name.startswith(_NOTEBOOKS) and "initialize" not in vars(doc_room):
+                room = Room.of(doc_room, self)
+                doc_room.initialize = partial(room.fill, doc_room.initialize, keep, on_late_edit)
+            add(name, doc_room)
 
         server.add_room = add_room
 
@@ -230,15 +231,15 @@ class Collaboration:
             if name in rooms and not rooms[name].ready:
                 del rooms[name]  # a stopped, empty room would be returned again
             raise UnreadableNotebook(
-                "The notebook could not be shared with those who have it open. It is left as it "
-                f"is: {error}"
+                "The notebook could not be shared with its other users. It is left unchanged: "
+                f"{error}"
             ) from error
         room = rooms[name]
         room.clients.add(pin)
         if room.cleaner is not None:
             room.cleaner.cancel()
             room.cleaner = None
-        async with self.locked(name):
+        async with self.room_lock(name):
             await room.initialize()  # has an effect only if someone is just creating the room
         entered = Room.of(room, self)
         for page in entered.clients:
@@ -254,7 +255,7 @@ class Collaboration:
         pin = Pin()
         room = await self.enter(self.id_of(path), pin)
         try:
-            if not await room.reach(clocks, seconds):
+            if not await room.wait_for(clocks, seconds):
                 raise Busy(
                     "Not saved: what you changed last is in this page only, whose connection to "
                     "the shared document is interrupted. It is saved when that is back."
@@ -268,31 +269,31 @@ class Collaboration:
         """Remove the pin. An empty room is removed after the configured time, as when its last
         browser tab is closed.
         """
-        inside = room.inside
-        inside.clients.discard(pin)
+        doc_room = room.doc_room
+        doc_room.clients.discard(pin)
         delay = self._extension.document_cleanup_delay
-        if not inside.clients and inside.cleaner is None and delay is not None:
-            inside.cleaner = asyncio.create_task(self._remove(inside, delay))
+        if not doc_room.clients and doc_room.cleaner is None and delay is not None:
+            doc_room.cleaner = asyncio.create_task(self._remove(doc_room, delay))
 
     def hold(self, room: Room, seconds: float) -> None:
         """Keep the room and its shadow for so many seconds from now."""
-        room.inside.clients.add(room.pin)
-        if room.held is not None:
-            room.held.cancel()
-        room.held = asyncio.get_running_loop().call_later(seconds, self.release, room)
+        room.doc_room.clients.add(room.pin)
+        if room.hold_timer is not None:
+            room.hold_timer.cancel()
+        room.hold_timer = asyncio.get_running_loop().call_later(seconds, self.release, room)
 
     def release(self, room: Room) -> None:
         """Stop holding the room."""
-        if room.held is not None:
-            room.held.cancel()
-            room.held = None
+        if room.hold_timer is not None:
+            room.hold_timer.cancel()
+            room.hold_timer = None
             room.detach_shadow()
             self.leave(room, room.pin)
 
     async def _remove(self, room: Any, delay: float) -> None:
         await asyncio.sleep(delay)
         server, loaders = self._extension.ywebsocket_server, self._extension.file_loaders
-        async with self.locked(room.room_id):
+        async with self.room_lock(room.room_id):
             if room.clients or server.rooms.get(room.room_id) is not room:
                 return
             file_id = room._file.file_id
@@ -340,15 +341,15 @@ class Room:
     does all that the room does with its file.
     """
 
-    def __init__(self, inside: Any, rooms: Collaboration) -> None:
-        self.inside = inside
+    def __init__(self, doc_room: Any, rooms: Collaboration) -> None:
+        self.doc_room = doc_room
         self._rooms = rooms
         self.shadow: Shadow | None = None
         """The document without removals of cells."""
-        self.held: asyncio.TimerHandle | None = None
+        self.hold_timer: asyncio.TimerHandle | None = None
         self.pin = Pin()
-        self._way_to_store = WayToStore(inside)
-        self._late: Late | None = None
+        self._store_queue = StoreQueue(doc_room)
+        self._on_late_edit: OnLateEdit | None = None
         self._listeners = 0
         self._answers = asyncio.Semaphore(0)
         self._versions = FileVersions()
@@ -357,7 +358,7 @@ class Room:
         """
         self._seen = ""
         """The hash of that file; empty if it is unknown."""
-        self._modified = inside._file.last_modified if inside.ready else None
+        self._modified = doc_room._file.last_modified if doc_room.ready else None
         """Time of its last write, in the contents manager's own form; None if it is unknown."""
         self._behind = False
         """The file has changed, whatever its time of writing."""
@@ -367,28 +368,28 @@ class Room:
         """Held while the document loads its file, and while the file is written."""
         self._tasks: set[asyncio.Task[None]] = set()
         """Tasks that load the file or report late edits."""
-        self._overwrite: Callable[[], Awaitable[None]] = inside._on_outofband_change
-        inside._maybe_save_document = self._save_as_asked
-        inside._on_outofband_change = self.follow
-        inside._file.observe(inside.room_id, self.follow, inside._on_filepath_change)
-        self._look: Callable[[], Awaitable[None]] = inside._file.maybe_notify
-        inside._file.maybe_notify = self._look_at_file
+        self._overwrite: Callable[[], Awaitable[None]] = doc_room._on_outofband_change
+        doc_room._maybe_save_document = self._save_as_asked
+        doc_room._on_outofband_change = self.follow
+        doc_room._file.observe(doc_room.room_id, self.follow, doc_room._on_filepath_change)
+        self._notify: Callable[[], Awaitable[None]] = doc_room._file.maybe_notify
+        doc_room._file.maybe_notify = self._check_file
 
     @classmethod
-    def of(cls, inside: Any, rooms: Collaboration) -> Room:
+    def of(cls, doc_room: Any, rooms: Collaboration) -> Room:
         """The one `Room` object of this room."""
-        known = getattr(inside._maybe_save_document, "__self__", None)
-        return known if isinstance(known, cls) else cls(inside, rooms)
+        known = getattr(doc_room._maybe_save_document, "__self__", None)
+        return known if isinstance(known, cls) else cls(doc_room, rooms)
 
     @property
     def document(self) -> YNotebook:
-        document: YNotebook = self.inside._document
+        document: YNotebook = self.doc_room._document
         return document
 
     @property
     def clients(self) -> list[Any]:
         """The pages in the room."""
-        return [client for client in self.inside.clients if not isinstance(client, Pin)]
+        return [client for client in self.doc_room.clients if not isinstance(client, Pin)]
 
     def attach_shadow(self, shadow: Shadow) -> None:
         """Use this shadow of the document."""
@@ -403,7 +404,7 @@ class Room:
             self.shadow = None
             self.listen(False)
 
-    async def meet(self, updates: Sequence[bytes], seconds: float) -> bool:
+    async def sync_clients(self, updates: Sequence[bytes], seconds: float) -> bool:
         """Wait until each client has these updates, and everything it did before that is here.
         False if one did not answer in so many seconds: no one waits for a page that sleeps.
 
@@ -415,7 +416,7 @@ class Room:
         if not clients:
             return True
         self._answers = asyncio.Semaphore(0)
-        question = create_sync_message(self.inside.ydoc)
+        question = create_sync_message(self.doc_room.ydoc)
         try:
             async with asyncio.timeout(seconds):
                 for client in clients:
@@ -427,17 +428,17 @@ class Room:
             return False
         return True
 
-    async def reach(self, clocks: Mapping[int, int], seconds: float) -> bool:
+    async def wait_for(self, clocks: Mapping[int, int], seconds: float) -> bool:
         """Wait until everything is here that a document with this state vector has; False if it is
         not after so many seconds.
         """
         came = asyncio.Event()
-        document = self.inside.ydoc
+        document = self.doc_room.ydoc
         subscription = document.observe(lambda _: came.set())
         try:
             async with asyncio.timeout(seconds):
                 while True:
-                    async with self.inside._update_lock:
+                    async with self.doc_room._update_lock:
                         here = clocks_in(document.get_state())
                     if all(here.get(client, 0) >= clock for client, clock in clocks.items()):
                         return True
@@ -451,7 +452,7 @@ class Room:
     def listen(self, on: bool) -> None:
         """Add or remove a listener to the clients' messages."""
         self._listeners += 1 if on else -1
-        self.inside.on_message = self._listen if self._listeners else None
+        self.doc_room.on_message = self._listen if self._listeners else None
 
     def _listen(self, message: bytes) -> bool:
         """Called with each message of a client; returns False so that the room handles it as
@@ -460,7 +461,7 @@ class Room:
         kind = message[:2]
         if kind in (_UPDATE, _ANSWER) and self.shadow is not None:
             self.shadow.apply_client_update(read_message(message[2:]), answer=kind == _ANSWER)
-            self._look_for_late()
+            self._report_late_edits()
         if kind == _ANSWER:
             self._answers.release()
         return False
@@ -468,74 +469,74 @@ class Room:
     def _keep_shadow(self, shadow: Shadow) -> None:
         if self.shadow is None:
             self.attach_shadow(shadow)
-        if self.clients or self.held is None:  # else an hourly changed file keeps the room
+        if self.clients or self.hold_timer is None:  # else an hourly changed file keeps the room
             self._rooms.hold(self, Timeouts.offline)
 
-    def _look_for_late(self) -> None:
-        if self._late is not None and self.shadow is not None and self.shadow.pending():
-            begin(self._late(self.path), self._tasks)
+    def _report_late_edits(self) -> None:
+        if self._on_late_edit is not None and self.shadow is not None and self.shadow.pending():
+            begin(self._on_late_edit(self.path), self._tasks)
 
     @property
     def awareness(self) -> Awareness:
         """The state that the clients publish."""
-        awareness: Awareness = self.inside.awareness
+        awareness: Awareness = self.doc_room.awareness
         return awareness
 
     @property
-    def saves(self) -> bool:
+    def autosaves(self) -> bool:
         """Whether changes are saved automatically: by the server's setting, and that of at least
         one user in Lab.
         """
         wishes = [state.get("autosave", True) for state in self.awareness.states.values() if state]
-        return self.inside._save_delay is not None and (not wishes or any(wishes))
+        return self.doc_room._save_delay is not None and (not wishes or any(wishes))
 
     @property
-    def postponed(self) -> bool:
+    def has_pending_save(self) -> bool:
         """Whether it will save once there are no changes for a while."""
-        coming = self.inside._saving_document
+        coming = self.doc_room._saving_document
         return coming is not None and not coming.done()
 
     @property
     def pause(self) -> float:
         """Seconds without changes before it saves by itself."""
-        return self.inside._save_delay or 0.0
+        return self.doc_room._save_delay or 0.0
 
     @property
-    def written(self) -> object:
+    def last_written(self) -> object:
         """When its file was last written, in the contents manager's own form."""
-        return self.inside._file.last_modified
+        return self.doc_room._file.last_modified
 
     @property
-    def unsaved(self) -> bool:
+    def has_unsaved(self) -> bool:
         """Whether it has unsaved changes, or is about to save."""
-        return bool(self.document.dirty) or self.postponed
+        return bool(self.document.dirty) or self.has_pending_save
 
     @property
     def path(self) -> str:
         """The present path of the file."""
-        return str(self.inside._file.path)
+        return str(self.doc_room._file.path)
 
-    async def _stored(self) -> Stored | None:
+    async def _read_store(self) -> StoredHistory | None:
         """The content of the room's store; None if it has no document or cannot be read."""
-        if self.inside.ystore is None:
+        if self.doc_room.ystore is None:
             return None
         not_found = import_module("pycrdt.store").YDocNotFound
         async with self._store() as store:
-            with self._harmless("What was saved in %s is not known"), suppress(not_found):
-                return await replayed([row async for row in store.read()])
+            with self._log_errors("The saved state of %s is unknown"), suppress(not_found):
+                return await replay([row async for row in store.read()])
             now = YNotebook()
-            with self._harmless("What was not saved in %s is not known"), suppress(not_found):
+            with self._log_errors("The unsaved changes of %s are unknown"), suppress(not_found):
                 await store.apply_updates(now.ydoc)
-                return Stored(now, None)
+                return StoredHistory(now, None)
         return None
 
     @contextmanager
-    def _harmless(self, problem: str) -> Iterator[None]:
+    def _log_errors(self, problem: str) -> Iterator[None]:
         """No error of a store may keep people out or hold up a file."""
         try:
             yield
         except Exception:
-            self.inside.log.exception(problem, self.path)
+            self.doc_room.log.exception(problem, self.path)
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[Any]:
@@ -543,7 +544,7 @@ class Room:
         is opened: the room's own would open in a task that never ends, and the server would wait
         for that task's thread when it stops.
         """
-        store = self.inside.ystore
+        store = self.doc_room.ystore
         async with store.start_lock:
             if not store.started.is_set():
                 kind: Any = type(store)
@@ -552,21 +553,23 @@ class Room:
                 return
         yield store
 
-    async def fill(self, fill: Callable[[], Awaitable[None]], keep: Keep, late: Late) -> None:
+    async def fill(
+        self, fill: Callable[[], Awaitable[None]], keep: Keep, on_late_edit: OnLateEdit
+    ) -> None:
         """Fill the room from its store and its file, and record the file's version. For `keep` and
         `on_late_edit` see `fill_rooms`.
         """
-        inside, document = self.inside, self.document
+        doc_room, document = self.doc_room, self.document
         async with self._filling:
-            if inside.ready:
+            if doc_room.ready:
                 return
-            if getattr(inside.ystore, "_decompress", bytes) is None:
-                inside.ystore._decompress = bytes  # else squashing loses updates (upstream.md)
-            stored = await self._stored()
+            if getattr(doc_room.ystore, "_decompress", bytes) is None:
+                doc_room.ystore._decompress = bytes  # else squashing loses updates (upstream.md)
+            stored = await self._read_store()
             state = None if stored is None else stored.now.ydoc.get_state()
-            self._late = late
+            self._on_late_edit = on_late_edit
             keep_copy = partial(keep, self.path)
-            filling = Filling(document, stored, self._apply, keep_copy, inside.log)
+            filling = Filling(document, stored, self._apply, keep_copy, doc_room.log)
 
             async def take_in(content: dict[str, Any]) -> None:
                 nonlocal state
@@ -576,62 +579,62 @@ class Room:
                     await filling.take_in(content)
                 if state is not None:  # separately: an update that removes cells does nothing else
                     state = document.ydoc.get_state()
-                    with self._harmless("What took cells of %s away may not be known later"):
+                    with self._log_errors("The removed cells of %s may be unknown later"):
                         await self._put_into_store(first, *changes)
 
             before = (await self._get(content=False)).get("hash")
-            inside._document.aset = take_in
+            doc_room._document.aset = take_in
             try:
                 await fill()
             finally:
-                del inside._document.aset
+                del doc_room._document.aset
             self._resume(stored)
-            self._modified = inside._file.last_modified
+            self._modified = doc_room._file.last_modified
             self._behind = before != (await self._get(content=False)).get("hash")
             self._seen = "" if self._behind else before or ""
-            if stored is None and inside._document_load_progressively:
-                inside._document_progressively_loaded.add_done_callback(self._on_loaded)
+            if stored is None and doc_room._document_load_progressively:
+                doc_room._document_progressively_loaded.add_done_callback(self._on_loaded)
                 return
             is_known = self._versions.latest is not None
             if not is_known:
                 self._versions.take_in(await outline_of(document))
-            with self._harmless("What is not saved in %s may not be known later"):
+            with self._log_errors("The unsaved changes of %s may be unknown later"):
                 # The room does not store by itself what it did before it was ready, such as naming
                 # its path: all later updates would be stored after a gap, and never read.
                 state = state or document.ydoc.get_state()
                 await self._put_into_store(document.ydoc.get_update(state))
                 if not is_known:
                     state = document.ydoc.get_state()
-                    async with inside._update_lock:  # else this would be taken for a change
-                        equals_file(document)
+                    async with doc_room._update_lock:  # else this would be taken for a change
+                        mark_equal_to_file(document)
                     await self._put_into_store(document.ydoc.get_update(state))
             if is_known and document.dirty:  # once pages have reported their autosave setting
                 later = asyncio.get_running_loop().call_later
-                later(self.pause, inside._on_document_change, "cells", None)
+                later(self.pause, doc_room._on_document_change, "cells", None)
 
-    def _resume(self, stored: Stored | None) -> None:
+    def _resume(self, stored: StoredHistory | None) -> None:
         if stored is not None and stored.shadow is not None:
             self._keep_shadow(stored.shadow)
 
     async def _put_into_store(self, *updates: bytes) -> None:
-        if self.inside.ystore is not None:
+        if self.doc_room.ystore is not None:
             async with self._store() as store:
                 for update in updates:
                     await store.write(update)
 
     def _on_loaded(self, _: object) -> None:
         if not self.document.dirty:  # no one was quicker
-            equals_file(self.document)
+            mark_equal_to_file(self.document)
 
     @property
     def _is_behind(self) -> bool:
         """Whether another program has written the file, and the document has not loaded that."""
-        return self._behind or self._modified not in (None, self.inside._file.last_modified)
+        return self._behind or self._modified not in (None, self.doc_room._file.last_modified)
 
     @property
     def _is_closed(self) -> bool:
         """Whether the server has removed the room: there may be another one for the same file."""
-        return bool(self.inside._file._subscriptions.get(self.inside.room_id) != self.follow)
+        return bool(self.doc_room._file._subscriptions.get(self.doc_room.room_id) != self.follow)
 
     async def follow(self) -> None:
         """Load what another program has written into the file, and merge it with all changes of the
@@ -640,86 +643,88 @@ class Room:
         following = begin(self._follow(asyncio.current_task()), self._tasks)
         await asyncio.shield(following)  # it is noticed only once
 
-    async def _look_at_file(self) -> None:
+    async def _check_file(self) -> None:
         """The original only looks for newer files. It misses a file that was written elsewhere
         before our save, and put here after it.
         """
-        await self._look()
+        await self._notify()
         if self._is_behind and not self._behind:  # else known, but unreadable
             await self.follow()
 
     async def _follow(self, follower: asyncio.Task[Any] | None) -> None:
-        inside = self.inside
+        doc_room = self.doc_room
         await self._take_in_file()
-        if inside._document.dirty and not self._is_closed:
-            if inside._saving_document is not follower:  # which is about to save it
-                inside._on_document_change("cells", None)
+        if doc_room._document.dirty and not self._is_closed:
+            if doc_room._saving_document is not follower:  # which is about to save it
+                doc_room._on_document_change("cells", None)
 
     async def _take_in_file(self) -> None:
-        inside = self.inside
+        doc_room = self.doc_room
         async with self._at_file:
             if self._is_closed or not self._is_behind:
                 return
-            if not isinstance(inside._document, YNotebook):
+            if not isinstance(doc_room._document, YNotebook):
                 await self._overwrite()
-                self._modified, self._behind = inside._file.last_modified, False
+                self._modified, self._behind = doc_room._file.last_modified, False
                 return
-            async with inside._update_lock:
+            async with doc_room._update_lock:
                 pass  # it may be filled step by step
             self._emit("INFO", "overwrite", "Out-of-band changes. Taking them in.")
             self._behind = False
             try:
                 model = await self._load()
                 with self._changes() as changes:
-                    now = inside.ydoc.get_update()
+                    now = doc_room.ydoc.get_update()
                     copy = YNotebook(_document(now))
                     latest = self._versions.latest or await self._first_version()
                     former = self._versions.former
-                    following = await follow(copy, latest, model["content"], inside.log, former)
-                    async with inside._update_lock:  # else this would be taken for a change
+                    following = await follow(copy, latest, model["content"], doc_room.log, former)
+                    async with doc_room._update_lock:  # else this would be taken for a change
                         self._modified = model["last_modified"]
                         self._seen = model.get("hash") or ""
                         changed = bool(changes)
                         self._apply(following, base=latest, former=now, changed=changed)
             except Exception as error:
                 self._behind = True
-                inside.log.exception("The changed file of the room %s cannot be read", self.path)
+                doc_room.log.exception("The changed file of the room %s cannot be read", self.path)
                 self._emit(
                     "ERROR", None, f"Error loading content from file: {self.path}\n{error!r}"
                 )
 
     async def _load(self) -> dict[str, Any]:
         """The file as the contents manager returns it, with its hash."""
-        file = self.inside._file
+        file = self.doc_room._file
         async with file._lock:
             model = await self._get(content=True)
             file.last_modified = model["last_modified"]
             return model
 
     async def _get(self, *, content: bool, hashed: bool = True) -> dict[str, Any]:
-        inside = self.inside
-        manager = inside._file._contents_manager
-        kind = {"format": inside._file_format, "type": inside._file_type} if content else {}
+        doc_room = self.doc_room
+        manager = doc_room._file._contents_manager
+        kind = {"format": doc_room._file_format, "type": doc_room._file_type} if content else {}
         got = manager.get(self.path, content=content, require_hash=hashed, **kind)
         model: dict[str, Any] = await ensure_async(got)
         return model
 
     async def _first_version(self) -> Content | None:
         """For a room not saved since it was filled: the content it was filled with."""
-        stored = await self._stored()
+        stored = await self._read_store()
         return None if stored is None or stored.saved is None else await outline_of(stored.saved)
 
     def _apply(
         self,
-        following: Following,
+        following: FollowPlan,
         *,
         base: Content | None = None,
         former: bytes | None = None,
         changed: bool = False,
     ) -> None:
         """Have the document follow its file. Users who still type in a cell that this removes lose
-        nothing. // `changed`: the document was changed since it was copied. Then `base` is the
-        outline of the file before, and `former` an update that makes that copy.
+        nothing.
+
+        `changed`: the document was changed since it was copied. Then `base` is the outline of the
+        file before, and `former` an update that makes that copy.
         """
         document = self.document
         for change in following.changes:
@@ -728,23 +733,23 @@ class Room:
                 self._keep_shadow(shadow)
                 shadow.expect_removal(change.removed)
             document.ydoc.apply_update(change.update)
-        self._look_for_late()
-        missing = lost(document, base, following.base) if changed and base is not None else []
+        self._report_late_edits()
+        missing = lost_edits(document, base, following.base) if changed and base is not None else []
         offers = {offer["cell"]["id"]: offer for offer in [*missing, *following.offers]}
         if offers:
             offer(document, list(offers.values()))
         self._versions.take_in(following.base)
         document.dirty = changed or not following.is_file
         if document.dirty:
-            exceeds_file(document, following.base)
+            mark_ahead_of_file(document, following.base)
         else:
-            equals_file(document)
+            mark_equal_to_file(document)
 
     @contextmanager
     def _changes(self) -> Iterator[list[bytes]]:
         """The updates made in the document from now on."""
         changes: list[bytes] = []
-        document = self.inside.ydoc
+        document = self.doc_room.ydoc
         subscription = document.observe(lambda event: changes.append(event.update))
         try:
             yield changes
@@ -754,25 +759,25 @@ class Room:
     def _emit(self, level: str, action: str | None, message: str) -> None:
         """Emit a server event, as the room does."""
         levels = import_module("jupyter_server_ydoc.utils").LogLevel
-        self.inside._emit(levels[level], action, message)
+        self.doc_room._emit(levels[level], action, message)
 
     async def settle(self, modified: object = None) -> None:
         """Have the room load what others wrote into the file, and wait until it has. `modified` is
         the time of the last write if the caller has just read it; else it is checked.
         """
-        if modified is None or modified != self.written:
-            await self.inside._file.maybe_notify()
+        if modified is None or modified != self.last_written:
+            await self.doc_room._file.maybe_notify()
         if self._is_behind:
             await self.follow()
-        for lock in (self._at_file, self.inside._update_lock):
+        for lock in (self._at_file, self.doc_room._update_lock):
             async with lock:
                 pass
 
     async def close(self) -> None:
         """Save now if a save was due, and start no further work with the file."""
-        is_due = self.postponed and self.saves
-        self.inside._save_delay = None
-        tasks = {*self._tasks, *filter(None, (self.inside._saving_document,))}
+        is_due = self.has_pending_save and self.autosaves
+        self.doc_room._save_delay = None
+        tasks = {*self._tasks, *filter(None, (self.doc_room._saving_document,))}
         for task in tasks:
             task.cancel()
         if tasks:
@@ -782,7 +787,7 @@ class Room:
                 await self.save()
         async with self._at_file:
             pass  # a save requested by a page is done now
-        await self._way_to_store.reach()
+        await self._store_queue.flush()
 
     def _save_as_asked(
         self, former: asyncio.Task[None] | None, save_now: bool = False
@@ -792,7 +797,7 @@ class Room:
         A room that has just filled itself step by step calls it while it holds its lock, and no one
         else does: it takes for a change what documents merely hold in another form than files.
         """
-        is_just_filled = self.inside._update_lock.locked()
+        is_just_filled = self.doc_room._update_lock.locked()
         return self._save_later(former, now=save_now, only_changes=is_just_filled)
 
     async def _save_later(
@@ -801,7 +806,7 @@ class Room:
         """Save once there are no changes for a while, or now; replaces the `former` task of that
         kind. `only_changes`: not if the document equals its file.
         """
-        pause = self.inside._save_delay
+        pause = self.doc_room._save_delay
         if pause is None and not now:
             return
         if former is not None and not former.done():
@@ -809,11 +814,11 @@ class Room:
         try:
             if not now:
                 await asyncio.sleep(pause)
-            if only_changes and isinstance(self.inside._document, YNotebook):
+            if only_changes and isinstance(self.doc_room._document, YNotebook):
                 model = await self._get(content=True)
                 if await is_file(self.document, model["content"]):
                     return
-            while not await self._is_saved():
+            while not await self._try_save():
                 if self._is_closed or not self._is_behind:  # it never will be
                     return
                 await asyncio.sleep(_PAUSE)
@@ -821,10 +826,10 @@ class Room:
         except asyncio.CancelledError:
             return
         except Exception as error:
-            self.inside.log.exception("The room %s cannot be saved", self.path)
+            self.doc_room.log.exception("The room %s cannot be saved", self.path)
             self._emit("ERROR", None, f"Error saving file: {self.path}\n{error!r}")
 
-    async def _is_saved(self) -> bool:
+    async def _try_save(self) -> bool:
         with suppress(NotSaved):
             await self.save()
             return True
@@ -844,22 +849,22 @@ class Room:
                 is_written = await surely(self._write(saver))
             if self._behind:
                 await self.follow()
-                if self.inside._document.dirty:
+                if self.doc_room._document.dirty:
                     continue  # the written file has been replaced
             if is_written:
                 return
         raise NotSaved(
-            "another program has written the file, which cannot be read now. Mend it, or save the "
-            "notebook under another name"
+            "another program has written the file, which cannot be read now. Repair it, or save "
+            "the notebook under another name"
             if self._behind
             else "another program keeps writing the file"
         )
 
     async def _write(self, saver: asyncio.Task[Any] | None) -> bool:
         """Write the file if it is as the room has seen it; whether it was written."""
-        room = self.inside
+        room = self.doc_room
         if self._is_closed:
-            raise NotSaved("nobody has it open any more")
+            raise NotSaved("no one has it open any more")
         if self._is_behind:
             return False
         scheduled = room._saving_document
@@ -872,7 +877,7 @@ class Room:
             base = None
             if isinstance(copy, YNotebook):
                 base = await asyncio.to_thread(outline, with_ids(copy, content))
-            await self._way_to_store.reach()  # never write to a file what the store lacks
+            await self._store_queue.flush()  # never write to a file what the store lacks
             saved = await self._put(content)
             if saved is None:
                 self._behind = True
@@ -897,7 +902,7 @@ class Room:
         """The contents manager's answer to the write; None if the file is not the one that the room
         has seen.
         """
-        room, file = self.inside, self.inside._file
+        room, file = self.doc_room, self.doc_room._file
         model = {"format": room._file_format, "type": room._file_type, "content": content}
         if self._seen and is_plain(file._contents_manager):
             model[SEEN] = self._seen

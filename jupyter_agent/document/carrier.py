@@ -87,8 +87,9 @@ class Carrier(Protocol):
 
     async def confirm(self) -> Saved:
         """Make sure that our transactions are in the live document, and that it is saved or will
-        be. // Raises Busy, Conflict or another ToolError if they are not, NotConfirmed if that is
-        unknown.
+        be.
+
+        Raises Busy, Conflict or another ToolError if they are not, NotConfirmed if that is unknown.
         """
 
     async def save(self) -> Saved:

@@ -266,11 +266,11 @@ def _invisible_difference(text: str, sought: str) -> str:
     first, last = shown[start][0], shown[start + len(wanted) - 1][0]
     between = [at for at in range(first, last) if not _is_visible(text[at])]
     if not between:
-        return " as it is given, with a character that shows nothing,"
+        return " as given, with an invisible character,"
     at = between[0]
     name = unicodedata.name(text[at], "without a name").lower()
     return (
-        f", as there is a character that shows nothing ({name}, U+{ord(text[at]):04X}) at "
+        f", because of an invisible character ({name}, U+{ord(text[at]):04X}) at "
         f"{_position(text, at)},"
     )
 
@@ -278,7 +278,7 @@ def _invisible_difference(text: str, sought: str) -> str:
 def _merge_source(cell: Cell, source: str, base: str | None) -> str:
     if base is None:
         raise NotRead(
-            f"Cell `{cell.id}` was not read before it was to be rewritten; nothing was changed. "
+            f"Cell `{cell.id}` was not read before this rewrite; nothing was changed. "
             f"{_current_text(cell)}",
             current=cell.describe(),
         )
@@ -334,7 +334,8 @@ def refuse_locked(cell: Cell) -> None:
 
 
 def refuse_typed_in(cell: Cell, place: Place | None, consequence: str) -> None:
-    """Raises Busy if the user is typing in the cell, who would lose what they are about to type. //
+    """Raises Busy if the user is typing in the cell, who would lose what they are about to type.
+
     `consequence` is a sentence on the edit that was refused.
     """
     if place == Place(cell.id, editing=True):
@@ -361,7 +362,8 @@ _CHANGED = "changed it at the same moment"
 def verify(
     cells: SharedCells, changes: Sequence[Change], wrote: Insertions, *, arrived: bool
 ) -> None:
-    """Raises Overtaken unless each change is in the document now, whatever others did since. //
+    """Raises Overtaken unless each change is in the document now, whatever others did since.
+
     `arrived`: the document has the transactions that made the changes. It may also be another
     document with another history; then its text decides.
     """

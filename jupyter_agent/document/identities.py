@@ -1,7 +1,8 @@
 """Recognizing cells in a notebook that stores no ids: each program that opens it assigns new ones.
-// A *naming* is the set of ids that the cells had from one opening to the next. Namings under which
-we made edits are stored, so that a cell is recognized by its position and not by its text alone:
-cells with the same text are common.
+
+A *naming* is the set of ids that the cells had from one opening to the next. Namings under which we
+made edits are stored, so that a cell is recognized by its position and not by its text alone: cells
+with the same text are common.
 """
 
 from __future__ import annotations

@@ -348,7 +348,8 @@ def _insertions(old: str, new: str) -> tuple[Collection[int], dict[int, str]]:
 
 
 def _alignment(old: str, new: str) -> Iterator[tuple[int, int]]:
-    """The index pairs of a longest common subsequence; of equal characters it takes the first. //
+    """The index pairs of a longest common subsequence; of equal characters it takes the first.
+
     Bit-parallel (Hyyrö, "Bit-parallel LCS-length computation revisited", 2004): a bit of a row is
     unset if one more character of `old` adds one to the length.
     """

@@ -147,7 +147,7 @@ class StatusHandler(ProjectHandler):
         database = self.runner.stores.conversations.database
         project = await self.project(self.get_query_argument("notebook", ""))
         carriers, no_rooms = _carriers(self.settings)
-        mended = self.services.notebooks.mended if may_read else []
+        mended = self.services.notebooks.repairs if may_read else []
         notes = [no_rooms, no_openai(), namesake(), *outdated(), *mended]
         turns = [
             {

@@ -87,14 +87,14 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             return
         try:
             link.receive(message)
-            self.tabs.note()
+            self.tabs.store_unsaved()
         except OddFrame as odd:
             log.warning("A tab sent something odd; its connection is closed: %s", odd)
             link.refuse(odd.reason)
 
     def on_close(self) -> None:
         if self.link is not None:
-            self.link.left = self.close_code in LEAVING
+            self.link.closed_by_user = self.close_code in LEAVING
             self.tabs.discard(self.link)
             self.link.close()
         super().on_close()

@@ -55,7 +55,7 @@ class RunRecords:
 
     def left(self) -> list[RunRecord]:
         """Those of servers of this root that are gone; returned once."""
-        return self._leftovers.take("runs", _read)
+        return self._leftovers.claim("runs", _read)
 
     def keep(self, record: RunRecord) -> None:
         """This run has not ended."""

@@ -24,7 +24,7 @@ from typing import Any
 from jupyter_agent import foreign
 from jupyter_agent.analysis.names import names_of
 from jupyter_agent.carriers.nbformat_file import DEEPEST
-from jupyter_agent.carriers.renames import moved
+from jupyter_agent.carriers.renames import renamed_path
 from jupyter_agent.choices import SHARES, Share
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.errors import NotPermitted, ToolError
@@ -136,12 +136,12 @@ class HiddenCells:
     def moved(self, old: str, new: str) -> None:
         """A file or folder has another path now."""
         for path in list(self._notebooks):
-            if (now := moved(path, old, new)) is not None:
+            if (now := renamed_path(path, old, new)) is not None:
                 known = self._notebooks.setdefault(now, {})
                 for cell_id, sources in self._notebooks.pop(path).items():
                     known.setdefault(cell_id, [])[:0] = sources
         for life, paths in self._kernels.items():
-            self._kernels[life] = {moved(path, old, new) or path for path in paths}
+            self._kernels[life] = {renamed_path(path, old, new) or path for path in paths}
 
 
 @dataclass(frozen=True, kw_only=True)

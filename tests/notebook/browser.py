@@ -110,7 +110,7 @@ class Tab(Page):
     def leave(self) -> None:
         """The person closes the notebook or the page."""
         assert self._link is not None
-        self._link.left = True
+        self._link.closed_by_user = True
         self.cut()
 
     def cut(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 from jupyter_server.utils import ensure_async
 
-from jupyter_agent.carriers.registry import Moves, Notebooks
+from jupyter_agent.carriers.registry import ContentsListener, Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from tests.waiting import until
 
@@ -138,7 +138,7 @@ class Desk:
             await until(lambda: self.somebody.link.path == name)
         else:
             events = self.contents.event_logger
-            moves = Moves(self.notebooks, _store_nothing)
+            moves = ContentsListener(self.notebooks, _store_nothing)
             moves.listen(events)
             await ensure_async(self.contents.rename(self.file.name, name))
             await until(lambda: not events._active_listeners)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jupyter_server.utils import ensure_async
 
-from jupyter_agent.carriers.registry import Moves, Notebooks
+from jupyter_agent.carriers.registry import ContentsListener, Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import NotebookNotFound
 
@@ -35,7 +35,7 @@ def moves(
     async def keep(old: str, new: str) -> None:
         stored.append((old, new))
 
-    listener = Moves(notebooks, keep)
+    listener = ContentsListener(notebooks, keep)
     listener.listen(contents.event_logger)
 
     async def heard() -> None:

@@ -218,7 +218,7 @@ async def test_the_folder_of_a_new_notebook_is_made_and_goes_again_where_it_is_r
     for kind, path, told in (
         ("notebook", "there/a/b/x.ipynb", "`there/a/b/x.ipynb` could not be saved"),
         ("directory", "there/a/b/x.ipynb", "`there/a` could not be saved"),
-        ("none", "file.txt/a/x.ipynb", "No notebook can be made at `file.txt/a/x.ipynb`"),
+        ("none", "file.txt/a/x.ipynb", "No notebook can be created at `file.txt/a/x.ipynb`"),
     ):
         monkeypatch.setattr(contents, "save", refuses(kind))
         with pytest.raises(ToolError) as raised:
@@ -306,7 +306,7 @@ async def test_a_save_that_was_cut_off_is_put_right_from_the_copy_of_the_content
     path.write_bytes(cut)
     os.utime(path, (0, 0))  # whoever began that save does not write any more
     told = await notebooks.mend("a.ipynb", _no_copy)
-    assert "`a.ipynb` had been cut off" in told
+    assert "`a.ipynb` was cut off" in told
     assert "`a.ipynb.invalid`" in told
     assert path.read_bytes() == before
     assert path.with_name("a.ipynb.invalid").read_bytes() == cut
@@ -376,7 +376,7 @@ async def test_a_notebook_that_a_reader_has_just_taken_away_is_back_and_that_is_
     path.rename(path.with_name("a.ipynb.invalid"))
     edit = await notebook.update("a", old_string="1", new_string="2")
     assert edit.saved.saved
-    assert "It is back" in notebooks.mended[0]
+    assert "It is back" in notebooks.repairs[0]
     assert cells_of(path)[0]["source"] == "x = 2"
     assert "a.ipynb.invalid" not in os.listdir(root)
 
@@ -405,7 +405,7 @@ async def test_of_what_a_killed_server_left_beside_a_notebook_nothing_is_lost(
         "a.ipynb.overwritten-1",
     ]
     assert (root / "a.ipynb.overwritten-1").read_text(encoding="utf-8") == other
-    assert "`a.ipynb.overwritten-1`" in notebooks.mended[0]
+    assert "`a.ipynb.overwritten-1`" in notebooks.repairs[0]
 
 
 async def test_a_copy_that_jupyter_left_long_ago_goes_with_the_next_save(

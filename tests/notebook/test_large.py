@@ -37,12 +37,12 @@ class Threads:
         self.seen: dict[str, set[bool]] = {}
         for place, name in (
             (nbformat_file, "parse"),
-            (nbformat_file, "says"),
-            (nbformat_file, "without_id"),
+            (nbformat_file, "matches"),
+            (nbformat_file, "missing_ids"),
             (file, "_content"),
-            (file, "_changed"),
+            (file, "_changed_cells"),
             (file, "_text"),
-            (file.FileCarrier, "_marked"),
+            (file.FileCarrier, "_mark_trusted"),
         ):
             patch.setattr(place, name, self._told(name, getattr(place, name)))
 
@@ -68,7 +68,8 @@ async def test_what_takes_long_is_done_in_threads(
     await notebook.update("a", old_string="1", new_string="2")
     await notebooks.close()
     assert threads.seen == dict.fromkeys(
-        ["parse", "says", "without_id", "_content", "_changed", "_text", "_marked"], {False}
+        ["parse", "matches", "missing_ids", "_content", "_changed_cells", "_text", "_mark_trusted"],
+        {False},
     )
 
 
@@ -76,36 +77,36 @@ async def test_what_takes_long_is_done_in_threads(
 async def test_while_a_large_notebook_is_read_or_saved_garbage_is_not_looked_for_everywhere(
     contents: Any, write: Any, monkeypatch: pytest.MonkeyPatch, theirs: bool
 ) -> None:
-    """And what somebody else has set aside for good stays so."""
+    """And what somebody else has set frozen for good stays so."""
     write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
-    aside: dict[str, bool] = {}
+    frozen: dict[str, bool] = {}
 
     def told(name: str, work: Any) -> Any:
         def tells(*args: Any, **kwargs: Any) -> Any:
-            aside[name] = gc.get_freeze_count() > 0
+            frozen[name] = gc.get_freeze_count() > 0
             return work(*args, **kwargs)
 
         return tells
 
     monkeypatch.setattr(nbformat_file, "parse", told("parse", nbformat_file.parse))
-    monkeypatch.setattr(nbformat_file, "says", told("says", nbformat_file.says))
+    monkeypatch.setattr(nbformat_file, "matches", told("matches", nbformat_file.matches))
     monkeypatch.setattr(contents, "save", told("save", contents.save))
     notebooks = Notebooks(contents, Tabs())
     notebook = await notebooks.get("a.ipynb")
     await notebook.update("a", old_string="1", new_string="2")
-    assert aside == {"parse": False, "save": False, "says": False}
-    aside.clear()
+    assert frozen == {"parse": False, "save": False, "matches": False}
+    frozen.clear()
     monkeypatch.setattr(file, "_MANY", 1)
     monkeypatch.setattr(contents_module, "_LARGE", 1)
     if theirs:
         gc.freeze()
     try:
         await notebook.update("a", old_string="2", new_string="3")
-        assert aside == {"save": True, "says": True}
+        assert frozen == {"save": True, "matches": True}
         write("a.ipynb", [code("a", "x = 1"), code("b", "z")])
-        aside.clear()
+        frozen.clear()
         assert [cell.source for cell in await notebook.read()] == ["x = 1", "z"]
-        assert aside == {"parse": True}
+        assert frozen == {"parse": True}
         assert (gc.get_freeze_count() > 0) is theirs
     finally:
         gc.unfreeze()

@@ -12,7 +12,7 @@ import pytest
 from jupyter_server.utils import ensure_async
 from nbformat.v4 import new_notebook
 
-from jupyter_agent.carriers.registry import Moves, Notebooks
+from jupyter_agent.carriers.registry import ContentsListener, Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import Conflict, NotebookNotFound, ToolError
 
@@ -220,7 +220,7 @@ async def test_a_renamed_notebook_is_followed_and_a_deleted_one_not_made_again(
     async def nothing(*_: str) -> None: ...
 
     events = storage.contents.event_logger
-    moves = Moves(notebooks, nothing)
+    moves = ContentsListener(notebooks, nothing)
     moves.listen(events)
     notebook = await notebooks.get(storage.path)
     (one, *_) = [cell.id for cell in await notebook.read()]

@@ -70,7 +70,7 @@ async def test_what_another_program_saves_while_we_save_is_in_the_file_as_well(
     writes = [THEIRS]
     contents.pre_save_hook = lambda **_: way(path, writes.pop()) if writes else None
     edit = await notebook.update("a", old_string="1", new_string="2")
-    assert edit.saved.note.endswith("both are in it.")
+    assert edit.saved.note.endswith("it has both changes.")
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
     assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", path.name]
 

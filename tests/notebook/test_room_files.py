@@ -309,7 +309,7 @@ async def test_a_file_that_only_others_write_is_followed_and_never_written(
             for cell in cells
         ] or not cells
         assert not person.dirty
-        assert not room_server.live("a.ipynb").unsaved
+        assert not room_server.live("a.ipynb").has_unsaved
 
 
 @pytest.mark.parametrize("way", ["an older file", "noticed by somebody else meanwhile"])
@@ -362,7 +362,7 @@ async def test_a_file_that_cannot_be_read_is_left_until_it_can(
     await notice(room_server, person)
     person.type("b", " WORD")
     await person.sync()
-    with pytest.raises(ydoc.NotSaved, match="cannot be read now. Mend it"):
+    with pytest.raises(ydoc.NotSaved, match="cannot be read now. Repair it"):
         await room_server.live("a.ipynb").save()
     assert file.read_text() == broken
     write(file, [code("a", "mended"), code("b", "b")])
@@ -480,7 +480,7 @@ async def test_a_room_that_is_gone_writes_no_more(
     room = room_server.live("a.ipynb")
     loading = Held(monkeypatch, room, "_load")
     write(file, [code("a", "pulled"), code("b", "b")])
-    following = asyncio.create_task(room.inside._file.maybe_notify())
+    following = asyncio.create_task(room.doc_room._file.maybe_notify())
     await loading.done.wait()
     await person.close()
     await room_server.evict("a.ipynb")
@@ -490,9 +490,9 @@ async def test_a_room_that_is_gone_writes_no_more(
     back.type("a", " FRESH")
     await back.sync()
     await room_server.live("a.ipynb").save()
-    with pytest.raises(ydoc.NotSaved, match="nobody has it open"):
+    with pytest.raises(ydoc.NotSaved, match="no one has it open"):
         await room.save()
-    assert not room.postponed
+    assert not room.has_pending_save
     assert cells_of(file)[0]["source"] == "pulled FRESH"
 
 
@@ -553,7 +553,7 @@ async def test_what_comes_late_is_brought_over_at_once_and_what_comes_meanwhile_
     write(file, [code("a", "a")])
     await room_server.room("a.ipynb")._file.maybe_notify()
     room = room_server.live("a.ipynb")
-    meeting, saving = (Held(monkeypatch, room, name) for name in ("meet", "save"))
+    meeting, saving = (Held(monkeypatch, room, name) for name in ("sync_clients", "save"))
     page.type("b", " FIRST")
     await until(lambda: "FIRST" in str(room.document.source))  # while pages are waited for
     meeting.go_on.set()
@@ -683,7 +683,7 @@ async def test_words_in_a_room_that_is_filled_step_by_step_stay_as_well(
     room = room_server.live("a.ipynb")
     await room_server.room("a.ipynb")._document_progressively_loaded
     await room.settle()
-    await until(lambda: not room.postponed)
+    await until(lambda: not room.has_pending_save)
     assert file.read_bytes() == before  # nobody has changed anything
     await person.sync()
     person.say(autosave=False)

@@ -99,7 +99,7 @@ async def test_a_kill_takes_nothing_of_what_is_typed_without_a_pause(
             for copy in server.request("GET", "notebooks/a.ipynb/recovery")["copies"]
         ]
         notes = "\n".join(server.request("GET", "status")["notes"])
-        is_offered = "its pages offer to put back what was typed" in notes
+        is_offered = "its pages offer to restore the typing" in notes
         await back.close()
     assert texts[-1].split() == list(typed)
     if store == "forgets" and unsaved:

@@ -738,7 +738,7 @@ async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
     await person.sync()
     assert person.source("a") == cells_of(file)[0]["source"]
     assert [offer["cell"]["source"] for offer in person.offers().values()] == ["x = 1\ny = 2 WORD"]
-    assert "What was not saved in a.ipynb is not kept beside" in caplog.messages
+    assert "Unsaved changes in a.ipynb are not stored in a recovery copy" in caplog.messages
 
 
 async def test_of_a_room_in_which_all_was_saved_nothing_is_kept_beside(
@@ -1120,7 +1120,7 @@ async def test_what_no_room_can_save_is_said(
         with pytest.raises(Locked, match="read-only"):
             await room_notebooks.save_room("a.ipynb", {})
     room_server.extension.disable_rtc = True
-    with pytest.raises(Busy, match="in no shared document"):
+    with pytest.raises(Busy, match="not in a shared document"):
         await room_notebooks.save_room("a.ipynb", {})
 
 

@@ -730,7 +730,7 @@ async def test_nobody_waits_for_a_tab_that_has_nothing_to_come_back_with(
 ) -> None:
     tabs.timeouts = Timeouts(reconnect=0.1, away=0.0 if why == "gone for long" else 60.0)
     tab.link.unsaved = why != "nothing to save"
-    tab.link.left = why == "closed"
+    tab.link.closed_by_user = why == "closed"
     tab.cut()
     await notebook.update("a", old_string="1", new_string="2")
     assert cells_of(file)[0]["source"] == "x = 2\ny = 2"

@@ -37,18 +37,21 @@ def test_a_deletion_that_is_left_out_leaves_what_it_deleted() -> None:
     del cells[0]
     del cells[1]
     spared, kept = map(RoomUpdate.read, updates)
-    together = RoomUpdate.read(one.get_update()).without(spared.deletes)
+    together = RoomUpdate.read(one.get_update()).drop_deletions(spared.deletes)
     other.apply_update(together.encode())
     assert [str(cell["source"]) for cell in other.get("cells", type=Array)] == ["a", "b"]
     assert (
-        RoomUpdate.read(one.get_update()).without(union(spared.deletes, kept.deletes)).deletes == {}
+        RoomUpdate.read(one.get_update())
+        .drop_deletions(union(spared.deletes, kept.deletes))
+        .deletes
+        == {}
     )
 
 
 def test_what_an_update_brings_and_deletes_is_dead_on_arrival() -> None:
     update = RoomUpdate(b"", {1: [(0, 9)], 2: [(3, 4)]}, {1: [(2, 4), (7, 12)], 3: [(0, 1)]})
     assert update.dead_on_arrival == {1: [(2, 4), (7, 9)]}
-    assert update.without({1: [(0, 3), (8, 10)], 3: [(0, 5)]}).deletes == {
+    assert update.drop_deletions({1: [(0, 3), (8, 10)], 3: [(0, 5)]}).deletes == {
         1: [(3, 4), (7, 8), (10, 12)]
     }
 

@@ -330,7 +330,7 @@ class JupyterAgent(ExtensionApp):
         await (await self.load()).services.notebooks.keep_unsaved(path, text)
 
     async def _bring_over(self, path: str) -> None:
-        (await self.load()).services.notebooks.bring_over(path)
+        (await self.load()).services.notebooks.carry_over(path)
 
     async def _ready(self) -> None:
         """Waits until requests can be answered; where loading failed, Jupyter answers that there

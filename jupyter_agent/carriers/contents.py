@@ -24,7 +24,7 @@ from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
 from jupyter_agent.carriers import atomic_save, exchange, nbformat_file
-from jupyter_agent.carriers.exchange import FileWrites, Overwritten, Save
+from jupyter_agent.carriers.exchange import FileWrites, OverwriteRefused, Save
 from jupyter_agent.carriers.managers import Contents, hides, is_plain
 from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
 from jupyter_agent.carriers.renames import renamed_path
@@ -99,7 +99,7 @@ _REPAIRED = "Cells of the file without an id of their own now have one."
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedNotebook:
     """A snapshot of a notebook file in format 4."""
 
     content: Mapping[str, Any]
@@ -148,7 +148,7 @@ class Disk:
         """By path: the repair made when the notebook was read, to be reported."""
 
     async def stamp(self, path: str) -> str:
-        """The value for `Loaded.stamp`. Raises NotebookNotFound or UnreadableNotebook."""
+        """The value for `LoadedNotebook.stamp`. Raises NotebookNotFound or UnreadableNotebook."""
         model = await self._get(path, content=False)
         return _hash(model) or (await self.load(path)).stamp
 
@@ -207,13 +207,13 @@ class Disk:
         """Whether something exists at that path."""
         return bool(await ensure_async(self._contents.exists(path)))
 
-    async def load(self, path: str) -> Loaded:
+    async def load(self, path: str) -> LoadedNotebook:
         """Read the notebook. Raises NotebookNotFound or UnreadableNotebook."""
         size = await self._size(path)
         with gc_paused(size > _LARGE):
             return await self._load(path)
 
-    async def _load(self, path: str) -> Loaded:
+    async def _load(self, path: str) -> LoadedNotebook:
         try:
             model, content, trusted, without = await (
                 self._from_text(path) if self._plain else self._from_model(path)
@@ -234,7 +234,9 @@ class Disk:
         repair = f"{self._repair_notes.pop(path, '')} {repair}".strip()
         return _make_loaded(content, stamp, model, trusted=trusted, repair=repair)
 
-    async def read_back(self, path: str, content: Mapping[str, Any], *, signed: bool) -> Loaded:
+    async def read_back(
+        self, path: str, content: Mapping[str, Any], *, signed: bool
+    ) -> LoadedNotebook:
         """Like `load`, right after `write` of this content: if the file has the same content,
         nothing is parsed and signed again.
         """
@@ -283,8 +285,8 @@ class Disk:
         it stays unsigned. `expects` tells whether the caller knows the content that is overwritten;
         `creates`: the file may be missing.
 
-        Raises Locked or ToolError; the file is unchanged then. Raises Overwritten if the file had
-        content that the caller does not know. `content` must not be used afterwards.
+        Raises Locked or ToolError; the file is unchanged then. Raises OverwriteRefused if the file
+        had content that the caller does not know. `content` must not be used afterwards.
         """
         if path in self._namings_by_path or content["nbformat_minor"] < FIRST_WITH_IDS:
             former = self._namings_by_path.get(path, UNNAMED)
@@ -309,7 +311,7 @@ class Disk:
             self._writes.save = Save(file, expects, creates=creates)
         try:
             await ensure_async(self._contents.save(model, path))
-        except Overwritten:
+        except OverwriteRefused:
             raise
         except (HTTPError, OSError) as error:
             raise _refusal(path, error) from error
@@ -322,7 +324,7 @@ class Disk:
                 notary = self._contents.notary
                 notary.store.remove_signature(signature, notary.algorithm)
 
-    def holds(self, loaded: Loaded, content: bytes) -> bool:
+    def holds(self, loaded: LoadedNotebook, content: bytes) -> bool:
         """Whether the file was loaded from these bytes. Slow for a large file."""
         algorithm = cast(FileContentsManager, self._contents).hash_algorithm
         return hashlib.new(algorithm, content).hexdigest() == loaded.stamp
@@ -359,7 +361,7 @@ class Disk:
             await self.write(path, content, sign=True, expects=lambda _: False, creates=True)
         except BaseException as error:
             await self._remove_folders(made)
-            if isinstance(error, Overwritten):
+            if isinstance(error, OverwriteRefused):
                 raise there from None
             if refusal is not None and isinstance(error, ToolError):
                 raise refusal from error
@@ -670,10 +672,10 @@ def _make_loaded(
     *,
     trusted: bool,
     repair: str = "",
-) -> Loaded:
+) -> LoadedNotebook:
     code = (cell["id"] for cell in content["cells"] if cell["cell_type"] == "code")
     signed = frozenset(code) if trusted else frozenset[str]()
-    return Loaded(content, stamp, model["writable"] is not False, signed, repair)
+    return LoadedNotebook(content, stamp, model["writable"] is not False, signed, repair)
 
 
 def _hash(model: Mapping[str, Any]) -> str | None:

@@ -56,7 +56,7 @@ _PLACES = 5
 """Exchanges with files that others put at the same path in the meantime."""
 
 
-class Overwritten(HTTPError):
+class OverwriteRefused(HTTPError):
     """A save would overwrite content that its caller has not seen; nothing was saved."""
 
     def __init__(self, saved_as: str = "") -> None:
@@ -118,7 +118,7 @@ class FileWrites:
     def atomic_writing(
         self, os_path: str, text: bool = True, encoding: str = "utf-8", **options: Any
     ) -> Iterator[IO[Any]]:
-        """Like the manager's own. Raises Overwritten."""
+        """Like the manager's own. Raises OverwriteRefused."""
         file = os.path.realpath(os_path)
         save = self._begin(file)
         if save is None and not os_path.endswith(".ipynb"):
@@ -136,14 +136,14 @@ class FileWrites:
             new.flush()
             new.seek(0)
             if not existed and save is not None and not save.creates:
-                raise Overwritten
+                raise OverwriteRefused
             if save is not None and save.algorithm:
                 save.hash = hashlib.new(save.algorithm, new.read()).hexdigest()
                 new.seek(0)
             if isinstance(new, io.BytesIO) or not self._exchange(new, file, existed, save):
                 new.seek(0)
                 if existed and not os.path.lexists(file):  # it was renamed or deleted
-                    raise Overwritten
+                    raise OverwriteRefused
                 self._copy(new.read(), os_path, file, save)
 
     def _begin(self, file: str) -> Save | None:
@@ -183,7 +183,7 @@ class FileWrites:
         self, new: io.BufferedRandom, file: str, existed: bool, save: Save | None
     ) -> bool:
         """Put the new file at the path; False if its text has to be copied there instead. Raises
-        Overwritten.
+        OverwriteRefused.
         """
         end = time.monotonic() + (_PATIENCE if save is not None else 0)
         while existed and is_open_for_writing(file):
@@ -219,7 +219,7 @@ class FileWrites:
                 with suppress(OSError):  # as Jupyter does with its copy
                     os.unlink(name)
         elif save is not None:
-            raise Overwritten(saved_as)
+            raise OverwriteRefused(saved_as)
         return known
 
     def _give_back(
@@ -275,7 +275,7 @@ class FileWrites:
             if save is not None and os.path.lexists(file):
                 with open(file, "rb") as now:
                     if not save.expects(now.read()):
-                        raise Overwritten
+                        raise OverwriteRefused
             with self._in_place(os_path, text=False) as target:
                 target.write(content)
 

@@ -15,10 +15,10 @@ from typing import Any, cast
 from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
-from jupyter_agent.carriers.contents import Disk, Loaded, Trace
-from jupyter_agent.carriers.exchange import Overwritten
+from jupyter_agent.carriers.contents import Disk, LoadedNotebook, Trace
+from jupyter_agent.carriers.exchange import OverwriteRefused
 from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
-from jupyter_agent.document.carrier import Place, Saved, with_items
+from jupyter_agent.document.carrier import Place, SaveResult, with_items
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import FILE, SharedCells, as_json, as_shared, shared_cell
 from jupyter_agent.document.gc_pause import gc_paused
@@ -85,7 +85,7 @@ class FileCarrier:
         self._recovery = recovery
         self._rescue = rescue
         self._note = note
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedNotebook | None = None
         self._trace: Trace | None = None
         """Of the loaded file; None if it would not reveal a later write."""
         self._clean: dict[str, Any] = {}
@@ -121,10 +121,10 @@ class FileCarrier:
             trace = self._disk.trace(self.path)
             now = await self._disk.load(self.path)
             await self._rescue_overwritten_edits(now)
-            await self._take_in(now)
+            await self._update_document(now)
             self._trace = trace
 
-    async def confirm(self) -> Saved:
+    async def confirm(self) -> SaveResult:
         """Write the file unless it already has this content. A simultaneous save of another program
         is merged.
         """
@@ -132,7 +132,7 @@ class FileCarrier:
         for _ in range(_TRIES):
             try:
                 saved = await self._confirm()
-            except Overwritten as theirs:
+            except OverwriteRefused as theirs:
                 merged.append(await self._merge(theirs))
             else:
                 notes = dict.fromkeys((self._note, *merged, saved.note))
@@ -140,7 +140,7 @@ class FileCarrier:
                 return replace(saved, note=" ".join(filter(None, notes)))
         raise self._conflict()
 
-    async def _confirm(self) -> Saved:
+    async def _confirm(self) -> SaveResult:
         assert self._loaded is not None
         loaded, values = self._loaded, self.cells.values()
         content = await asyncio.to_thread(
@@ -148,13 +148,13 @@ class FileCarrier:
         )
         if content is loaded.content:
             self._metadata.clear()
-            return Saved(True)
+            return SaveResult(True)
         if not loaded.writable:
-            return Saved(False, "The file is read-only.")
+            return SaveResult(False, "The file is read-only.")
         await self._write(content, {value["id"]: value for value in values}, loaded)
-        return Saved(True, loaded.repair)
+        return SaveResult(True, loaded.repair)
 
-    async def save(self) -> Saved:
+    async def save(self) -> SaveResult:
         return await self.confirm()
 
     async def trust(self, cell_id: str) -> None:
@@ -179,7 +179,7 @@ class FileCarrier:
         self.cells.close()
 
     async def _write(
-        self, content: Mapping[str, Any], written: Mapping[str, Any], loaded: Loaded
+        self, content: Mapping[str, Any], written: Mapping[str, Any], loaded: LoadedNotebook
     ) -> None:
         """`written` are the values by id that the content was made of."""
         with gc_paused(len(content["cells"]) > _MANY):
@@ -193,7 +193,7 @@ class FileCarrier:
             for key in [key for key, item in self._metadata.items() if _has(content, key, item)]:
                 del self._metadata[key]
             self._track_edit(loaded.content, content)
-            await self._take_in(now, written)
+            await self._update_document(now, written)
             self._trace = trace
 
     def _track_edit(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
@@ -204,7 +204,7 @@ class FileCarrier:
                 first, _ = self._edited_texts.get(cell["id"], (unify(was["source"]), ""))
                 self._edited_texts[cell["id"]] = first, unify(cell["source"])
 
-    async def _rescue_overwritten_edits(self, now: Loaded) -> None:
+    async def _rescue_overwritten_edits(self, now: LoadedNotebook) -> None:
         """Store a copy of the file with our edits if someone else has overwritten them: edits
         outside of turns are in no journal.
         """
@@ -219,11 +219,16 @@ class FileCarrier:
                 await self._rescue(self.path, await asyncio.to_thread(_text, self._loaded.content))
 
     async def _write_and_read(
-        self, content: Mapping[str, Any], marked: dict[str, Any], loaded: Loaded, *, sign: bool
-    ) -> tuple[Loaded, Trace | None]:
+        self,
+        content: Mapping[str, Any],
+        marked: dict[str, Any],
+        loaded: LoadedNotebook,
+        *,
+        sign: bool,
+    ) -> tuple[LoadedNotebook, Trace | None]:
         """The file after the write, and its trace. `marked` is the content with trust marks."""
         if not await self._is_as_loaded():
-            raise Overwritten
+            raise OverwriteRefused
         if self._is_open():
             raise Busy(
                 f"`{self.path}` was opened in a browser tab at this moment; nothing was changed. "
@@ -243,7 +248,7 @@ class FileCarrier:
         reading = self._disk.read_back(self.path, content, signed=sign)
         return await self._read_back(reading), trace
 
-    async def _merge(self, theirs: Overwritten) -> str:
+    async def _merge(self, theirs: OverwriteRefused) -> str:
         """Load what another program saved at the same moment; a note on it for the user. Raises
         Conflict if both changed the same lines, or one side inserted, deleted, moved or retyped
         cells.
@@ -263,7 +268,7 @@ class FileCarrier:
                 raise self._conflict() from error
         changed = now.content != self._loaded.content
         await self._rescue_overwritten_edits(now)
-        await self._take_in(now)
+        await self._update_document(now)
         if theirs.saved_as:
             return _KEPT.format(name=theirs.saved_as)
         return _BOTH if changed else ""
@@ -286,7 +291,7 @@ class FileCarrier:
         self._trace = trace
         return True
 
-    async def _read_back(self, reading: Awaitable[Loaded]) -> Loaded:
+    async def _read_back(self, reading: Awaitable[LoadedNotebook]) -> LoadedNotebook:
         try:
             return await reading
         except ToolError as error:
@@ -295,7 +300,7 @@ class FileCarrier:
                 "to see its content."
             ) from error
 
-    async def _check_failed_save(self, error: ToolError, loaded: Loaded) -> Loaded:
+    async def _check_failed_save(self, error: ToolError, loaded: LoadedNotebook) -> LoadedNotebook:
         """The file after a save that failed; raises the error if it still has the old text.
 
         A manager that fails late has saved all the same. One that writes in place leaves half a
@@ -315,7 +320,7 @@ class FileCarrier:
             raise error
         return now
 
-    async def _put_back(self, loaded: Loaded) -> None:
+    async def _put_back(self, loaded: LoadedNotebook) -> None:
         marked, sign = await asyncio.to_thread(self._mark_trusted, loaded.content, loaded)
         try:
             await self._disk.write(self.path, marked, sign=sign)
@@ -326,7 +331,7 @@ class FileCarrier:
             ) from error
 
     def _mark_trusted(
-        self, content: Mapping[str, Any], loaded: Loaded
+        self, content: Mapping[str, Any], loaded: LoadedNotebook
     ) -> tuple[dict[str, Any], bool]:
         """A copy that hooks may change, with trust marks on cells with trusted outputs, and whether
         it may be signed.
@@ -348,8 +353,8 @@ class FileCarrier:
 
     # ---- document and JSON
 
-    async def _take_in(
-        self, loaded: Loaded, written: Mapping[str, Mapping[str, Any]] | None = None
+    async def _update_document(
+        self, loaded: LoadedNotebook, written: Mapping[str, Mapping[str, Any]] | None = None
     ) -> None:
         """Update the document from the file, preserving what the document has beyond its last load.
 
@@ -384,7 +389,7 @@ class FileCarrier:
             cell = file.get(value["id"])
             if value["id"] in known or cell is None:
                 continue
-            if _patched(cell, _without_state(value)) is cell:
+            if _patch(cell, _without_state(value)) is cell:
                 unchanged[value["id"]] = value
             if number % _BATCH == 0:
                 await asyncio.sleep(0)
@@ -465,9 +470,9 @@ def _content(
     for value in values:
         cell, was = file.get(value["id"]), clean.get(value["id"])
         if cell is not None and was is not None:
-            cells.append(cell if was is value else _patched_cell(cell, was, value))
+            cells.append(cell if was is value else _patch_cell(cell, was, value))
         else:
-            cells.append(_patched(cell, _without_state(value)))
+            cells.append(_patch(cell, _without_state(value)))
     same = len(cells) == len(loaded["cells"]) and all(
         a is b for a, b in zip(cells, loaded["cells"], strict=True)
     )
@@ -515,22 +520,22 @@ def _without_state(value: Mapping[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in value.items() if key != "execution_state"}
 
 
-def _patched_cell(
+def _patch_cell(
     loaded: Mapping[str, Any], was: Mapping[str, Any], value: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Like `_patched`; `was` is the document's value that equals `loaded`. Outputs that are still
+    """Like `_patch`; `was` is the document's value that equals `loaded`. Outputs that are still
     the same objects are not compared.
     """
     file, old, new = loaded.get("outputs"), was.get("outputs"), value.get("outputs")
     now = _without_state(value)
     if not file or not old or not new or len(file) != len(old):
-        return cast("Mapping[str, Any]", _patched(loaded, now))
+        return cast("Mapping[str, Any]", _patch(loaded, now))
     outputs = [
-        stored if then is output else _patched(stored, output)
+        stored if then is output else _patch(stored, output)
         for output, then, stored in zip_longest(new, old, file)
     ][: len(new)]
     bare = {key: item for key, item in loaded.items() if key != "outputs"}
-    rest = _patched(bare, {key: item for key, item in now.items() if key != "outputs"})
+    rest = _patch(bare, {key: item for key, item in now.items() if key != "outputs"})
     if len(outputs) == len(file) and all(map(is_, outputs, file)):
         outputs = file
         if rest is bare:
@@ -538,11 +543,11 @@ def _patched_cell(
     return {**rest, "outputs": outputs}
 
 
-def _patched(loaded: Any, now: Any) -> Any:
+def _patch(loaded: Any, now: Any) -> Any:
     """`loaded` changed to `now`, a value of the document; `loaded` itself if both are equal."""
     if isinstance(loaded, Mapping) and isinstance(now, Mapping):
         kept = [key for key in loaded if key in now] + [key for key in now if key not in loaded]
-        merged = {key: _patched(loaded.get(key), now[key]) for key in kept}
+        merged = {key: _patch(loaded.get(key), now[key]) for key in kept}
         same = len(merged) == len(loaded) and all(merged[key] is loaded.get(key) for key in merged)
         return loaded if same else merged
     return loaded if _same(as_shared(loaded), now) else as_json(now)

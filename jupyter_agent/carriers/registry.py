@@ -77,13 +77,13 @@ class Notebooks:
         self._tabs = tabs
         self._recovery = recovery
         self._keep = keep
-        self._known: weakref.WeakSet[_Entry] = weakref.WeakSet()
+        self._entries: weakref.WeakSet[_Entry] = weakref.WeakSet()
         self._open: set[_Entry] = set()
         self._renames = Renames()
         self._sweeper: asyncio.Task[None] | None = None
         self._creating = asyncio.Lock()
         self._completing: set[asyncio.Task[None]] = set()
-        self._late: set[str] = set()
+        self._late_paths: set[str] = set()
         """Paths of notebooks that are about to be read for late typing."""
         tabs.on_arrival = self._on_page_arrival
 
@@ -104,10 +104,10 @@ class Notebooks:
         path = await self.locate(path)
         if while_away == "write":
             self._tabs.abandon_page(path)
-        entry = next((entry for entry in self._known if entry.notebook.path == path), None)
+        entry = next((entry for entry in self._entries if entry.notebook.path == path), None)
         if entry is None:
             entry = _Entry(path, self)
-            self._known.add(entry)
+            self._entries.add(entry)
         entry.turn_id = turn_id
         if client is not None and not entry.notebook.busy:
             entry.client = client
@@ -197,10 +197,10 @@ class Notebooks:
             await self._recovery(path, text)
             self._disk.repairs.append(_UNSAVED.format(path=path))
 
-    def bring_over(self, path: str) -> None:
+    def carry_over(self, path: str) -> None:
         """Carry over, soon, late typing in a removed cell."""
-        if path not in self._late:
-            self._late.add(path)
+        if path not in self._late_paths:
+            self._late_paths.add(path)
             self._complete(path, None)
 
     @property
@@ -232,7 +232,7 @@ class Notebooks:
         self._renames.add(old, new)
         self._disk.note_rename(old, new)
         self._tabs.note_rename(old, new)
-        for entry in self._known:
+        for entry in self._entries:
             if path := renamed_path(entry.notebook.path, old, new):
                 entry.notebook.note_rename(path)
 
@@ -337,7 +337,7 @@ class Notebooks:
         or it read the file before we wrote it: now, not at the next call. A run that ended without
         the page, with a server that was killed, is over.
         """
-        here = (entry.notebook for entry in self._known if entry.notebook.path == link.path)
+        here = (entry.notebook for entry in self._entries if entry.notebook.path == link.path)
         if ended := link.running.difference(*(notebook.running for notebook in here)):
             link.end_runs(ended)
         entry = next(
@@ -349,7 +349,7 @@ class Notebooks:
 
     def _complete(self, path: str, entry: _Entry | None) -> None:
         async def read() -> None:
-            self._late.discard(path)  # later typing may be too late for this read
+            self._late_paths.discard(path)  # later typing may be too late for this read
             with suppress(AgentError):  # the next call reports it
                 notebook = entry.notebook if entry is not None else await self.get(path)
                 await notebook.read()

@@ -17,7 +17,7 @@ from jupyter_agent.carriers.contents import Disk, FileFacts
 from jupyter_agent.carriers.room_shadow import Shadow, mark_removal
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.carriers.ydoc import Collaboration, Pin, Room
-from jupyter_agent.document.carrier import Place, Saved, metadata_of, write_metadata
+from jupyter_agent.document.carrier import Place, SaveResult, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.gc_pause import full_update, yield_to_loop
@@ -103,13 +103,13 @@ class RoomCarrier:
                 await self._disk.load(self.path)  # no room for a file that is not a notebook
                 self._file_id = self._rooms.id_of(self.path)
             room = await self._enter(facts)
-            brought = await surely(self._bring_over())  # before pages: the server may end
+            brought = await surely(self._carry_over())  # before pages: the server may end
             await self._sync_clients(room)
-        if await surely(self._bring_over()) or brought:
+        if await surely(self._carry_over()) or brought:
             await surely(self._save())
         self._removed.clear()
 
-    async def confirm(self) -> Saved:
+    async def confirm(self) -> SaveResult:
         """Wait until every page has our transactions, then have the document saved. Concurrent
         changes of a cell that we moved or retyped are carried over; raises Busy if someone typed
         into a cell that we deleted.
@@ -124,16 +124,16 @@ class RoomCarrier:
                         f"The user began to type in cell `{removed.cell_id}` at this moment; "
                         "nothing was changed. Read it again."
                     )
-            await shadow.bring_over(self.cells)
+            await shadow.carry_over(self.cells)
             saved = await self._save()
         return saved
 
-    async def save(self) -> Saved:
+    async def save(self) -> SaveResult:
         async with self._within_timeout():
             await self._enter(await self._disk.facts(self.path))
         return await self._save()
 
-    async def _save(self) -> Saved:
+    async def _save(self) -> SaveResult:
         """Save the document once each page has our transactions."""
         async with self._within_timeout():
             changed = self._mirror is not None and self._mirror.changed
@@ -142,16 +142,18 @@ class RoomCarrier:
             note, self._note = self._note, ""
             assert self._mirror is not None
             if not changed and not self._mirror.changed and not room.has_unsaved:
-                return Saved(True, note)
+                return SaveResult(True, note)
             if not self.writable:
-                return Saved(False, f"{note} The file is read-only.".strip())
+                return SaveResult(False, f"{note} The file is read-only.".strip())
             if not room.autosaves:
                 why = "which has unsaved changes: automatic saving is off."
             else:
                 why = await self._write(room)
             if why:
-                return Saved(False, f"{note} The edit is in the shared document, {why}".strip())
-            return Saved(True, note)
+                return SaveResult(
+                    False, f"{note} The edit is in the shared document, {why}".strip()
+                )
+            return SaveResult(True, note)
 
     async def trust(self, cell_id: str) -> None:
         metadata = self.cells.get(cell_id).metadata
@@ -166,7 +168,7 @@ class RoomCarrier:
             await yield_to_loop()
 
     async def withdraw(self) -> None:
-        if await self._bring_over():
+        if await self._carry_over():
             await self._save()
 
     def note_rename(self, path: str) -> None:
@@ -216,9 +218,9 @@ class RoomCarrier:
         mark_removal(self.cells.document)
         self._removed.add(cell_id)
 
-    async def _bring_over(self) -> bool:
+    async def _carry_over(self) -> bool:
         """Carry over what pages did to cells that had already been removed."""
-        return self._shadow is not None and await self._shadow.bring_over(self.cells)
+        return self._shadow is not None and await self._shadow.carry_over(self.cells)
 
     def _attach_shadow(self, copy: bytes | None = None) -> None:
         assert self._room is not None
@@ -287,7 +289,7 @@ class _Mirror:
         """Whether a change may not be in the file yet. The room's own mark for that, `dirty`, is
         lost if a page sets it while a save clears it.
         """
-        self._sent: deque[bytes] = deque(maxlen=100)
+        self._sent_updates: deque[bytes] = deque(maxlen=100)
         self.last_heard = float("-inf")
         """When the last update of the original came (`time.monotonic`)."""
         self._original = original
@@ -315,13 +317,13 @@ class _Mirror:
 
     def take_sent(self) -> list[bytes]:
         """Our newest updates, including all that a page may not have yet."""
-        sent = list(self._sent)
-        self._sent.clear()
+        sent = list(self._sent_updates)
+        self._sent_updates.clear()
         return sent
 
     def _on_our_update(self, event: TransactionEvent) -> None:
         if not self._copying:
-            self._sent.append(event.update)
+            self._sent_updates.append(event.update)
         self._copy(event, self._original)
 
     def _copy(self, event: TransactionEvent, to: Doc[Any]) -> None:

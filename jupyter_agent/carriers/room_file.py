@@ -53,7 +53,7 @@ _MOST = 100_000
 """Longest text that is compared, in characters; it is done on the event loop."""
 
 
-def take_in(document: YNotebook, content: Content) -> dict[str, Any]:
+def update_in_place(document: YNotebook, content: Content) -> dict[str, Any]:
     """Change texts and printed outputs of a document to those of its file. Returns the content to
     set then, in which cells have ids: those of the document if the file does not store them.
     """
@@ -270,7 +270,7 @@ async def _set_content(
     gone = replaced | (before.keys() - wanted.keys())
     others = [cell for cell_id, cell in wanted.items() if cell != before.get(cell_id)]
     try:
-        take_in(copy, {"cells": [cell for cell in others if cell["id"] not in gone]})
+        update_in_place(copy, {"cells": [cell for cell in others if cell["id"] not in gone]})
     except Exception:  # whatever a file contains
         log.exception("Text typed at this moment may be lost")
     cells: list[tuple[str, Map[Any]]] = []

@@ -21,9 +21,9 @@ from jupyter_agent.carriers.room_file import (
     follow,
     is_file,
     outline_of,
-    take_in,
     texts_of,
     unsaved_cells,
+    update_in_place,
     with_former_ids,
 )
 from jupyter_agent.carriers.room_history import StoredHistory, offer
@@ -54,7 +54,7 @@ class Filling:
         self._logger = logger
         self._replace: Callable[[Any], Awaitable[None]] = document.aset
 
-    async def take_in(self, content: dict[str, Any]) -> None:
+    async def load_file(self, content: dict[str, Any]) -> None:
         """Keep unsaved changes alongside what others wrote into the file. If the store is unsure of
         the last save, only the file counts; a recovery copy has what it lacks, and pages offer it.
         """
@@ -65,7 +65,7 @@ class Filling:
             with self._log_errors("offered to pages"):
                 await self._offer(self._stored, content)
         with self._log_errors("kept in place"):
-            content = take_in(self._document, content)
+            content = update_in_place(self._document, content)
         await self._replace(content)
 
     async def _follow(self, stored: StoredHistory, content: Content) -> None:

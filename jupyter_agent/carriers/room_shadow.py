@@ -147,7 +147,7 @@ class Shadow:
                 pending[removed] = removed.now
         return pending
 
-    async def bring_over(self, cells: SharedCells) -> bool:
+    async def carry_over(self, cells: SharedCells) -> bool:
         """Apply the late edits to the live document: text goes into the cell's copy, or the cell is
         restored with it. Whether there were any.
         """

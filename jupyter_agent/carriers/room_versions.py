@@ -18,7 +18,7 @@ class FileVersions:
         self._versions: deque[tuple[float, Content]] = deque()
         self._attended = False
 
-    def save(self, outline: Content, *, attended: bool) -> None:
+    def note_write(self, outline: Content, *, attended: bool) -> None:
         """The room has written this. Only if people are there, or were at the save before, does it
         contain their typing, and can they resolve conflicts; otherwise the next write of another
         program counts.
@@ -29,7 +29,7 @@ class FileVersions:
         self._versions.append((time.monotonic(), outline))
         self._forget()
 
-    def take_in(self, outline: Content) -> None:
+    def note_read(self, outline: Content) -> None:
         """The room has read this from others: their next change is based on it."""
         self._versions.clear()
         self._versions.append((time.monotonic(), outline))

@@ -15,7 +15,7 @@ from pycrdt import Doc
 
 from jupyter_agent.carriers.contents import Disk, Trace
 from jupyter_agent.carriers.tab_link import LostReplica, TabGone, TabLink, Tabs, TabState
-from jupyter_agent.document.carrier import Place, Saved, metadata_of, write_metadata
+from jupyter_agent.document.carrier import Place, SaveResult, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName, CellType
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.insertions import Mark, clocks
@@ -61,7 +61,7 @@ class TabCarrier:
         """The contents manager's hash of that file; None if it is unknown."""
         self._is_unconfirmed = False
         """Whether the tab has not confirmed that it has our last changes."""
-        self._ours = frozenset[int]()
+        self._our_clients = frozenset[int]()
         """Client ids of our edits in this document, over all its connections."""
         self._operation = ""
         self._requested: list[str] = []
@@ -125,7 +125,7 @@ class TabCarrier:
             self.link.refuse("odd_document")
             raise
 
-    async def confirm(self) -> Saved:
+    async def confirm(self) -> SaveResult:
         """Wait until our transactions are in the tab's document, and until the tab has saved it."""
         mark = Mark(self.cells.document.ydoc)
         self._is_unconfirmed = True
@@ -142,10 +142,10 @@ class TabCarrier:
         self._is_unconfirmed = False
         self._note(state)
         if not state.dirty:
-            return Saved(True)
-        return Saved(False, obstacle) if saving is None else await saving
+            return SaveResult(True)
+        return SaveResult(False, obstacle) if saving is None else await saving
 
-    async def save(self) -> Saved:
+    async def save(self) -> SaveResult:
         return await self.confirm()
 
     async def trust(self, cell_id: str) -> None:
@@ -203,9 +203,9 @@ class TabCarrier:
                 raise
             # An edit that went over both connections may still be taken back in the old replica.
             former.replica.ydoc.observe(lambda event: replica.ydoc.apply_update(event.update))
-            ours |= former.ours
+            ours |= former.our_clients
         self._tabs.forget_replica(self.link)
-        self._ours = ours
+        self._our_clients = ours
         self.cells.follow(replica)
         self.cells.structural_edits = self
         self.link.on_run = self.cells.rerun_by_user.add
@@ -281,9 +281,9 @@ class TabCarrier:
         )
 
     def _keep_replica(self) -> None:
-        if self._ours:  # else it was never attached, and the stored replica is still to be sent
+        if self._our_clients:  # else never attached: the stored replica is still to be sent
             self._tabs.keep_replica(
-                self.link, LostReplica(self.cells.document, self._ours, self._withdrawn)
+                self.link, LostReplica(self.cells.document, self._our_clients, self._withdrawn)
             )
 
     @property
@@ -293,7 +293,7 @@ class TabCarrier:
             return "The file is read-only."
         return _OUTDATED if self._outdated else ""
 
-    async def _sync_beside(self, saving: asyncio.Task[Saved] | None) -> TabState:
+    async def _sync_beside(self, saving: asyncio.Task[SaveResult] | None) -> TabState:
         """Like `TabLink.sync`. The save is requested right after it, which spares a round trip. It
         is cancelled if this raises, or if there is nothing to save.
         """
@@ -306,18 +306,20 @@ class TabCarrier:
             if saving is not None and not dirty:
                 saving.cancel()
 
-    async def _save(self) -> Saved:
+    async def _save(self) -> SaveResult:
         """Have the tab save the document."""
         try:
             state = await self.link.request("save", self.link.timeouts.save)
         except ToolError as error:
-            return Saved(False, f"The edit is in the open tab, which has not saved it: {error}")
+            return SaveResult(
+                False, f"The edit is in the open tab, which has not saved it: {error}"
+            )
         self._note(state)
         self._trace, self._hash = None, None if state.saving else state.hash
         await self._reload_siblings()
         if state.dirty:
-            return Saved(False, "The edit is in the open tab, which has unsaved changes.")
-        return Saved(True)
+            return SaveResult(False, "The edit is in the open tab, which has unsaved changes.")
+        return SaveResult(True)
 
     async def _reload_siblings(self) -> None:
         """Have other tabs of the notebook load the saved file, alongside their own unsaved work."""
@@ -353,7 +355,7 @@ def _missing_updates(former: LostReplica, now: Doc[Any]) -> bytes | None:
     """
     before = former.replica.ydoc
     had, has = clocks(before.get_state()), clocks(now.get_state())
-    theirs = {client: clock for client, clock in had.items() if client not in former.ours}
+    theirs = {client: clock for client, clock in had.items() if client not in former.our_clients}
     if not theirs or any(has.get(client, 0) < clock for client, clock in theirs.items()):
         return None
     return before.get_update(now.get_state())

@@ -310,7 +310,7 @@ class LostReplica:
     """A replica whose last changes may not have reached its page before the link was lost."""
 
     replica: YNotebook
-    ours: Set[int]
+    our_clients: Set[int]
     """Client ids of this server's edits in the replica: its own, and those of earlier replicas,
     whose edits it includes.
     """
@@ -341,7 +341,7 @@ class Tabs:
         """Of links made from now on."""
         self._links: list[TabLink] = []
         self._replicas: dict[tuple[str, str], LostReplica] = {}
-        self._known = known
+        self._known_tabs = known
         now = time.monotonic()
         self._absent = [
             AbsentPage(client, path, now, restarted=True)
@@ -366,9 +366,9 @@ class Tabs:
 
     def store_unsaved(self) -> None:
         """Store on disk which pages have unsaved work, in case this server ends."""
-        if self._known is not None:
+        if self._known_tabs is not None:
             unsaved = {(link.client, link.path) for link in self._links if link.unsaved}
-            self._known.store(unsaved | {(one.client, one.path) for one in self._absent})
+            self._known_tabs.store(unsaved | {(one.client, one.path) for one in self._absent})
 
     def discard(self, link: TabLink) -> None:
         if link in self._links:

@@ -356,7 +356,7 @@ class Room:
         """Recent versions of the file that the document includes; if empty, the store may know
         them.
         """
-        self._seen = ""
+        self._seen_hash = ""
         """The hash of that file; empty if it is unknown."""
         self._modified = doc_room._file.last_modified if doc_room.ready else None
         """Time of its last write, in the contents manager's own form; None if it is unknown."""
@@ -571,19 +571,19 @@ class Room:
             keep_copy = partial(keep, self.path)
             filling = Filling(document, stored, self._apply, keep_copy, doc_room.log)
 
-            async def take_in(content: dict[str, Any]) -> None:
+            async def load(content: dict[str, Any]) -> None:
                 nonlocal state
                 self._resume(stored)  # all changes made here reach the shadow too
                 first = document.ydoc.get_update(state)
                 with self._changes() as changes:
-                    await filling.take_in(content)
+                    await filling.load_file(content)
                 if state is not None:  # separately: an update that removes cells does nothing else
                     state = document.ydoc.get_state()
                     with self._log_errors("The removed cells of %s may be unknown later"):
                         await self._put_into_store(first, *changes)
 
             before = (await self._get(content=False)).get("hash")
-            doc_room._document.aset = take_in
+            doc_room._document.aset = load
             try:
                 await fill()
             finally:
@@ -591,13 +591,13 @@ class Room:
             self._resume(stored)
             self._modified = doc_room._file.last_modified
             self._behind = before != (await self._get(content=False)).get("hash")
-            self._seen = "" if self._behind else before or ""
+            self._seen_hash = "" if self._behind else before or ""
             if stored is None and doc_room._document_load_progressively:
                 doc_room._document_progressively_loaded.add_done_callback(self._on_loaded)
                 return
             is_known = self._versions.latest is not None
             if not is_known:
-                self._versions.take_in(await outline_of(document))
+                self._versions.note_read(await outline_of(document))
             with self._log_errors("The unsaved changes of %s may be unknown later"):
                 # The room does not store by itself what it did before it was ready, such as naming
                 # its path: all later updates would be stored after a gap, and never read.
@@ -653,12 +653,12 @@ class Room:
 
     async def _follow(self, follower: asyncio.Task[Any] | None) -> None:
         doc_room = self.doc_room
-        await self._take_in_file()
+        await self._load_file()
         if doc_room._document.dirty and not self._is_closed:
             if doc_room._saving_document is not follower:  # which is about to save it
                 doc_room._on_document_change("cells", None)
 
-    async def _take_in_file(self) -> None:
+    async def _load_file(self) -> None:
         doc_room = self.doc_room
         async with self._at_file:
             if self._is_closed or not self._is_behind:
@@ -681,7 +681,7 @@ class Room:
                     following = await follow(copy, latest, model["content"], doc_room.log, former)
                     async with doc_room._update_lock:  # else this would be taken for a change
                         self._modified = model["last_modified"]
-                        self._seen = model.get("hash") or ""
+                        self._seen_hash = model.get("hash") or ""
                         changed = bool(changes)
                         self._apply(following, base=latest, former=now, changed=changed)
             except Exception as error:
@@ -738,7 +738,7 @@ class Room:
         offers = {offer["cell"]["id"]: offer for offer in [*missing, *following.offers]}
         if offers:
             offer(document, list(offers.values()))
-        self._versions.take_in(following.base)
+        self._versions.note_read(following.base)
         document.dirty = changed or not following.is_file
         if document.dirty:
             mark_ahead_of_file(document, following.base)
@@ -884,9 +884,9 @@ class Room:
                 return False
             self._modified = room._file.last_modified
             if base is not None:
-                self._versions.save(base, attended=bool(self.clients))
-                self._seen = saved.get(WRITTEN, saved["hash"])
-                self._behind = self._seen != saved["hash"]  # someone wrote it right then
+                self._versions.note_write(base, attended=bool(self.clients))
+                self._seen_hash = saved.get(WRITTEN, saved["hash"])
+                self._behind = self._seen_hash != saved["hash"]  # someone wrote it right then
             async with room._update_lock:
                 if room._saving_document is scheduled and not changes:
                     room._document.dirty = False
@@ -904,8 +904,8 @@ class Room:
         """
         room, file = self.doc_room, self.doc_room._file
         model = {"format": room._file_format, "type": room._file_type, "content": content}
-        if self._seen and is_plain(file._contents_manager):
-            model[SEEN] = self._seen
+        if self._seen_hash and is_plain(file._contents_manager):
+            model[SEEN] = self._seen_hash
         async with file._lock:
             now = await self._get(content=False, hashed=False)
             if not now["writable"]:

@@ -15,7 +15,7 @@ from jupyter_agent.errors import Busy
 
 
 @dataclass(frozen=True)
-class Saved:
+class SaveResult:
     """Whether the live document's content is on disk."""
 
     saved: bool
@@ -85,14 +85,14 @@ class Carrier(Protocol):
         carrier may have the document by now.
         """
 
-    async def confirm(self) -> Saved:
+    async def confirm(self) -> SaveResult:
         """Make sure that our transactions are in the live document, and that it is saved or will
         be.
 
         Raises Busy, Conflict or another ToolError if they are not, NotConfirmed if that is unknown.
         """
 
-    async def save(self) -> Saved:
+    async def save(self) -> SaveResult:
         """Like `confirm`, for the outputs of a run."""
 
     async def trust(self, cell_id: str) -> None:

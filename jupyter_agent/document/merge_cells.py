@@ -33,7 +33,7 @@ class Base(NamedTuple):
     """Ids of cells whose newer text the program may also have read."""
 
 
-class Merged(NamedTuple):
+class MergedNotebook(NamedTuple):
     """A notebook with the changes of both sides."""
 
     content: dict[str, Any]
@@ -96,7 +96,7 @@ def base_of(file: Content, former: Content, latest: Content) -> Base:
 
 def merge_cells(
     base: Content, mine: Content, theirs: Content, unclear: Collection[str] = ()
-) -> Merged:
+) -> MergedNotebook:
     """Merge the changes of both sides to `base`, the outline of a content: cell by cell, and texts
     by lines. A cell that one side deleted and the other changed stays, or is a conflict if `theirs`
     changed it. An `unclear` cell is a conflict too: merging would repeat what `theirs` has taken
@@ -127,7 +127,7 @@ def merge_cells(
         "cells": [cells[cell_id] for cell_id in order if cell_id in cells],
         "metadata": _merge_objects(base["metadata"], mine["metadata"], theirs["metadata"]),
     }
-    return Merged(merged, conflicts)
+    return MergedNotebook(merged, conflicts)
 
 
 def _as_read(

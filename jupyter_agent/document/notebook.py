@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from jupyter_agent.document import edits
-from jupyter_agent.document.carrier import Carrier, CarrierGone, Place, Saved
+from jupyter_agent.document.carrier import Carrier, CarrierGone, Place, SaveResult
 from jupyter_agent.document.cell import CarrierName, Cell, CellType, Change
 from jupyter_agent.document.crdt import Retraction, SharedCells, as_json, new_id
 from jupyter_agent.document.edits import EditOutcome
@@ -153,7 +153,7 @@ class Edit:
     cell: Cell | None
     """The cell as it is now; None if it was deleted."""
     changes: list[Change]
-    saved: Saved
+    saved: SaveResult
     merged: bool = False
     """The user had changed the cell since the model read it; both changes are in it."""
 
@@ -404,7 +404,7 @@ class Notebook:
         operation: Callable[[SharedCells], Coroutine[Any, Any, Sequence[Change]]],
         *,
         removes: bool,
-    ) -> Saved:
+    ) -> SaveResult:
         """Carry out several changes as one edit: all are confirmed or none. Used to undo.
         `removes`: it may delete or move a cell.
         """
@@ -427,7 +427,7 @@ class Notebook:
         if self._carrier is not None:
             self._carrier.write_metadata(items)
 
-    async def save(self) -> Saved:
+    async def save(self) -> SaveResult:
         """Save the outputs that runs have produced so far."""
         async with self._operation(asks=False) as carrier:
             finished = [writer for writer in self._writers if writer.finished]
@@ -643,7 +643,7 @@ class Notebook:
         operation: Callable[[SharedCells], Coroutine[Any, Any, Sequence[Change]]],
         *,
         removes: bool,
-    ) -> tuple[Sequence[Change], Saved]:
+    ) -> tuple[Sequence[Change], SaveResult]:
         """Change the document, confirm and verify; take back a change that could not be
         confirmed.
         """

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from jupyter_agent.document.carrier import Saved
+from jupyter_agent.document.carrier import SaveResult
 from jupyter_agent.document.cell import CellState, Output
 from jupyter_agent.document.gc_pause import gc_paused
 from jupyter_agent.document.notebook import Notebook
@@ -384,13 +384,13 @@ class Saves:
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
-        self._next: asyncio.Future[Saved] | None = None
+        self._next: asyncio.Future[SaveResult] | None = None
         """Of the save that has been asked for and has not begun."""
         self._timer: asyncio.TimerHandle | None = None
-        self._saving: asyncio.Task[Saved] | None = None
+        self._saving: asyncio.Task[SaveResult] | None = None
         self._pause = SOON
 
-    def soon(self) -> asyncio.Future[Saved]:
+    def soon(self) -> asyncio.Future[SaveResult]:
         """A save of all that is in the document now; those who ask within a second share it."""
         loop = asyncio.get_running_loop()
         if self._next is None:
@@ -423,7 +423,7 @@ class Saves:
             self._saving.add_done_callback(partial(self._ended, coming, began))
 
     def _ended(
-        self, coming: asyncio.Future[Saved], began: float, saving: asyncio.Task[Saved]
+        self, coming: asyncio.Future[SaveResult], began: float, saving: asyncio.Task[SaveResult]
     ) -> None:
         if saving.cancelled():
             coming.cancel()

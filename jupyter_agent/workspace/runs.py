@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.document.carrier import Saved
+from jupyter_agent.document.carrier import SaveResult
 from jupyter_agent.document.cell import Cell, Change, Output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.outputs import LIMIT
@@ -101,10 +101,10 @@ class Run:
         self.ended: datetime | None = None
         self.change: Change | None = None
         """What the run did to the cell's outputs; there at the end, None if it never started."""
-        self.saved = Saved(saved=False)
+        self.saved = SaveResult(saved=False)
         self._runs = runs
         self._saves = runs.saves_of(notebook)
-        self._coming: asyncio.Future[Saved] | None = None
+        self._coming: asyncio.Future[SaveResult] | None = None
         """The save of what was there at the end."""
         self._reported = False
         self._trust = trust
@@ -417,16 +417,16 @@ class Run:
         self._saves.hurry()
         await _over(coming)
 
-    def _save_soon(self) -> asyncio.Future[Saved]:
+    def _save_soon(self) -> asyncio.Future[SaveResult]:
         self._cell.unsaved = False
         coming = self._saves.soon()
         coming.add_done_callback(self._note_saved)
         return coming
 
-    def _note_saved(self, save: asyncio.Future[Saved]) -> None:
+    def _note_saved(self, save: asyncio.Future[SaveResult]) -> None:
         error = None if save.cancelled() else save.exception()
         if isinstance(error, ToolError):
-            self.saved = Saved(saved=False, note=error.message)
+            self.saved = SaveResult(saved=False, note=error.message)
             self._cell.unsaved = True
         elif not save.cancelled():
             self.saved = save.result()
@@ -643,7 +643,7 @@ async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def _over(save: asyncio.Future[Saved], *, seconds: float | None = None) -> None:
+async def _over(save: asyncio.Future[SaveResult], *, seconds: float | None = None) -> None:
     """Return when the save is over, or the seconds are. Raises what is for no reader."""
     await asyncio.wait([save], timeout=seconds)
     if save.done() and not isinstance(save.exception(), ToolError):

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.analysis.compare import compare
 from jupyter_agent.analysis.names import names_of
-from jupyter_agent.document.carrier import Saved
+from jupyter_agent.document.carrier import SaveResult
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.outputs import OutputList
@@ -400,7 +400,7 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
-async def update(nb: Lease, done: Verification) -> Saved:
+async def update(nb: Lease, done: Verification) -> SaveResult:
     """Write what the cells showed into the notebook, numbered from 1 as in that run, and save it.
 
     Raises Conflict where a cell failed, was changed since or runs now: nothing is written then.
@@ -431,7 +431,7 @@ async def update(nb: Lease, done: Verification) -> Saved:
     return await taken.notebook.save()
 
 
-async def record(nb: Lease) -> Saved:
+async def record(nb: Lease) -> SaveResult:
     """Write into the notebook that it was verified, when and with what, and save it.
 
     Raises InvalidInput where this server did not verify it or not all was the same, Conflict where
@@ -447,15 +447,17 @@ async def record(nb: Lease) -> Saved:
     return await _write_record(nb, now.notebook, done)
 
 
-async def unrecord(nb: Lease) -> Saved:
+async def unrecord(nb: Lease) -> SaveResult:
     """Take out of the notebook what it records of its verification; nothing where it does not."""
     now = await nb.take()
     if recorded_in(now.metadata) is None:
-        return Saved(saved=True)
+        return SaveResult(saved=True)
     return await _write_record(nb, now.notebook, None)
 
 
-async def _write_record(nb: Lease, notebook: Notebook, facts: Mapping[str, Any] | None) -> Saved:
+async def _write_record(
+    nb: Lease, notebook: Notebook, facts: Mapping[str, Any] | None
+) -> SaveResult:
     notebook.write_metadata(with_record(notebook.cached_metadata, facts))
     await nb.release()
     return await notebook.save()

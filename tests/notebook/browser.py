@@ -1,5 +1,5 @@
-"""A JupyterLab tab in Python: a document of its own, speaking the protocol of docs/carriers.md
-over a TabLink.
+"""A JupyterLab tab in Python: its own document, speaking the protocol of docs/carriers.md over a
+TabLink.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class Tab(Page):
         """The cells as this page last loaded or saved them."""
         self.editing = False
         self.behind = False
-        """Frozen, or still at work on what came meanwhile."""
+        """Frozen, or still processing earlier frames."""
         self.deaf_to_saves = False
         self.saving = False
         self.writable = True
         self.requests: list[str] = []
         self.unsaved = False
-        """What it says of itself as it connects."""
+        """What it reports when it connects."""
         self.tells_place = True
         """False: a page from before the last update."""
         self.running: list[str] = []
-        """Cells that show a run of the server's."""
+        """Cells that show one of the server's runs."""
         self.own_runs = set[str]()
-        """Cells in which a run of the person's goes on."""
+        """Cells in which a run of the user's continues."""
         self._tabs = tabs
         self._contents = contents
         self._link: TabLink | None = None
@@ -81,7 +81,7 @@ class Tab(Page):
         self._structure.take_back_due()
 
     def as_the_edit_arrives(self, act: Callable[[], object]) -> None:
-        """What the person does when the next edit is in their page, before that is answered."""
+        """An action of the user when the next edit has reached the page, before its answer."""
         self._on_edit = act
 
     def connect(self, client: str | None = None) -> TabLink:
@@ -108,13 +108,13 @@ class Tab(Page):
         return self._link
 
     def leave(self) -> None:
-        """The person closes the notebook or the page."""
+        """The user closes the notebook or the page."""
         assert self._link is not None
         self._link.closed_by_user = True
         self.cut()
 
     def cut(self) -> None:
-        """The socket is lost, with all that is under way in it."""
+        """The socket is lost, with everything on its way in it."""
         if self._link is not None:
             self._tabs.discard(self._link)
             self._link.close()
@@ -128,7 +128,7 @@ class Tab(Page):
         self._to_server(json.dumps({"op": "path", "path": path}))
 
     def freeze(self) -> None:
-        """The page does nothing any more."""
+        """The page does nothing more."""
         self.frozen = self.behind = True
 
     def thaw(self) -> None:
@@ -137,7 +137,7 @@ class Tab(Page):
 
     @property
     def at_rest(self) -> bool:
-        """All that is on the screen is on disk, and nothing is on its way here."""
+        """Whether everything on the screen is on disk, and nothing is on its way here."""
         return not (self.dirty or self.saving or self._inbox)
 
     @property
@@ -249,7 +249,7 @@ class Tab(Page):
         self.notebook.dirty = False
 
     async def revert(self) -> None:
-        """As `saves.ts` does it, for texts."""
+        """Like `saves.ts`, for texts."""
         file = await self._on_disk()
         if file["hash"] == self.hash:
             return

@@ -39,7 +39,7 @@ def markdown(cell_id: str, source: str, **more: Any) -> Any:
 
 
 def sign_in_memory(contents: Any) -> None:
-    """Has it keep the signatures of trusted notebooks where no save waits for a disk, and where
+    """Make it store the signatures of trusted notebooks in memory: no save waits for a disk, and
     threads may share them.
     """
     contents.notary.store = MemorySignatureStore()
@@ -87,7 +87,7 @@ def write(root: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def jp_server_config(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """Where a test here wants a whole server, it keeps notebooks in rooms."""
+    """Tests here that need a whole server get one with rooms."""
     return {**rooms.config(tmp_path), **getattr(request, "param", {})}
 
 
@@ -100,8 +100,8 @@ def room_server(
     jp_auth_header: Any,
     jp_asyncio_loop: asyncio.AbstractEventLoop,
 ) -> Iterator[rooms.RoomServer]:
-    """Saves of its rooms are looked at, as by our extension. Who has a notebook open at the end
-    closes it.
+    """Its rooms are saved in time, as by our extension. Whoever still has a notebook open at the
+    end closes it.
     """
     PageSaves(jp_serverapp.contents_manager)
     server = rooms.RoomServer(jp_http_port, jp_base_url, jp_auth_header, jp_serverapp)
@@ -131,7 +131,7 @@ Restart = Callable[[], list[tuple[str, str]]]
 
 @pytest.fixture
 def restart(room_server: rooms.RoomServer, unfilled_notebooks: Notebooks) -> Restart:
-    """Begins as a server does that is started again with us; gets the copies that it keeps."""
+    """Starts like a server restarted with us; returns the recovery copies it stores."""
     return partial(room_server.fill_rooms, unfilled_notebooks)
 
 

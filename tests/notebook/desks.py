@@ -1,5 +1,5 @@
-"""The same notebook open in each of the ways that a notebook can be open: nowhere, in a tab, in a
-room. Somebody works in it beside the agent: a person, or where it is only a file, a program.
+"""The same notebook open in each possible way: nowhere, in a tab, in a room. Someone works in it
+alongside the agent: a person, or, if it is only a file, a program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .rooms import Person, RoomServer
 
 
 class Program:
-    """Works in a notebook that is open nowhere: reads and writes its file, as git does."""
+    """Works in a notebook that is not open anywhere: reads and writes its file, as git does."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -63,7 +63,7 @@ class Program:
 
 
 class Desk:
-    """One notebook, `a.ipynb`, with somebody at it."""
+    """One notebook, `a.ipynb`, with someone at it."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Desk:
         self.notebooks = notebooks
         self.file = root / "a.ipynb"
         self.saves = 0
-        """How often anybody saved."""
+        """Number of saves by anyone."""
         self.somebody: Any = None
         self._tabs = tabs
         self._server = server
@@ -98,7 +98,7 @@ class Desk:
         self.file.write_text(notebook_json(cells, **metadata), encoding="utf-8")
 
     async def sit_down(self) -> Any:
-        """Somebody opens the notebook, in the way of this desk."""
+        """Open the notebook in the way of this desk."""
         if self._server is not None:
             self.somebody = await Person(self._server, "a.ipynb").open()
         elif self.carrier == "tab":
@@ -108,13 +108,13 @@ class Desk:
         return self.somebody
 
     async def synced(self) -> Any:
-        """Who is at the desk, once all that was done is seen there and here."""
+        """The person or program at the desk, once everything done is visible there and here."""
         if isinstance(self.somebody, Person):
             await self.somebody.sync()
         return self.somebody
 
     async def outputs(self, cell_id: str) -> list[Any]:
-        """The outputs that are seen at the desk, as JSON."""
+        """The outputs visible at the desk, as JSON."""
         seen = await self.synced()
         if isinstance(seen, Program):
             return seen.outputs(cell_id)
@@ -125,11 +125,11 @@ class Desk:
 
     @property
     def dirty(self) -> bool:
-        """Whether something is seen there that is not in the file."""
+        """Whether something visible there is not in the file."""
         return isinstance(self.somebody, Page) and self.somebody.dirty
 
     async def rename(self, name: str) -> None:
-        """As from Lab's file browser, until who has it open and the server have heard of it."""
+        """As from Lab's file browser, until its user and the server have learned about it."""
         if self._server is not None:
             await self._server.rename(self.file.name, name)
         elif isinstance(self.somebody, Tab):

@@ -1,6 +1,6 @@
 """A disk that is full in the middle of a save: a program of its own, since it limits itself.
 
-`python -m tests.notebook.full_disk MANAGER ATOMIC` ends with an AssertionError where something is
+`python -m tests.notebook.full_disk MANAGER ATOMIC` ends with an AssertionError if something is
 lost.
 """
 

@@ -1,7 +1,7 @@
-"""Ways to run a notebook, most of them not from top to bottom, and what is true of them then.
+"""Ways to run a notebook, most of them not from top to bottom, and which cells are stale then.
 
-As a program it reads `CASES` as JSON, runs each in IPython as it says and once more from top to
-bottom, and answers which cells show something else than in that.
+As a program it reads `CASES` as JSON, runs each in IPython as described and once more from top to
+bottom, and prints the cells whose result differs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CASES: dict[str, tuple[Sequence[str], Sequence[Step]]] = {
     "edit beside what is used": (["x = 1\ny = 2", "x"], ["a", "b", ("a", "x = 1\ny = 3")]),
     "edit beside it, run": (["x = 1\ny = 2", "x"], ["a", "b", ("a", "x = 1\ny = 3"), "a"]),
     "comment at a call": (["x = abs(hash(1))", "x"], ["a", "b", ("a", "x = abs(hash(1))  # so")]),
-    # -- edits and what follows
+    # -- edits and their consequences
     "edited": (["x = 1", "x"], ["a", "b", ("a", "x = 2")]),
     "edited and run": (["x = 1", "x"], ["a", "b", ("a", "x = 2"), "a"]),
     "through another name": (["x = 1", "y = x", "y"], ["a", "b", "c", ("a", "x = 2"), "a"]),
@@ -156,7 +156,7 @@ CASES: dict[str, tuple[Sequence[str], Sequence[Step]]] = {
 
 
 def truth_of(source: Sequence[str], steps: Sequence[Any]) -> dict[str, list[str]]:
-    """Letters of the cells that show something, and of those that are stale."""
+    """Letters of the cells with outputs, and of those that are stale."""
     cells = {chr(ord("a") + place): text for place, text in enumerate(source)}
     shell, shown = _Shell(), dict[str, str]()
     for step in steps:
@@ -183,7 +183,7 @@ class _Shell:
         self._shell.reset()
 
     def run(self, source: str) -> str:
-        """What the cell shows."""
+        """The output of the cell."""
         with capture_output() as shown:
             result = self._shell.run_cell(source, store_history=True)
         if result.error_in_exec or result.error_before_exec:

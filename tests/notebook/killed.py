@@ -1,7 +1,7 @@
 """Saves that are killed: a program of its own, since it kills what it starts.
 
 `python -m tests.notebook.killed TIMES SEED` lets a process edit a notebook without pause, kills it
-at a random moment, starts as a server does, and says in JSON how the file on disk is then.
+at a random moment, starts as a server does, and prints the state of the file on disk as JSON.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def first() -> str:
 
 
 async def edit(folder: Path, tell: Callable[[bytes], object]) -> None:
-    """Edits one after the other, each counted in the first cell; tells each that is done."""
+    """Edits one after the other, each counted in the first cell; reports each when it is done."""
     database = Database(folder / "store.db", MIGRATIONS, logging.getLogger())
     contents = AsyncLargeFileManager(root_dir=str(folder / "root"))
     sign_in_memory(contents)
@@ -91,8 +91,8 @@ def killed(folder: Path, source: random.Random) -> int:
 
 
 async def look(folder: Path, done: int) -> str:
-    """How the file is on disk, with all it had before the last edit that was begun or after it,
-    once a server has started as Jupyter starts ours.
+    """The state of the file on disk, before or after the last edit that was started, once a server
+    has started as Jupyter starts ours.
     """
     path = folder / "root" / "a.ipynb"
     if _sound(path, done):

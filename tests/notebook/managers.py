@@ -25,7 +25,7 @@ from tornado.web import HTTPError
 
 
 class Slow(AsyncLargeFileManager):
-    """Asks somebody else, as a storage in a network does, before and after it does anything."""
+    """Waits for another task before and after each action, like a storage in a network."""
 
     async def get(self, *args: Any, **kwargs: Any) -> Any:
         await _wait()
@@ -45,7 +45,7 @@ async def _wait() -> None:
 
 
 class WithoutHashes(LargeFileManager):
-    """As managers were before jupyter-server 2.11."""
+    """Like managers before jupyter-server 2.11."""
 
     def get(
         self, path: str, content: bool = True, type: str | None = None, format: str | None = None
@@ -63,7 +63,7 @@ class Drive(AsyncLargeFileManager):
 
 
 class NoCheckpoints(Checkpoints):
-    """Of a storage that has none."""
+    """Of a storage without hashes."""
 
     def rename_all_checkpoints(self, old_path: str, new_path: str) -> None:
         pass
@@ -125,7 +125,7 @@ class Memory(ContentsManager):
 
 @dataclass(frozen=True)
 class Storage:
-    """A manager, a notebook's path in it, and what it keeps of a notebook."""
+    """A manager, a notebook's path in it, and the parts of a notebook that it stores."""
 
     contents: Any
     path: str

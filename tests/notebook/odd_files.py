@@ -1,4 +1,4 @@
-"""Notebook files that are not as they should be, made here and stored nowhere."""
+"""Malformed notebook files, made here and not stored anywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import nbformat
 
 
 def cell(kind: str = "code", **more: Any) -> dict[str, Any]:
-    """A valid cell, but for what `more` says; a value of `...` takes the key away."""
+    """A valid cell with the changes in `more`; a value of `...` removes the key."""
     made: dict[str, Any] = {"cell_type": kind, "id": f"{kind}-1", "metadata": {}, "source": "x = 1"}
     if kind == "code":
         made |= {"outputs": [], "execution_count": None}
@@ -117,7 +117,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "nested 300 levels deep": (dump(notebook(cell(metadata={"n": nested(300)}))), "nested deeper"),
     "nested 100,000 levels deep": (b"[" * 100_000 + b"]" * 100_000, "nested deeper"),
 }
-"""What is refused, and what the error says."""
+"""Files that are refused, and a part of the error."""
 
 READ: dict[str, bytes] = {
     "no cells at all": dump(notebook()),
@@ -163,7 +163,7 @@ READ: dict[str, bytes] = {
     ),
     "keys twice": SOUND.replace(b'"nbformat": 4,', b'"nbformat": 3, "nbformat": 4,'),
 }
-"""What can be worked on as it is, or once it is upgraded in memory."""
+"""Files that can be edited as they are, or once they are upgraded in memory."""
 
 ODD_VALUES: list[Any] = [
     None, True, 0, -1, 1.5, 2**63, 10**400, float("nan"), float("inf"), "", "x", "\ud800", "\0",

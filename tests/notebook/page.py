@@ -1,4 +1,6 @@
-"""What a person's page has in every carrier: a document of its own, and what is done in it."""
+"""The common part of a user's page in every carrier: its own document, and the user's actions in
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ from jupyter_agent.document.crdt import shared_output
 
 
 class Page:
-    """An open notebook; how it reaches the server is said by its kinds."""
+    """An open notebook; subclasses define how it reaches the server."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        # Yjs makes client ids of 32 bits, pycrdt of 53: what both insert at one place at the same
-        # moment is ordered by them, the person's first.
+        # Yjs makes client ids of 32 bits, pycrdt of 53. They decide the order of text that both
+        # insert at one place at the same moment: the user's comes first.
         self.notebook = YNotebook(Doc(client_id=random.getrandbits(32)))
         self.active_cell: str | None = None
         self.frozen = False
@@ -39,13 +41,13 @@ class Page:
             self.notebook.ystate["dirty"] = True
 
     def cursor(self, cell_id: str, at: int) -> Callable[[], int]:
-        """Where a cursor is later that is behind the letter at this offset now."""
+        """Where a cursor is later that is now behind the letter at this offset."""
         source: Text = self.cell(cell_id)["source"]
         index = source.sticky_index(len(str(source)[:at].encode()), Assoc.BEFORE)
         return lambda: len(str(source).encode()[: index.get_index()].decode())
 
     def erase(self, cell_id: str, text: str) -> None:
-        """Delete that text, which is in the cell once."""
+        """Delete that text, which occurs once in the cell."""
         source: Text = self.cell(cell_id)["source"]
         before, found, after = str(source).partition(text)
         assert found
@@ -69,7 +71,7 @@ class Page:
             self._mark()
 
     def run(self, cell_id: str, prints: str) -> None:
-        """It prints that, and is no longer run then."""
+        """It prints that, and is no longer running then."""
         cell = self.cell(cell_id)
         with self.notebook.ydoc.transaction():
             cell["outputs"].append(shared_output(new_output("stream", text=prints)))
@@ -82,7 +84,7 @@ class Page:
             self._mark()
 
     def retype(self, cell_id: str) -> None:
-        """To Markdown: Lab puts a copy in the place of the cell."""
+        """To Markdown: Lab replaces the cell by a copy."""
         index, source = self.ids().index(cell_id), self.source(cell_id)
         cell = {"id": cell_id, "cell_type": "markdown", "source": source, "metadata": {}}
         with self.notebook.ydoc.transaction():
@@ -90,7 +92,7 @@ class Page:
             self.notebook.ycells.insert(index, self.notebook.create_ycell(cell))
             self._mark()
 
-    # ---- what is on the screen
+    # ---- the screen
 
     def cell(self, cell_id: str) -> Any:
         return self.notebook.ycells[self.ids().index(cell_id)]

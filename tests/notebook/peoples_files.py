@@ -1,5 +1,5 @@
-"""Notebooks of the shapes that people bring, made by a seed: formats 3 to 4.5, by seven editors,
-with what each of them leaves out or adds.
+"""Notebooks as people have them, generated from a seed: formats 3 to 4.5, by seven editors, with
+the parts that each of them leaves out or adds.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def _third_format(chance: random.Random) -> bytes:
 
 
 def differences(now: bytes, then: bytes) -> list[Any]:
-    """What is otherwise in a file than it was, but for ids that cells without any were given, and
-    for the language that a kernel notes.
+    """The differences in a file, ignoring ids given to cells without one, and the language that a
+    kernel records.
     """
     mine, theirs = _as_nbformat_has_it(now), _as_nbformat_has_it(then)
     cells = list(zip(mine.pop("cells"), theirs.pop("cells"), strict=True))
@@ -141,7 +141,9 @@ def differences(now: bytes, then: bytes) -> list[Any]:
 
 
 def _as_nbformat_has_it(raw: bytes) -> dict[str, Any]:
-    """Without ids that are given to cells which have none, and what nbformat 4 asks for there."""
+    """Without ids given to cells that have no id, and without required parts of nbformat 4 that
+    were added.
+    """
     was = json.loads(raw)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,5 +1,6 @@
-"""The players of the fuzz: people who type, and programs that write files. What they, and the agent
-(`tool_user.py`), were told is done they log, and `Log.check` compares that with what is there.
+"""The players of the fuzz: people who type, and programs that write files. They, and the agent
+(`tool_user.py`), log each action that was confirmed, and `Log.check` compares the log with the
+notebook.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ WORD = re.compile(r"[一-鿿]abc")
 
 
 class Log:
-    """What was acknowledged, and has to be there."""
+    """Everything that was acknowledged, and has to be in the notebook."""
 
     def __init__(self) -> None:
         self.words: set[str] = set()
-        """Typed to the end by people, and not taken away by them."""
+        """Typed to the end by people, and not deleted by them."""
         self.marks: dict[str, bool] = {}
-        """Written by the agent: whether it was told that the mark is there."""
+        """Written by the agent: whether it was confirmed that the mark is there."""
         self.filed: dict[str, str] = {}
-        """Cell id -> text, of cells that the agent has deleted: an undo brings them back."""
+        """Cell id -> text, of cells that the agent has deleted: an undo restores them."""
         self.operations: Counter[str] = Counter()
 
     def removed(self, text: str) -> None:
-        """People took this text away."""
+        """Text that people deleted."""
         self.words -= set(WORD.findall(text))
         for mark in MARK.findall(text):
             self.marks.pop(mark, None)
@@ -64,8 +65,8 @@ class Log:
 
 
 class Clock:
-    """Tells the time by the turns of the event loop, so that what a busy machine would run into is
-    run into again with the same seed.
+    """Tells the time by the turns of the event loop, so that a seed reproduces what happens on a
+    busy machine.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -76,7 +77,7 @@ class Clock:
         self._next: asyncio.Handle | None = None
 
     def set(self, seed: int) -> None:
-        """Go as fast as that seed says: a turn takes from 20 to 500 microseconds."""
+        """Run at the speed of that seed: a turn takes from 20 to 500 microseconds."""
         self._turn = 2e-5 * 25 ** random.Random(seed).random()
 
     def tick(self) -> None:
@@ -104,7 +105,7 @@ class Screen(Protocol):
 
 
 class Typist:
-    """Types words letter by letter, and does with cells what people do."""
+    """Types words letter by letter, and edits cells as people do."""
 
     def __init__(self, screen: Screen, log: Log, random_: random.Random) -> None:
         self.busy = asyncio.Lock()
@@ -155,7 +156,7 @@ class Typist:
                 self.go_elsewhere()
 
     def tidy_up(self) -> None:
-        """Takes a word away again."""
+        """Deletes a word again."""
         for cell_id in self.screen.ids():
             source: Text = self.screen.cell(cell_id)["source"]
             found = WORD.findall(str(source))
@@ -168,12 +169,12 @@ class Typist:
                 self._log.removed(word)
 
     def _new_word(self) -> str:
-        # The first letter is in no other word, so that the place in the text is found again.
+        # The first letter is in no other word, which identifies the place in the text again.
         self._count += 1
         return f"{chr(0x4E00 + self._count)}abc"
 
     async def _next_moment(self) -> None:
-        """Nobody can type in a page that is frozen, or that has just woken up."""
+        """No one can type in a page that is frozen, or that has just woken up."""
         await asyncio.sleep(0)
         while self.screen.behind:
             await asyncio.sleep(0)
@@ -205,12 +206,12 @@ class Typist:
             for _ in range(self._random.randrange(4)):
                 await self._next_moment()
             if cell_id not in self.screen.ids():
-                return  # it was deleted with the letters so far, which its undo brings back
+                return  # it was deleted with the letters so far, which its undo restores
         self._log.words.add(letters)
 
 
 class Program:
-    """Another program that writes the notebook's file, each time as it finds it."""
+    """Another program that reads and writes the notebook's file each time."""
 
     def __init__(self, path: Path, log: Log, random_: random.Random) -> None:
         self.busy = asyncio.Lock()

@@ -1,7 +1,7 @@
 """An editor that writes the file of a notebook at random moments, while an agent edits it or a page
 saves it: a program of its own, since the editor has to be one.
 
-`python -m tests.notebook.races TIMES SEED agent|page` says in JSON what came of so many races.
+`python -m tests.notebook.races TIMES SEED agent|page` prints the results of so many races as JSON.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .conftest import code, notebook_json, sign_in_memory
 
 WAYS = ["atomically", "in place", "as git does"]
 GAP = 0.01
-"""Seconds in which git has deleted a file and not yet made it again."""
+"""Seconds between git's deletion of a file and its new version."""
 LONGEST = 0.04
-"""Seconds from the beginning of an edit in which the editor writes; an edit takes less."""
+"""Seconds from the start of an edit in which the editor writes; an edit takes less."""
 
 
 def text(agent: str, editor: str) -> str:
@@ -47,7 +47,7 @@ def text(agent: str, editor: str) -> str:
 
 
 def editor(path: Path, orders: Connection) -> None:
-    """Writes what it is told, when it is told, in one of the ways in which editors write."""
+    """Writes on request, in one of the ways in which editors write."""
     while order := orders.recv():
         content, way, pause = order
         data = content.encode()
@@ -74,7 +74,9 @@ async def race(
     number: int,
     source: random.Random,
 ) -> str:
-    """One edit and one write of the editor, which begins with the same text. What came of it."""
+    """One edit and one write of the editor, both starting from the same text. Returns the
+    result.
+    """
     theirs = text(f"# {number - 1}", f"# theirs {number}")
     way = source.choice(WAYS)
     notebook = await notebooks.get("a.ipynb", turn_id="t")
@@ -107,7 +109,7 @@ async def race(
 async def race_of_page(
     contents: Any, path: Path, orders: Connection, number: int, source: random.Random
 ) -> str:
-    """The same of one save of a page."""
+    """The same for a save of a page."""
     theirs = text(f"# {number - 1}", f"# theirs {number}")
     ours = text(f"# {number}", "# before")
     way = source.choice(WAYS)

@@ -1,7 +1,7 @@
-"""Notebooks of real life: what a one-line edit changes in each, and what is left after its undo.
+"""Real notebooks: the changes by a one-line edit in each, and the changes left after its undo.
 
 `python -m tests.notebook.real FOLDER [MOST]` works on copies of the notebooks in a folder that are
-older than format 4.5 and says in JSON what it found, beside what Jupyter's own contents API does.
+older than format 4.5 and prints the results as JSON, next to those of Jupyter's own contents API.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def older(folder: Path, most: int) -> Iterator[Path]:
     for path in sorted(folder.rglob("*.ipynb")):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:  # also those of which a mirror has a pointer only
+        except ValueError:  # including those of which a mirror has only a pointer
             continue
         fits = content.get("nbformat") == 4 and content.get("nbformat_minor", 0) < 5
         if fits and any("".join(cell["source"]).strip() for cell in content["cells"]):
@@ -45,7 +45,7 @@ def older(folder: Path, most: int) -> Iterator[Path]:
 
 
 def lines_changed(before: str, after: str) -> int:
-    """As git counts the lines that come."""
+    """The added lines as git counts them."""
     diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
     return sum(line.startswith("+") and not line.startswith("+++") for line in diff)
 
@@ -58,7 +58,9 @@ async def jupyters(contents: Any, name: str, index: int, mark: str = MARK) -> No
 
 
 async def look(contents: Any, root: Path, original: Path) -> tuple[str, str, str]:
-    """Its format, what our edit changed, and what is left after an undo in another life."""
+    """Its format, the changes by our edit, and the changes left after an undo in another life of
+    the server.
+    """
     text = original.read_text(encoding="utf-8")
     minor = json.loads(text)["nbformat_minor"]
     for name in ("theirs.ipynb", "ours.ipynb"):

@@ -1,5 +1,5 @@
-"""A real server that keeps notebooks in rooms (jupyter-server-ydoc), and people who are in them
-with a real Yjs client on a real websocket. The fixtures are in `conftest.py`: `room_server` and
+"""A real server that has its notebooks in rooms (jupyter-server-ydoc), and people in them with a
+real Yjs client on a real websocket. The fixtures are in `conftest.py`: `room_server` and
 `room_notebooks`.
 """
 
@@ -56,7 +56,7 @@ def config(folder: Path) -> dict[str, Any]:
 
 
 class Held:
-    """A method of an object that keeps its result back until `go_on` is set."""
+    """A method of an object that holds its result back until `go_on` is set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
         self.done, self.go_on = asyncio.Event(), asyncio.Event()
@@ -71,7 +71,7 @@ class Held:
 
 
 def stored_source(store: Path, cell_id: str) -> str:
-    """What the store of a server with one room has of a cell by now."""
+    """A cell's text in the store of a server with one room."""
     document = YNotebook()
     with closing(sqlite3.connect(store)) as database:
         for (update,) in database.execute("SELECT yupdate FROM yupdates").fetchall():
@@ -80,8 +80,8 @@ def stored_source(store: Path, cell_id: str) -> str:
 
 
 def forget_saves(store: Path) -> None:
-    """Have the store of a server that is down not know what was saved, as one that has forgotten
-    its history, or was written without us.
+    """Make the store of a stopped server forget its last save, like one that has lost its history,
+    or was written without us.
     """
     with closing(sqlite3.connect(store)) as database, database:
         for (path,) in database.execute("SELECT DISTINCT path FROM yupdates").fetchall():
@@ -97,13 +97,13 @@ def forget_saves(store: Path) -> None:
 
 @dataclass(frozen=True)
 class Site:
-    """Where a server with rooms is reached."""
+    """The address of a server with rooms."""
 
     port: int
     base_url: str
     headers: Mapping[str, str]
     people: list[Person] = field(default_factory=list, init=False)
-    """Who has had a notebook open there."""
+    """Everyone who has had a notebook open there."""
 
     async def request(self, method: str, route: str, body: Any) -> Any:
         response = await AsyncHTTPClient().fetch(
@@ -152,7 +152,7 @@ class RoomServer(Site):
         return rooms
 
     def room(self, path: str) -> Any:
-        """The room of that notebook. Raises KeyError where there is none."""
+        """The room of that notebook. Raises KeyError without one."""
         file_id = self.app.web_app.settings["file_id_manager"].get_id(path)
         return self.rooms[f"json:notebook:{file_id}"]
 
@@ -185,16 +185,16 @@ class RoomServer(Site):
         return Room.of(self.room(path), rooms)
 
     def fill_rooms(self, notebooks: Notebooks) -> list[tuple[str, str]]:
-        """Have rooms filled by us, as our extension has; gets the copies that are kept."""
+        """Have our extension's code fill the rooms; returns the recovery copies it stores."""
         copies: list[tuple[str, str]] = []
 
         async def keep(path: str, text: str) -> None:
             copies.append((path, text))
 
-        async def bring_over(path: str) -> None:
-            notebooks.bring_over(path)
+        async def carry_over(path: str) -> None:
+            notebooks.carry_over(path)
 
-        fill_rooms(self.app.web_app.settings, keep, bring_over)
+        fill_rooms(self.app.web_app.settings, keep, carry_over)
         return copies
 
     def collaboration(self) -> Collaboration | None:
@@ -230,9 +230,7 @@ class Person(Page):
         return self
 
     async def connect(self) -> None:
-        """Open the socket, unless it is open, and exchange what each side has and the other has
-        not.
-        """
+        """Open the socket, unless it is open, and exchange the updates that either side lacks."""
         if self._socket is None:
             socket = object()
             self._connection = socket
@@ -245,7 +243,7 @@ class Person(Page):
         await self.sync()
 
     def cut(self) -> None:
-        """The socket is lost, with all that is under way in it."""
+        """The socket is lost, with everything on its way in it."""
         self._connection = None
         if self._socket is not None:
             self._socket.close()
@@ -259,12 +257,12 @@ class Person(Page):
         self.cut()
 
     def has(self) -> dict[int, int]:
-        """What a page says that it has when it asks for a save."""
+        """The state that a page reports when it requests a save."""
         self.notebook.ystate["jupyter_agent_save"] = len(clocks_in(self.notebook.ydoc.get_state()))
         return clocks_in(self.notebook.ydoc.get_state())
 
     async def sync(self) -> None:
-        """Wait until the room has all that was done here and we have all that was done there."""
+        """Wait until the room has all changes made here and we have all made there."""
         barrier: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._barriers.append(barrier)
         self._send(create_sync_message(self.notebook.ydoc))
@@ -274,28 +272,28 @@ class Person(Page):
     # ---- what the person does
 
     def say(self, **state: Any) -> None:
-        """Tell the others in the room of oneself (awareness), as Lab does its cursor."""
+        """Publish our state to the others in the room (awareness), as Lab does with its cursor."""
         self._awareness.set_local_state({**(self._awareness.get_local_state() or {}), **state})
         ours = [self.notebook.ydoc.client_id]
         self._send(create_awareness_message(self._awareness.encode_awareness_update(ours)))
 
     def text(self, cell_id: str) -> Any:
-        """The name of the text of a cell, another one for each that is made."""
+        """The name of a cell's text, unique to each text."""
         source: Text = self.cell(cell_id)["source"]
         return source.sticky_index(0, Assoc.BEFORE).to_json()["type"]
 
     def edit_in(self, cell_id: str) -> None:
-        """Put the cursor in a cell. Lab tells the others where as Yjs's relative position."""
+        """Put the cursor in a cell. Lab publishes it as Yjs's relative position."""
         self.active_cell = cell_id
         place = {"type": self.text(cell_id), "tname": None, "item": None, "assoc": 0}
         self.say(cursors=[{"anchor": place, "head": place, "primary": True, "empty": True}])
 
     def offers(self) -> dict[str, Any]:
-        """What the page offers to put back."""
+        """The offers that the page shows."""
         return self._offers.to_py() or {}
 
     def decide(self, key: str) -> None:
-        """Take an offer, or leave it."""
+        """Accept an offer, or dismiss it."""
         del self._offers[key]
 
     @property
@@ -309,7 +307,7 @@ class Person(Page):
             self._socket.write_message(message, binary=True)
 
     def thaw(self) -> None:
-        """The page wakes up, and takes in what came meanwhile."""
+        """The page wakes up, and processes all messages since."""
         self.frozen = False
         while self._heard:
             self._take(self._heard.pop(0))
@@ -319,7 +317,7 @@ class Person(Page):
             self._heard.append(message)
             return
         if not isinstance(message, bytes) or message[0] != YMessageType.SYNC:
-            return  # closed, somebody's cursor, or an answer that we did not ask for
+            return  # closed, another user's cursor, or an answer that we did not request
         self._applying = True
         try:
             reply = handle_sync_message(message[1:], self.notebook.ydoc)

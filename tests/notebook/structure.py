@@ -18,7 +18,7 @@ _OF_CODE = ("outputs", "execution_count", "execution_state")
 class _Undo:
     act: Callable[[], object]
     replaces: str | None = None
-    """The cell that a copy takes the place of; waits until the person has left it."""
+    """The cell that a copy replaces; waits until the user has left it."""
 
 
 @dataclass
@@ -29,7 +29,7 @@ class _Done:
 
 
 class StructuralEdits:
-    """What the page of a tab does when it is asked for an edit."""
+    """The page's answer to a requested edit."""
 
     def __init__(self, tab: Tab) -> None:
         self._tab = tab
@@ -37,7 +37,9 @@ class StructuralEdits:
         self._put_off: list[_Undo] = []
 
     def carry_out(self, edit: Mapping[str, Any]) -> str:
-        """Do it unless it was done already; why it was refused, or nothing."""
+        """Make the edit unless it was made already; the reason for refusing it, or an empty
+        text.
+        """
         if edit["key"] not in self._done:
             self.take_back_due()
             for done in self._done.values():
@@ -48,7 +50,7 @@ class StructuralEdits:
         return self._done[edit["key"]].refused
 
     def take_back(self, keys: Sequence[str]) -> None:
-        """Undo what was done of these, the last one first, and never do the others."""
+        """Undo the edits that were made, the last one first, and never make the others."""
         for key in reversed(keys):
             undo = self._done.get(key, _Done()).undo
             self._done[key] = _Done("withdrawn")
@@ -57,7 +59,7 @@ class StructuralEdits:
         self.take_back_due()
 
     def take_back_due(self) -> None:
-        """Undo what had to wait for the person, as far as they have left the cells."""
+        """Undo the edits that had to wait for the user, in cells that they have left."""
         due = [undo for undo in self._put_off if not self._is_typed_in(undo.replaces)]
         self._put_off = [undo for undo in self._put_off if undo not in due]
         for undo in due:
@@ -126,8 +128,8 @@ class StructuralEdits:
             self._replace(start, self._tab.cell(one).to_py(), to + (start < to))
 
     def _copied(self, cell_id: str, index: int) -> list[str]:
-        """The cells in whose place a copy comes: the one that the person is in stays, and its
-        neighbours go around it.
+        """The cells that copies replace: the user's current one stays, and its neighbours move
+        around it.
         """
         ids = self._tab.ids()
         at = ids.index(cell_id)

@@ -1,4 +1,4 @@
-"""Undo: exactly what the changes did, and nothing of what people did since."""
+"""Undo: exactly the changes, and nothing that people did since."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def test_a_deleted_cell_that_people_had_written_into_returns_with_that_and
     await notebook.update("a", old_string="x = 10", new_string="x = 11")
     journal.add(await notebook.delete(new.id))
     journal.add(await notebook.delete("a"))
-    for _ in range(2):  # what is left alone may be asked for again
+    for _ in range(2):  # a cell that is left alone may be requested again
         result = await undo(notebook, journal.changes)
         assert {conflict["cell_id"] for conflict in result.conflicts} == {"a", new.id}
         assert [cell.id for cell in notebook.cached_cells()] == ["a", new.id, "b", "c", "d"]

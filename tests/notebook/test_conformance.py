@@ -1,5 +1,5 @@
-"""What is promised wherever a notebook is: in its file, in an open tab, in a room (rows D14 and D15
-of the faults, and what a carrier is). Each test runs once for each carrier.
+"""Guarantees for every notebook: in its file, in an open tab, in a room (rows D14 and D15 of the
+faults, and the definition of a carrier). Each test runs once for each carrier.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ RICH = {
 
 @pytest.fixture(params=CARRIERS)
 def desk(request: pytest.FixtureRequest, jp_asyncio_loop: Any, tabs: Tabs) -> Iterator[Desk]:
-    """A notebook of four cells, `a` to `d`, that is open in each of the ways."""
+    """A notebook of four cells, `a` to `d`, open in each of the ways."""
     if request.param == "room":
         server = request.getfixturevalue("room_server")
         notebooks = request.getfixturevalue("room_notebooks")
@@ -203,12 +203,12 @@ async def test_both_in_the_same_line_is_refused_with_the_text_as_it_is(
 
 
 def work_on(desk: Desk) -> Workspace:
-    """As a turn has it whose notebook this is."""
+    """As a turn that owns this notebook has it."""
     return Agent(desk.notebooks, "a.ipynb", Log(), random.Random(0)).work
 
 
 async def let_others_pass(desk: Desk) -> None:
-    """What waits for nothing is over then."""
+    """Anything that waits for nothing is done then."""
     elsewhere = await desk.notebooks.create("elsewhere.ipynb")
     for _ in range(3):
         await elsewhere.insert(source="begun later, and done")
@@ -295,7 +295,7 @@ async def test_what_is_hidden_is_kept_from_models_as_soon_as_it_arrives(
     assert (await work.visibility()).hidden_ids == {"c"}
     (await desk.synced()).tag("a", "agent-hidden")
     await desk.synced()
-    async with lease(work, None, WRITE) as nb:  # that asks the page
+    async with lease(work, None, WRITE) as nb:  # this asks the page
         with pytest.raises(NotPermitted, match="agent-hidden"):
             await nb.refuse_hidden(["a"])
 
@@ -307,7 +307,7 @@ async def test_what_another_program_hides_is_kept_from_models(
     work = work_on(desk)
     assert (await work.visibility()).hidden_ids == set()
     Program(desk.file).tag("a", "agent-hidden")
-    if desk.carrier == "room":  # which takes in a changed file by itself, by and by
+    if desk.carrier == "room":  # which loads a changed file by itself, after a while
         await until(lambda: "agent-hidden" in notebook.cached_cell("a").tags)
     assert (await work.visibility()).hidden_ids == {"a"}
 
@@ -485,7 +485,7 @@ async def test_what_is_no_notebook_is_left_as_it_is(desk: Desk, text: str) -> No
     bad = desk.file.with_name("bad.ipynb")
     bad.write_text(text)
     for _ in range(2):
-        with pytest.raises(UnreadableNotebook, match="left as it is"):
+        with pytest.raises(UnreadableNotebook, match="left unchanged"):
             await desk.notebooks.get("bad.ipynb")
     with pytest.raises(NotebookNotFound):
         await desk.notebooks.get("none.ipynb")

@@ -22,7 +22,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def stored() -> list[tuple[str, str]]:
-    """The renames that what is stored was told of."""
+    """The renames reported to the stores."""
     return []
 
 
@@ -30,7 +30,7 @@ def stored() -> list[tuple[str, str]]:
 def moves(
     notebooks: Notebooks, contents: Any, stored: list[tuple[str, str]]
 ) -> Iterator[Callable[[], Any]]:
-    """Waits until all events were heard."""
+    """Waits until all events were handled."""
 
     async def keep(old: str, new: str) -> None:
         stored.append((old, new))
@@ -142,7 +142,7 @@ async def test_a_notebook_that_is_renamed_back_and_forth_is_followed(
 async def test_a_rename_between_our_look_and_our_write_is_followed(
     notebooks: Notebooks, contents: Any, write: Write, root: Path, moves: Any
 ) -> None:
-    """The file goes while an edit that was begun waits: it is written where the file is now."""
+    """The file is renamed while a started edit waits: the edit is written at the new path."""
     write("a.ipynb", [code("a", "x = 1")])
     notebook = await notebooks.get("a.ipynb")
     outputs = notebook.outputs("a")

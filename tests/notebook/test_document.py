@@ -1,4 +1,4 @@
-"""Edits of a notebook that is open nowhere; what they refuse, and what they leave alone."""
+"""Edits of a notebook that is not open anywhere: their refusals, and the parts they leave alone."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def test_an_old_string_must_occur_once(notebook: Notebook, old: str, found
         ("x = 1\nra\u200bte = 2", "rate", "(zero width space, U+200B) at line 2, character 3"),
         ("x = \ufeff'a'\xa0+ 1", "'a' + 1", None),
         ("x = \ufeff'a'\xa0+ 1", "= 'a' +", "(zero width no-break space, U+FEFF) at line 1"),
-        ("x = 1", "x = \u200b1", "does not occur as it is given, with a character that shows"),
+        ("x = 1", "x = \u200b1", "does not occur as given, with an invisible character"),
         ("rate\xa0= 5\nrate\u2009= 5", "rate = 5", "occurs 2 times (line 1, character 1; line 2"),
         ("rate\xa0= 5\nrate = 5", "rate = 5", None),
         ("rate = 5", "rate\u3000= 5", None),
@@ -272,7 +272,7 @@ def _stream(text: str) -> dict[str, Any]:
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_read_again_in_parts_is_what_is_there(seed: int) -> None:
-    """Whatever happens to a cell, by us or by others, in however many steps."""
+    """Any change of a cell, by us or by others, in any number of steps."""
     chance = random.Random(seed)
     notebook, elsewhere = YNotebook(), YNotebook()
     outputs = [_stream("a"), {"output_type": "display_data", "data": {"text/plain": "1"}}]

@@ -1,4 +1,4 @@
-"""What edits take, and whether one that was made is there afterwards."""
+"""Valid edits, and whether a made edit is there afterwards."""
 
 from __future__ import annotations
 

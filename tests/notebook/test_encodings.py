@@ -1,4 +1,4 @@
-"""Text files of many programs and countries are read as what they are, and others not at all."""
+"""Text files of many programs and countries are read in their encoding; other files are refused."""
 
 from __future__ import annotations
 

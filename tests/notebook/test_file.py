@@ -1,4 +1,4 @@
-"""A notebook that is open nowhere: people's files stay theirs."""
+"""A notebook that is not open anywhere: people's files stay theirs."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ async def test_a_file_that_nobody_wrote_is_not_read_again(
 async def test_a_save_that_was_cut_off_is_put_right_from_the_copy_of_the_contents_manager(
     notebooks: Notebooks, write: Write, kept: Any
 ) -> None:
-    """Wherever it ended, in the middle of a character too, where Jupyter gives up."""
+    """Wherever the save stopped, even inside a character, where Jupyter gives up."""
     path = write("a.ipynb", [code("a", "x = 'é'"), code("b", "y")])
     before = path.read_bytes()
     backup = path.with_name(".~a.ipynb")
@@ -304,14 +304,14 @@ async def test_a_save_that_was_cut_off_is_put_right_from_the_copy_of_the_content
         kept = before.index("é".encode()) + 1
     cut = before[: int(len(before) * kept) if isinstance(kept, float) else kept]
     path.write_bytes(cut)
-    os.utime(path, (0, 0))  # whoever began that save does not write any more
+    os.utime(path, (0, 0))  # whoever started that save is not writing any more
     told = await notebooks.mend("a.ipynb", _no_copy)
     assert "`a.ipynb` was cut off" in told
     assert "`a.ipynb.invalid`" in told
     assert path.read_bytes() == before
     assert path.with_name("a.ipynb.invalid").read_bytes() == cut
     assert not backup.exists()
-    assert "delete the other file" in await notebooks.mend("a.ipynb", _no_copy)
+    assert "delete the leftover file" in await notebooks.mend("a.ipynb", _no_copy)
 
 
 async def _no_copy() -> None:
@@ -337,7 +337,7 @@ async def test_a_save_that_was_cut_off_is_put_right_when_it_is_read(
 async def test_without_a_copy_of_the_contents_manager_ours_is_taken(
     contents: Any, write: Write, minor: int
 ) -> None:
-    """It is the file as it was, with the line ends of its cells, and ids only where it had them."""
+    """The file as it was, with the line ends of its cells, and ids only in cells that had them."""
     path = write("a.ipynb", [code("a", "x = 1\r\ny = 2")])
     content = json.loads(path.read_text(encoding="utf-8"))
     content["nbformat_minor"] = minor
@@ -370,7 +370,7 @@ async def test_without_a_copy_of_the_contents_manager_ours_is_taken(
 async def test_a_notebook_that_a_reader_has_just_taken_away_is_back_and_that_is_said(
     notebooks: Notebooks, write: Write, root: Path
 ) -> None:
-    """As Jupyter's own reader does, which finds half of what another server is writing."""
+    """As Jupyter's own reader does when it finds a half-written file of another server."""
     path = write("a.ipynb", [code("a", "x = 1")])
     notebook = await notebooks.get("a.ipynb")
     path.rename(path.with_name("a.ipynb.invalid"))
@@ -385,7 +385,7 @@ async def test_a_notebook_that_a_reader_has_just_taken_away_is_back_and_that_is_
 async def test_of_what_a_killed_server_left_beside_a_notebook_nothing_is_lost(
     notebooks: Notebooks, write: Write, root: Path
 ) -> None:
-    """Only what the file has as well goes, and nobody else's file."""
+    """Only duplicates of the file are removed, and never another program's file."""
     path = write("a.ipynb", [code("a", "x = 1")])
     other = path.read_text(encoding="utf-8").replace("x = 1", "theirs")
     left = {
@@ -424,7 +424,7 @@ async def test_a_copy_that_jupyter_left_long_ago_goes_with_the_next_save(
 async def test_what_people_broke_themselves_is_left_alone(
     notebooks: Notebooks, root: Path, write: Write, broken: str
 ) -> None:
-    """It is more than the beginning of a notebook: no save was cut off there."""
+    """It is more than the start of a notebook: no save was cut off there."""
     path = write("a.ipynb", [code("a", "x = 1")])
     shutil.move(path, path.with_name(".~a.ipynb"))
     path.write_text(broken, encoding="utf-8")
@@ -437,8 +437,8 @@ async def test_what_people_broke_themselves_is_left_alone(
 @pytest.mark.full
 @pytest.mark.parametrize("folder", [SAMPLES, pytest.param(BOOKS, marks=pytest.mark.long)])
 def test_real_notebooks_of_older_formats_keep_every_other_line_and_byte(folder: Path) -> None:
-    """An edit changes no more lines than the same one through Jupyter's contents API does, and its
-    undo brings the same bytes back; where Jupyter writes the file in another form, that form stays.
+    """An edit changes no more lines than the same one through Jupyter's contents API, and its undo
+    restores the same bytes; if Jupyter writes the file in another form, that form stays.
 
     The long run takes the folder that JUPYTER_AGENT_BOOKS names.
     """

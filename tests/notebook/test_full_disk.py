@@ -26,7 +26,7 @@ from .conftest import cells_of, code
 Write = Callable[..., Path]
 CALLS = ("get", "save", "exists", "is_hidden")
 LOOKS = 4
-"""Calls that are made or not: a file that was written just now is looked at once more."""
+"""Calls that may be left out: a file that was written just now is checked once more."""
 
 
 class FailNth:
@@ -76,7 +76,7 @@ async def test_whichever_call_of_the_storage_fails_nothing_is_half_done(
         await notebook.update("b", old_string="1", new_string="3")
         assert [cell["source"] for cell in cells_of(path)] == [texts[0], "y = 3"]
         await notebooks.close()
-        if len(failing.calls) + LOOKS < number:  # it had nothing left to fail
+        if len(failing.calls) + LOOKS < number:  # no call was left to fail
             break
     assert end == "saved"
     assert ends >= {"saved", "not saved"}  # whether one is unknown is a matter of moments
@@ -109,7 +109,7 @@ def _full(*_: Any, **__: Any) -> None:
 async def test_without_a_recovery_copy_nothing_is_written(
     contents: Any, write: Write, tmp_path: Path
 ) -> None:
-    """Our own store is on the full disk."""
+    """Our own store is on the full disk too."""
     path = write("a.ipynb", [code("a", "x = 1")])
     database = Database(tmp_path / "store.db", MIGRATIONS, contents.log)
     copies = RecoveryCopies(database)
@@ -134,7 +134,7 @@ async def test_without_a_recovery_copy_nothing_is_written(
 @pytest.mark.parametrize("atomic", ["atomic", "in place"])
 @pytest.mark.parametrize("manager", ["LargeFileManager", "AsyncLargeFileManager"])
 def test_a_disk_that_is_full_in_the_middle_of_a_save(manager: str, atomic: str) -> None:
-    """A limit of the system, not of ours: half the file is written when it strikes."""
+    """A limit of the system, not ours: half the file is written when it strikes."""
     command = [sys.executable, "-m", "tests.notebook.full_disk", manager, atomic]
     run = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
@@ -172,11 +172,11 @@ async def test_nothing_is_half_done_where_nothing_may_be_written(
     monkeypatch: pytest.MonkeyPatch,
     edit: str,
 ) -> None:
-    """The folder and the file are read-only; said before anything is done."""
+    """The folder and the file are read-only, which is reported before anything is done."""
     path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
     before, names = path.read_bytes(), sorted(os.listdir(root))
     saved: list[str] = []
-    # The tests may run as root, who may write anything: only the system's answers are replaced.
+    # The tests may run as root, which may write anything: only the system's answers are replaced.
     monkeypatch.setattr(os, "access", lambda target, mode, **_: mode != os.W_OK)
     if edit == "create":
         monkeypatch.setattr(contents, "_save_notebook", _forbidden)

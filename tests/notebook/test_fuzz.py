@@ -1,5 +1,5 @@
-"""People and an agent at work in the same notebook, at random, in each carrier: what was typed
-and what was said to be done is there, once.
+"""People and an agent working in the same notebook, at random, in each carrier: everything typed,
+and everything confirmed, is there exactly once.
 
 A failure prints its seed: `JUPYTER_AGENT_FUZZ_SEED=... pytest tests/notebook/test_fuzz.py` plays
 the same again.
@@ -72,13 +72,13 @@ def tabs() -> Tabs:
 
 @pytest.fixture(autouse=True)
 def undelayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_nodelay = IOStream.set_nodelay  # the system keeps short messages back for 40 ms otherwise
+    set_nodelay = IOStream.set_nodelay  # the system delays short messages by 40 ms otherwise
     monkeypatch.setattr(IOStream, "set_nodelay", lambda stream, _: set_nodelay(stream, True))
 
 
 @pytest.fixture(autouse=True)
 def replayable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing depends on how quick a thread is, nor on ids that are made up."""
+    """Nothing depends on the speed of threads, nor on random ids."""
     clients = itertools.count(2**40)
 
     async def at_once(work: Callable[..., Any], *given: Any, **more: Any) -> Any:
@@ -98,7 +98,7 @@ def replayable(monkeypatch: pytest.MonkeyPatch) -> None:
 def clock(
     jp_asyncio_loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Clock]:
-    """Time passes with the turns of the event loop, and a machine that is busy changes nothing."""
+    """Time passes with the turns of the event loop, so a busy machine changes nothing."""
     clock = Clock(jp_asyncio_loop)
     monkeypatch.setattr(time, "monotonic", lambda: clock.now)
     clock.tick()
@@ -124,7 +124,7 @@ async def opened(notebooks: Notebooks, path: str) -> Notebook:
 
 
 async def settled(notebook: Notebook) -> None:
-    """Everything under way has arrived."""
+    """Everything on its way has arrived."""
     while True:
         try:
             await notebook.read()
@@ -143,7 +143,7 @@ def on_screen(screen: Screen) -> list[str]:
 
 @asynccontextmanager
 async def at_work(work: Any, stop: Callable[[], None]) -> AsyncIterator[None]:
-    """Somebody works until the block ends; what goes wrong there is raised here."""
+    """Someone works until the block ends; their errors are raised here."""
     task = asyncio.create_task(work)
     try:
         yield
@@ -153,7 +153,7 @@ async def at_work(work: Any, stop: Callable[[], None]) -> AsyncIterator[None]:
 
 
 class Session:
-    """The players of one session, whose seed is told where it fails."""
+    """The players of one session; a failure reports the seed."""
 
     def __init__(self, seed: int, notebooks: Notebooks, path: str) -> None:
         self.path = path
@@ -165,7 +165,7 @@ class Session:
         random.seed(seed)  # of the ids of the people's documents
 
     def later(self, turns: int, action: Callable[[], object]) -> None:
-        """Have it done after so many turns of the event loop at most."""
+        """Run it after at most so many turns of the event loop."""
 
         async def after() -> None:
             for _ in range(self.random.randrange(turns)):
@@ -177,7 +177,7 @@ class Session:
         self._later[task] = action
 
     def at_once(self) -> None:
-        """What was put off is done now."""
+        """Run everything that was postponed."""
         while self._later:
             task, action = self._later.popitem()
             task.cancel()
@@ -216,7 +216,7 @@ async def in_a_tab(
 
     async def same() -> None:
         async with asyncio.timeout(60):
-            while True:  # what a lost connection left undone is done as soon as the page is back
+            while True:  # work left undone by a lost connection is done as soon as the page is back
                 await settled(notebook)
                 if shown(notebook) == on_screen(person.screen):
                     break
@@ -337,7 +337,7 @@ async def test_a_person_types_in_a_room(
 async def in_a_room(
     session: Session, server: rooms.RoomServer, notebooks: Notebooks, path: Path
 ) -> None:
-    """Other programs write only what is saved: the room puts their file over unsaved typing."""
+    """Other programs write only saved content: the room puts their file over unsaved typing."""
     log, random_, agent = session.log, session.random, session.agent
     program = Program(path, log, random_)
     screen = await rooms.Person(server, session.path).open()
@@ -362,9 +362,9 @@ async def in_a_room(
             async with person.busy:
                 match random_.randrange(24):
                     case 0 | 1:
-                        screen.cut()  # they type on
+                        screen.cut()  # they continue to type
                     case 2:
-                        screen.frozen = True  # what they type gets out, and nothing gets in
+                        screen.frozen = True  # their typing gets out, and nothing gets in
                     case 3 | 4 | 5:
                         person.go_elsewhere()
                     case 6:
@@ -376,7 +376,7 @@ async def in_a_room(
                     case 11:
                         await notebook.save()
                     case 12 | 13 if not notebook.busy:
-                        await screen.sync()  # else it may go on without letters on their way
+                        await screen.sync()  # else it may continue without letters on their way
                         if (await notebook.save()).saved:
                             program.write()
                             await settled(notebook)

@@ -1,4 +1,4 @@
-"""Which code is told to start a job on a cluster."""
+"""Which code is recognized as starting a job on a cluster."""
 
 from __future__ import annotations
 

@@ -13,7 +13,9 @@ import pytest
 def test_each_notebook_is_whole_on_disk_once_a_server_has_started_again(
     times: int, seed: int
 ) -> None:
-    """Whatever reads it then, git or an editor too, finds all cells, once, as they were last."""
+    """Any reader at that moment, git or an editor too, finds all cells, once, in their last
+    state.
+    """
     command = [sys.executable, "-m", "tests.notebook.killed", str(times), str(seed)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=1800)
     assert run.returncode == 0, run.stderr

@@ -31,7 +31,7 @@ from .conftest import code, notebook_json
 
 
 class Threads:
-    """Where the work on the whole notebook is done."""
+    """The threads that do the work on the whole notebook."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.seen: dict[str, set[bool]] = {}
@@ -77,7 +77,7 @@ async def test_what_takes_long_is_done_in_threads(
 async def test_while_a_large_notebook_is_read_or_saved_garbage_is_not_looked_for_everywhere(
     contents: Any, write: Any, monkeypatch: pytest.MonkeyPatch, theirs: bool
 ) -> None:
-    """And what somebody else has set frozen for good stays so."""
+    """And objects that someone else has frozen for good stay frozen."""
     write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
     frozen: dict[str, bool] = {}
 

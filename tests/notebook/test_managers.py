@@ -1,4 +1,4 @@
-"""The same suite, whatever manager keeps the notebook, through that manager alone."""
+"""The same suite with each kind of contents manager, through that manager alone."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def notebooks(
 
 
 async def put(storage: Storage, cells: list[Any]) -> None:
-    """Save these cells as somebody else does."""
+    """Save these cells as another program does."""
     content = new_notebook(cells=cells, metadata=storage.metadata or {})
     model = {"type": "notebook", "format": "json", "content": content}
     await ensure_async(storage.contents.save(model, storage.path))
@@ -157,7 +157,7 @@ async def test_what_somebody_else_saved_is_merged(storage: Storage, notebooks: N
 async def test_what_somebody_else_saves_at_this_moment_stays(
     storage: Storage, notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They save between our look and our write."""
+    """They save between our check and our write."""
     notebook = await notebooks.get(storage.path)
     (one, *_) = [cell.id for cell in await notebook.read()]
     theirs = [code("one", "theirs = 1"), markdown("two", CELLS[1]), code("three", CELLS[2])]

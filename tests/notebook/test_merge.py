@@ -89,7 +89,7 @@ def test_a_blank_line_is_not_taken_for_another() -> None:
 
 @pytest.fixture(params=["few lines", "many lines"])
 def compared_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts of many lines are compared in another way, lest that take a minute."""
+    """Texts of many lines are compared in another way, which would otherwise take a minute."""
     if request.param == "many lines":
         monkeypatch.setattr("jupyter_agent.document.merge.LARGEST_MATCH", 0)
 
@@ -206,7 +206,7 @@ def test_of_a_long_line_only_the_words_that_changed_are_touched() -> None:
 
 
 def insert(random_: random.Random, text: str, word: str) -> tuple[str, int]:
-    """Where a line begins, or as a line of its own; and the place after it."""
+    """The start of a line, or a line of its own; and the place after it."""
     at = random_.choice([place for place in range(len(text)) if text[place - 1] == "\n"])
     line = random_.choice(["", "\n"]) + word
     return text[:at] + line + text[at:], at + len(line)
@@ -294,7 +294,7 @@ def test_an_edit_that_somebody_took_away_is_not_found(before: str, after: str, n
 
 
 def worked_on(random_: random.Random, content: Any, who: str) -> tuple[Any, set[str]]:
-    """The notebook after somebody did this and that, and the words that they left in it."""
+    """The notebook after random changes, and the words that they left in it."""
     content = copy.deepcopy(content)
     cells: list[dict[str, Any]] = content["cells"]
     for number in range(random_.randrange(6)):
@@ -381,7 +381,7 @@ def notebook(text: str, shown: str = "") -> dict[str, Any]:
 def test_nothing_is_doubled_whichever_of_two_texts_a_program_has_changed(
     former: str, latest: str, file: str, merged: str | None, shown: str
 ) -> None:
-    """None: nobody can tell which it was, the document's stays, and the file's is a conflict."""
+    """None: it is ambiguous, so the document's version stays and the file's is a conflict."""
     mine = notebook(latest, shown)
     base, unclear = base_of(notebook(file), outline(notebook(former)), outline(mine))
     result = merge_cells(base, mine, notebook(file), unclear)

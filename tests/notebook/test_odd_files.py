@@ -1,5 +1,5 @@
-"""Files that are no good notebooks are refused or upgraded in memory, and left as they are
-until a write is allowed.
+"""Malformed notebook files are refused or upgraded in memory, and left unchanged until a write is
+allowed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def test_what_is_refused_is_left_as_it_is(
     raw, why = REFUSED[name]
     path = root / "odd.ipynb"
     path.write_bytes(raw)
-    with pytest.raises(UnreadableNotebook, match="left as it is") as refused:
+    with pytest.raises(UnreadableNotebook, match="left unchanged") as refused:
         await notebooks.get("odd.ipynb")
     assert why in str(refused.value)
     assert path.read_bytes() == raw
@@ -118,7 +118,7 @@ async def test_ids_are_given_with_the_first_write_which_says_so(
     notebook = await notebooks.get("odd.ipynb")
     ids = [cell.id for cell in await notebook.read()]
     first = await notebook.update(ids[1], source="# new", base=notebook.cached_cell(ids[1]).source)
-    assert ("no id" if "4.5" in name else "saved as 4.5") in first.saved.note
+    assert ("without an id" if "4.5" in name else "saved as 4.5") in first.saved.note
     second = await notebook.update(ids[1], old_string="new", new_string="newer")
     assert second.saved.note == ""
     nbformat.validate(json.loads(path.read_text(encoding="utf-8")))
@@ -126,7 +126,7 @@ async def test_ids_are_given_with_the_first_write_which_says_so(
 
 
 def look_at(cells: list[Cell]) -> None:
-    """All that is done with the cells of a notebook that is only read."""
+    """Everything that is done with the cells of a notebook that is only read."""
     render(cells)
     stale_cells(cells, "python")
     for cell in cells:
@@ -137,7 +137,7 @@ def look_at(cells: list[Cell]) -> None:
 
 
 async def survive(raw: bytes, path: Path, notebooks: Notebooks) -> str:
-    """Read such a file and change it; raises for what is neither done nor refused in words."""
+    """Read such a file and change it; raises if that neither works nor is refused in words."""
     path.write_bytes(raw)
     try:
         notebook = await notebooks.get("odd.ipynb")
@@ -207,7 +207,7 @@ async def test_files_made_odd_at_random(
 async def test_what_people_bring_is_read_edited_and_put_back(
     contents: object, root: Path, seeds: range
 ) -> None:
-    """After edits of all cells, a new one, a deleted one and the undo of all that a file is as
+    """After edits of all cells, a new one, a deleted one and the undo of everything, the file is as
     nbformat has it.
     """
     path = root / "theirs.ipynb"

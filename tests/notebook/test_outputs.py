@@ -1,4 +1,4 @@
-"""Outputs of a run in the live document: complete, in order, and in shapes that Lab's view can
+"""Outputs of a run in the live document: complete, in order, and in forms that Lab's view can
 follow.
 """
 
@@ -36,7 +36,7 @@ ERROR = {"output_type": "error", "ename": "E", "evalue": "why", "traceback": []}
 
 
 class View:
-    """What Lab's view sees: raises where a transaction is one that it cannot follow."""
+    """Lab's view of the outputs: raises for a transaction that it cannot follow."""
 
     def __init__(self, cells: SharedCells) -> None:
         self.steps = 0

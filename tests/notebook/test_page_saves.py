@@ -52,7 +52,7 @@ def content(source: str) -> dict[str, Any]:
 
 @pytest.fixture
 def save(manager: Any) -> Save:
-    """JupyterLab's save of one cell with this text, of a page that had seen this hash."""
+    """JupyterLab's save of one cell with this text, from a page that had seen this hash."""
 
     async def save(source: str, seen: str | None) -> Any:
         model = {"type": "notebook", "format": "json", "content": content(source)}

@@ -1,4 +1,4 @@
-"""Pictures that models look at are small enough for them."""
+"""Pictures for models are small enough for them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_which_of_several_are_attached_is_said() -> None:
 
 @pytest.fixture(params=["with-pillow", "without"])
 def pillow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether there is one; the test itself always needs it."""
+    """Whether it is installed; the test itself always needs it."""
     there = request.param == "with-pillow"
     monkeypatch.setattr(images, "_has_pillow", lambda: there)
     return there
@@ -207,7 +207,7 @@ def test_notes_between_the_scans_of_a_jpeg_are_not_sent(pillow: bool) -> None:
 
 
 def test_no_unknown_part_of_a_file_is_sent(pillow: bool) -> None:
-    """Only what shows the picture is: in parts that nobody knows of may be anything."""
+    """Only the displayed parts of the picture stay: unknown parts may contain anything."""
     jpeg, gif, webp = saved("jpeg"), saved("gif"), saved("webp", lossless=True)
     jfif = b"\xff\xe0" + (16 + 39).to_bytes(2) + jpeg[6:18] + b"\x0d\x01" + b"sk-ant-canary" * 3
     unknown = b"cnry" + struct.pack("<I", 13) + b"sk-ant-canary" + b"\0"

@@ -1,4 +1,4 @@
-"""Whoever else writes the same file at the same moment: nothing is overwritten in silence."""
+"""Other programs that write the same file at the same moment: nothing is overwritten silently."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_what_another_program_saves_while_we_save_is_in_the_file_as_well(
     way: Callable[[Path, str], None],
     suffix: str,
 ) -> None:
-    """It writes after our last look at the file, when Jupyter is about to write it."""
+    """It writes after our last check of the file, when Jupyter is about to write it."""
     path = write(f"a.{suffix}", [code("a", "x = 1"), code("b", "y")])
     notebook = await notebooks.get(path.name)
     writes = [THEIRS]
@@ -83,7 +83,7 @@ async def test_a_file_that_git_deletes_and_recreates_is_not_missed(
     notebook = await notebooks.get("a.ipynb")
     path.unlink()
     loop = asyncio.get_running_loop()
-    loop.call_later(0.05, time.sleep, busy)  # nothing else of the server goes on
+    loop.call_later(0.05, time.sleep, busy)  # nothing else runs in the server
     loop.call_later(0.1, in_place, path, THEIRS)
     await notebook.update("a", old_string="1", new_string="2")
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
@@ -117,7 +117,7 @@ async def test_where_that_cannot_be_the_file_has_what_they_saved(
 async def test_of_two_programs_that_save_at_once_the_later_one_is_in_the_file(
     notebooks: Notebooks, contents: Any, write: Write
 ) -> None:
-    """It writes while we save, and again when both are brought together."""
+    """It writes while we save, and again during the merge."""
     path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
     notebook = await notebooks.get("a.ipynb")
     writes = [THEIRS.replace("theirs", "later"), THEIRS]
@@ -147,13 +147,13 @@ async def test_an_edit_that_is_given_up_takes_nothing_of_theirs_back(
 async def test_who_writes_our_file_while_another_ones_is_given_back_is_the_later_one(
     notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the other one wrote is in a file beside it."""
+    """The other program's version is in a file next to it."""
     path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
     notebook = await notebooks.get("a.ipynb")
     before, after, holds = [THEIRS], [THEIRS.replace("theirs", "later")], Disk.holds
     contents.pre_save_hook = lambda **_: in_place(path, before.pop()) if before else None
 
-    def look(*args: Any) -> bool:  # at what our file took the place of
+    def look(*args: Any) -> bool:  # at the file that ours replaced
         if after:
             in_place(path, after.pop())
         return holds(*args)
@@ -185,7 +185,7 @@ async def test_what_was_written_at_the_same_moment_stays_also_where_a_hook_fails
 async def test_a_save_of_somebody_else_in_the_same_task_is_not_taken_for_ours(
     notebooks: Notebooks, contents: Any, write: Write
 ) -> None:
-    """As hooks and the tasks that they begin may do."""
+    """As hooks, and tasks that they start, may do."""
     path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
     notebook = await notebooks.get("a.ipynb")
     theirs, tasks = [json.loads(THEIRS)], list[Any]()
@@ -197,7 +197,7 @@ async def test_a_save_of_somebody_else_in_the_same_task_is_not_taken_for_ours(
     contents.register_post_save_hook(
         lambda **_: tasks.append(asyncio.create_task(save())) if theirs and not tasks else None
     )
-    with suppress(NotConfirmed):  # it may already be there when the edit is looked for
+    with suppress(NotConfirmed):  # it may already be there when the edit is verified
         await notebook.update("a", old_string="1", new_string="2")
     await tasks[0]
     assert [cell["source"] for cell in cells_of(path)] == ["x = 1", "theirs"]
@@ -231,7 +231,7 @@ async def test_a_manager_that_writes_in_its_own_way_goes_on_doing_so(
 async def test_who_opens_a_notebook_that_is_being_edited_reads_a_whole_one(
     notebooks: Notebooks, contents: Any, write: Write
 ) -> None:
-    """As JupyterLab opens it, which moves a file away of which it finds half."""
+    """As JupyterLab opens it, which moves a half-written file away."""
     path = write("a.ipynb", [code("a", "0"), code("b", "x" * 1_000_000)])
     notebook, done = await notebooks.get("a.ipynb"), asyncio.Event()
 
@@ -311,8 +311,8 @@ async def test_a_program_that_only_has_the_file_open_holds_nobody_up(
 async def test_a_file_stays_what_it_is(
     notebooks: Notebooks, contents: Any, write: Write, what: str
 ) -> None:
-    """Its mode and its marks, the file that a link names, one with two names, a folder that is
-    not ours.
+    """Its mode and its attributes, the target of a link, a file with two names, a folder of another
+    user.
     """
     path = write("a.ipynb", [code("a", "x = 1")])
     other = path.with_name("b.ipynb")
@@ -375,7 +375,7 @@ async def test_two_servers_on_one_folder_lose_no_confirmed_edit(
         notebooks, done = Notebooks(manager, Tabs()), 0
         for _ in range(2000):
             notebook = await notebooks.get("a.ipynb")
-            with suppress(Busy, Conflict):  # also where its last edit is not there any more
+            with suppress(Busy, Conflict):  # even if its last edit is no longer there
                 await notebook.update(cell_id, source=str(done + 1), base=str(done))
                 done += 1
             if done == 20:
@@ -394,7 +394,7 @@ async def test_two_servers_on_one_folder_lose_no_confirmed_edit(
 def test_an_editor_that_writes_at_any_moment_is_never_overwritten(
     times: int, seed: int, who: str
 ) -> None:
-    """It is in the file, or a recovery copy has it, or the edit's answer says what happened."""
+    """The text is in the file or a recovery copy, or the edit's answer says what happened."""
     command = [sys.executable, "-m", "tests.notebook.races", str(times), str(seed), who]
     run = subprocess.run(command, capture_output=True, text=True, timeout=3600)
     assert run.returncode == 0, run.stderr

@@ -1,4 +1,4 @@
-"""What a model reads of a notebook."""
+"""The text of a notebook that a model reads."""
 
 from __future__ import annotations
 

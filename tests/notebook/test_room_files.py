@@ -48,7 +48,9 @@ Opened: TypeAlias = Callable[..., Awaitable[tuple[Path, Person]]]
 
 @pytest.fixture
 def opened(room_server: RoomServer, restart: Restart) -> Opened:
-    """Opens a notebook of these cells in a page: its file, and who has it open."""
+    """Opens a notebook of these cells in a page: returns its file, and the person who has it
+    open.
+    """
 
     async def opened(cells: Sequence[Any], minor: int = 5) -> tuple[Path, Person]:
         restart()
@@ -64,8 +66,8 @@ def printed(*lines: str) -> list[Any]:
 
 
 async def notice(server: RoomServer, person: Person) -> None:
-    """The room notices that its file was written and takes that in, also where it is just saving,
-    and the page hears of it.
+    """The room notices that its file was written and loads it, even during a save, and the page
+    gets it.
     """
     await server.live("a.ipynb").settle()
     await person.sync()
@@ -151,7 +153,7 @@ async def test_of_what_both_changed_the_page_keeps_its_own_and_offers_the_file_s
     write(file, [code("a", "x = 1\ny = 222"), markdown("b", "# pulled")])
     await notice(room_server, person)
     offered = sorted(offer["cell"]["source"] for offer in person.offers().values())
-    assert offered == ["# pulled", "x = 1\ny = 222"]  # an older one gave way
+    assert offered == ["# pulled", "x = 1\ny = 222"]  # an older one was replaced
     await room_server.live("a.ipynb").save()
     assert [cell["source"] for cell in cells_of(file)] == ["x = 1\ny = 2 WORD"]
 
@@ -206,7 +208,7 @@ async def test_what_another_program_writes_while_a_room_is_saved_is_in_the_file_
         await person.sync()
         cells[0].source += f"{number}"
         if moment == "right after that":
-            pulled[:] = [cells]  # it has read what was saved
+            pulled[:] = [cells]  # it has read the saved file
         await inside._save_to_disc()
         texts = [cell.source for cell in cells]
         await until(partial(has_texts, file, texts))
@@ -224,7 +226,7 @@ def has_texts(file: Path, texts: Sequence[str]) -> bool:
 async def test_a_change_of_the_file_is_taken_in_though_who_noticed_it_gave_up(
     room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A save that is put off by the next key, for one."""
+    """A save that the next keystroke postpones, for example."""
     file, person = await opened([code("a", "x = 1"), markdown("b", "# b")])
     loading, go_on = asyncio.Event(), asyncio.Event()
     get = room_server.contents.get
@@ -267,7 +269,7 @@ ODD: dict[str, Callable[[list[Any], dict[str, Any], int], None]] = {
         cell.update(id=f"{cell['id']}{number}") for cell in cells
     ],
 }
-"""What programs other than Jupyter write, the first time and again."""
+"""Files of programs other than Jupyter, the first time and again."""
 
 
 @pytest.mark.sample(5)
@@ -354,7 +356,7 @@ async def test_no_save_of_a_room_takes_the_place_of_a_file_that_it_has_not_taken
 async def test_a_file_that_cannot_be_read_is_left_until_it_can(
     room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As git leaves it in the midst of a merge."""
+    """As git leaves it during a merge."""
     monkeypatch.setattr(ydoc, "_PAUSE", 0.1)
     file, person = await opened([code("a", "a"), code("b", "b")])
     broken = f"<<<<<<< HEAD\n{file.read_text()}=======\n>>>>>>> theirs\n"
@@ -377,7 +379,7 @@ async def test_a_save_that_the_next_key_puts_off_in_its_midst_counts(
     writing = Held(monkeypatch, inside._file, "_save_content")
     monkeypatch.setattr(inside, "_save_delay", 600)
     person.insert_cell(2, "n", "new")
-    await person.sync()  # a save that began now would not have all of it
+    await person.sync()  # a save that started now would not have all of it
     monkeypatch.setattr(inside, "_save_delay", 0.01)
     person.type("a", " WORD", at=1)
     await writing.done.wait()
@@ -406,7 +408,7 @@ async def test_a_program_that_had_not_read_what_was_saved_last_takes_nothing_of_
     had_read: str,
     minor: int,
 ) -> None:
-    """Nobody can tell whether it did not know better, or meant it: the document's stays."""
+    """Whether its writer meant it is ambiguous: the document's version stays."""
     texts = {each: f"{each} = 1" for each in "axdeg"}
     file, person = await opened([code(*cell) for cell in texts.items()], minor)
     read = file.read_text()
@@ -442,7 +444,7 @@ async def test_a_program_that_had_not_read_what_was_saved_last_takes_nothing_of_
 async def test_what_a_formatter_writes_right_after_a_save_is_offered_and_doubles_nothing(
     room_server: RoomServer, opened: Opened
 ) -> None:
-    """It may have read the file before that save, as far as anybody can tell."""
+    """It may have read the file before that save, as far as can be known."""
     file, person = await opened([code("a", "import os\n"), code("b", "b")])
     typed = "x = 'a'\nprint( x )\n"
     person.type("a", typed)
@@ -460,7 +462,7 @@ async def test_what_a_formatter_writes_right_after_a_save_is_offered_and_doubles
 async def test_a_script_that_puts_a_file_back_right_after_an_edit_has_its_way(
     room_server: RoomServer, room_notebooks: Notebooks, restart: Restart
 ) -> None:
-    """Nobody is in the room, to type or to decide."""
+    """No one is in the room, to type or to decide."""
     restart()
     file = room_server.root / "a.ipynb"
     for number in range(3):
@@ -485,7 +487,7 @@ async def test_a_room_that_is_gone_writes_no_more(
     await person.close()
     await room_server.evict("a.ipynb")
     loading.go_on.set()
-    await asyncio.wait([following])  # whatever it says of a room that goes meanwhile
+    await asyncio.wait([following])  # its error, if any, does not matter
     back = await Person(room_server, "a.ipynb").open()
     back.type("a", " FRESH")
     await back.sync()
@@ -546,7 +548,7 @@ async def test_what_a_page_that_is_away_types_in_cells_that_the_file_takes_away_
 async def test_what_comes_late_is_brought_over_at_once_and_what_comes_meanwhile_as_well(
     room_server: RoomServer, opened: Opened, tabs: Tabs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that ends before that takes it with it."""
+    """A server that ends before that loses it."""
     tabs.timeouts.page = 0.1
     file, page = await opened([code("a", "a"), code("b", "b")])
     page.frozen = True
@@ -567,7 +569,7 @@ async def test_what_comes_late_is_brought_over_at_once_and_what_comes_meanwhile_
 async def test_words_that_were_deleted_do_not_return_with_a_cell(
     room_server: RoomServer, opened: Opened
 ) -> None:
-    """The store has it all in one update, if that is how it was written."""
+    """The store has all of it in one update, if it was written like that."""
     file, person = await opened([code("a", "a SECRET"), code("b", "b"), code("c", "c")])
     person.cut()
     await room_server.end("a.ipynb")
@@ -684,7 +686,7 @@ async def test_words_in_a_room_that_is_filled_step_by_step_stay_as_well(
     await room_server.room("a.ipynb")._document_progressively_loaded
     await room.settle()
     await until(lambda: not room.has_pending_save)
-    assert file.read_bytes() == before  # nobody has changed anything
+    assert file.read_bytes() == before  # no one has changed anything
     await person.sync()
     person.say(autosave=False)
     person.type("b", " WORD")

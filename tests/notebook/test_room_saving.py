@@ -1,5 +1,5 @@
-"""People who type in a room without a pause: what they lose when the server is killed, and that
-nothing else suffers from saving it in time.
+"""People who type in a room without a pause: how much they lose when the server is killed, and that
+nothing else suffers from saving in time.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def site(server: Server) -> Site:
 async def test_a_server_with_a_room_ends_when_it_is_told_to_and_saves_first(
     tmp_path: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
 ) -> None:
-    """A task or a thread that it waits for would keep it. What was typed last is in the file, not
-    only in the room's store.
+    """A task or a thread that it waits for would keep it running. The latest typing is in the file,
+    not only in the room's store.
     """
     (tmp_path / ".config").mkdir()
     settings = tmp_path / ".config" / "jupyter_server_config.json"
@@ -114,13 +114,13 @@ async def test_who_types_while_it_is_saved_knows_the_file_all_the_same(
     room_server: RoomServer, room_notebooks: Notebooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JupyterLab compares the hash in the document with the file's when the user saves, and asks
-    about a "File Changed" where they differ.
+    about a "File Changed" if they differ.
     """
     file = room_server.root / "a.ipynb"
     file.write_text(notebook_json([code("a", "x = 1"), code("b", "")]))
     person = await Person(room_server, "a.ipynb").open()
     notebook = await room_notebooks.get("a.ipynb")
-    # The room's own save, some time after the last change, would put it right.
+    # The room's own save, some time after the last change, would correct it.
     monkeypatch.setattr(room_server.room("a.ipynb"), "_save_delay", 600)
     save = room_server.contents.save
 
@@ -134,7 +134,7 @@ async def test_who_types_while_it_is_saved_knows_the_file_all_the_same(
     await person.sync()
     on_disk = await room_server.contents.get("a.ipynb", content=False, require_hash=True)
     assert person.notebook.hash == on_disk["hash"]
-    assert person.dirty  # what they typed is not in the file yet
+    assert person.dirty  # their typing is not in the file yet
 
 
 Postponed = Callable[[str], Awaitable[Person]]
@@ -142,7 +142,7 @@ Postponed = Callable[[str], Awaitable[Person]]
 
 @pytest.fixture
 def postponed(room_server: RoomServer, monkeypatch: pytest.MonkeyPatch) -> Postponed:
-    """Opens a notebook in which somebody has typed `word`, and the room waits for them to pause."""
+    """Opens a notebook in which someone has typed `word`, and the room waits for a pause."""
 
     async def postponed(name: str) -> Person:
         (room_server.root / name).write_text(notebook_json([code("a", "")]))
@@ -161,7 +161,7 @@ def postponed(room_server: RoomServer, monkeypatch: pytest.MonkeyPatch) -> Postp
 def saver(
     room_server: RoomServer, jp_asyncio_loop: asyncio.AbstractEventLoop
 ) -> Iterator[Callable[[], None]]:
-    """Starts to save what is unsaved for a fifth of a second."""
+    """Starts to save changes that are unsaved for a fifth of a second."""
     tasks: list[asyncio.Task[None]] = []
     saver = RoomSaver(room_server.collaboration, 0.2, logging.getLogger("rooms"))
     yield lambda: tasks.append(jp_asyncio_loop.create_task(saver.run()))

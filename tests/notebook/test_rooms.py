@@ -1,6 +1,6 @@
-"""Where real-time collaboration keeps the documents, we work in its rooms, or not at all.
+"""If real-time collaboration has the documents, we work in its rooms, or not at all.
 
-What holds for every carrier is in `test_conformance.py`; here is what only rooms can do.
+The guarantees of every carrier are in `test_conformance.py`; this is about rooms only.
 """
 
 from __future__ import annotations
@@ -222,8 +222,8 @@ async def test_what_a_room_has_not_stored_when_it_is_removed_is_in_the_next_one(
     monkeypatch: pytest.MonkeyPatch,
     comes_back: bool,
 ) -> None:
-    """On its own a room cancels what it writes, of which the first leaves the database locked. A
-    page that comes back at this moment cancels the removal.
+    """On its own a room cancels its writes, and the first of them leaves the database locked. A
+    page that returns at this moment cancels the removal.
     """
     person = await Person(room_server, "a.ipynb").open()
     person.say(autosave=False)
@@ -264,8 +264,8 @@ async def test_no_file_has_what_the_store_of_its_room_has_not(
     monkeypatch: pytest.MonkeyPatch,
     store: str,
 ) -> None:
-    """After a kill a page that comes back would have it twice: its own letters and the file's. Of
-    a store that does not answer nobody knows more, so it keeps no edit out of the file.
+    """After a kill a page that returns would have it twice: its own letters and the file's. A store
+    that does not answer leaves this unknown, so it keeps no edit out of the file.
     """
     person = await Person(room_server, "a.ipynb").open()
     notebook = await room_notebooks.get("a.ipynb")
@@ -289,7 +289,7 @@ async def test_what_is_done_in_a_room_while_its_server_ends_is_stored_too_and_at
     file: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The server has cancelled the tasks by which the room writes, and cells that it interrupts
+    """The server has cancelled the tasks by which the room writes, and the cells that it interrupts
     have outputs after that.
     """
     notebook = await room_notebooks.get("a.ipynb")
@@ -317,7 +317,7 @@ async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges
     await person.sync()
     person.cut()
     await before.close()
-    await room_server.end("a.ipynb")  # a restart keeps what is on disk: the file and the store
+    await room_server.end("a.ipynb")  # a restart preserves the disk: the file and the store
     person.type("a", "\n# unsaved")
     after = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
     notebook = await after.get("a.ipynb")
@@ -333,7 +333,7 @@ async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges
 
 
 def in_format(minor: int, texts: Sequence[str]) -> str:
-    """A notebook with these cells, whose ids the file keeps from nbformat 4.5 on."""
+    """A notebook with these cells, whose ids the file stores since nbformat 4.5."""
     cells = [code(f"c{number}", text) for number, text in enumerate(texts)]
     content = json.loads(notebook_json(cells)) | {"nbformat_minor": minor}
     if minor < 5:
@@ -343,7 +343,7 @@ def in_format(minor: int, texts: Sequence[str]) -> str:
 
 
 async def typed_and_killed(room_server: RoomServer, monkeypatch: pytest.MonkeyPatch) -> Person:
-    """Somebody typed a word, and the server ended before their room was saved."""
+    """Someone typed a word, and the server ended before their room was saved."""
     person = await Person(room_server, "a.ipynb").open()
     monkeypatch.setattr(room_server.room("a.ipynb"), "_save_delay", 600)
     person.type("a", " WORD")
@@ -410,7 +410,7 @@ async def test_of_a_cell_that_was_not_saved_and_that_its_file_changed_both_versi
     person = await typed_and_killed(room_server, monkeypatch)
     text = person.source("a")
     file.write_text(notebook_json([code("a", "x = 7"), markdown("b", "pulled")]))
-    for _ in range(2):  # until somebody decides
+    for _ in range(2):  # until someone decides
         await person.connect()
         person.say(autosave=False)
         await person.sync()
@@ -429,7 +429,7 @@ async def test_what_was_saved_and_taken_back_by_another_program_does_not_return(
     monkeypatch: pytest.MonkeyPatch,
     saver: str,
 ) -> None:
-    """The store knows what a save wrote, also one in whose midst a word came."""
+    """The store knows what a save wrote, even if a word came during the save."""
     restart()
     before = file.read_bytes()
     person = await Person(room_server, "a.ipynb").open()
@@ -506,8 +506,8 @@ async def test_what_may_not_have_been_in_a_save_is_not_called_saved(
     monkeypatch: pytest.MonkeyPatch,
     why: str,
 ) -> None:
-    """Two servers have one store, of which one may be killed before the store knows that it has
-    saved; or the clock by which a store is read was set back.
+    """Two servers share a store, and one may be killed before the store knows that it has saved; or
+    the clock by which a store is read was set back.
     """
     copies = restart()
     person = await Person(room_server, "a.ipynb").open()
@@ -615,7 +615,7 @@ async def test_what_a_store_cannot_tell_from_what_was_saved_is_kept_beside_and_o
             del content["cells"][1]["source"]
         file.write_text(json.dumps(content))
     before = file.read_bytes()
-    for _ in range(2):  # until somebody decides
+    for _ in range(2):  # until someone decides
         await person.connect()
         await person.sync()
         assert file.read_bytes() == before
@@ -623,7 +623,7 @@ async def test_what_a_store_cannot_tell_from_what_was_saved_is_kept_beside_and_o
         assert [
             (offer["cell"]["id"], offer["base"], offer["cell"]["source"])
             for offer in person.offers().values()
-        ] == [("a", text, f"{text} WORD")]  # not what was pulled
+        ] == [("a", text, f"{text} WORD")]  # not the pulled text
         person.cut()
         await room_server.end("a.ipynb")
     ((path, kept),) = copies
@@ -692,7 +692,7 @@ async def test_a_word_that_comes_while_the_file_is_written_is_not_called_saved(
 async def test_a_store_that_forgets_its_history_doubles_no_cell_and_loses_no_word(
     room_server: RoomServer, file: Path, restart: Restart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`squash_after_inactivity_of`: what is written after a while takes the place of all before."""
+    """`squash_after_inactivity_of`: a write after a pause replaces all earlier ones."""
     restart()
     kind = "jupyter_server_ydoc.stores.SQLiteYStore"
     monkeypatch.setattr(f"{kind}.squash_after_inactivity_of", 3)
@@ -710,7 +710,7 @@ async def test_a_store_that_forgets_its_history_doubles_no_cell_and_loses_no_wor
         await room_server.end("a.ipynb")
     await person.connect()
     await room_server.live("a.ipynb").save()
-    await room_server.stored("a.ipynb")  # else it forgets what was before the save alone
+    await room_server.stored("a.ipynb")  # else it only forgets the time before the save
     later = 3600
     person.say(autosave=False)
     person.type("a", " LATE")
@@ -783,7 +783,7 @@ async def test_what_ran_when_a_server_was_killed_runs_no_more(
 async def test_of_what_is_shown_as_running_only_the_runs_of_a_killed_server_are_over(
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
-    """A page has kept the room's document over the restart; in it a person's own run goes on."""
+    """A page has kept the room's document over the restart; in it the user's own run continues."""
     before, notebook = await running(room_server, tabs)
     again = (await notebook.insert(source="x", after="a")).cell
     assert again is not None
@@ -891,7 +891,7 @@ async def test_keys_that_are_under_way_are_waited_for_and_a_moved_cell_gets_them
 ) -> None:
     notebook = await room_notebooks.get("a.ipynb")
     person = await Person(room_server, "a.ipynb").open()
-    person.type("a", "\n# typed")  # at this moment only: the server has not heard of it
+    person.type("a", "\n# typed")  # at this moment only: the server does not know of it
     edit = await notebook.update("a", old_string="y = 2", new_string="y = 3")
     assert edit.cell is not None
     assert edit.cell.source == person.source("a") == "x = 1\ny = 3\n# typed"
@@ -1135,7 +1135,7 @@ async def test_what_was_typed_while_a_page_was_cut_off_is_not_called_saved_befor
     assert (await notebook.update("b", old_string="# b", new_string="# B")).saved.saved
     await person.connect()
     await notebook.read()
-    assert not person.dirty  # what the save wrote there has won over what the page did
+    assert not person.dirty  # what the save wrote there has overridden the page's change
     assert (await notebook.save()).saved
     assert [cell["source"] for cell in cells_of(file)] == ["x = 1\ny = 2\nz = 3", "# B"]
 

@@ -1,4 +1,4 @@
-"""Lines of a notebook that are found, and expressions that find none in a lifetime."""
+"""Search for lines of a notebook, and expressions that would run forever."""
 
 from __future__ import annotations
 

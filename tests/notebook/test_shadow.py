@@ -1,4 +1,4 @@
-"""Keys that pass an edit on the way: typed into a cell that the edit just took away."""
+"""Keystrokes that cross an edit on the way: typed into a cell that the edit has just removed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def notebook(
 
 
 class Meanwhile:
-    """What the person does when an edit is made and on its way to the tab."""
+    """An action of the user when an edit is made and on its way to the tab."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._action: Callable[[], object] | None = None
@@ -205,7 +205,7 @@ async def test_what_is_typed_in_a_room_into_a_cell_that_is_taken_away_stays(
     expect_removal = Shadow.expect_removal
 
     def typing(shadow: Shadow) -> None:
-        """Both type before they have the edit, and the room has it before what they typed."""
+        """Both type before they have the edit, and the room has it before their typing."""
         expect_removal(shadow)
         first.type("b", "# é first\n", 0)
         second.type("b", "\n# second")
@@ -246,7 +246,7 @@ async def test_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_deleted(
 
 @pytest.fixture
 def shared(room_server: rooms.RoomServer, tabs: Tabs) -> Path:
-    """The file of a notebook in a room, in which nobody waits long for a page."""
+    """The file of a notebook in a room that does not wait long for pages."""
     tabs.timeouts.page = 0.1
     path = room_server.root / "a.ipynb"
     path.write_text(notebook_json([code("a", "x = 1"), code("b", "y = 2")]), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Which cells are told to be stale."""
+"""Which cells are reported as stale."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_sets_no_name_hides_nothing(foreign: str) -> None:
 
 
 class Watched:
-    """A notebook that is looked at again and again."""
+    """A notebook that is read again and again."""
 
     def __init__(self, *code: tuple[str, int | None]) -> None:
         self.cells = cells(*code)
@@ -89,7 +89,7 @@ class Watched:
         return asyncio.run(self.executions.stale("a.ipynb", self.cells, "python", self.kernel))
 
     def run(self, cell_id: str, count: int, way: str) -> None:
-        """By us, who are told of it, or by a person, of whom the document alone tells."""
+        """By us, who know of it, or by a person, whose change only the document shows."""
         (cell,) = (cell for cell in self.cells if cell.id == cell_id)
         self.set(cell_id, execution_count=count, writes=cell.writes + 1)
         if way == "told":
@@ -186,7 +186,7 @@ def test_one_run_that_is_told_and_seen_counts_once(way: str) -> None:
     notebook.set("c1", writes=9)  # its count is written once more, at its end
     notebook.run("c0", 4, "told")
     assert set(notebook.look()) == {"c1"}
-    notebook.set("c1", writes=0)  # moved in JupyterLab, which makes it anew
+    notebook.set("c1", writes=0)  # moved in JupyterLab, which makes a new one
     notebook.kernel = "k/1"
     assert set(notebook.look()) == {"c1"}
 
@@ -268,8 +268,8 @@ def test_names_are_followed_as_python_does(source: str, used: set[str], defined:
 
 @pytest.fixture(scope="module")
 def truth() -> Any:
-    """Per case the cells that show something, and of them those that show something else than in
-    a run from the top, as IPython itself says.
+    """For each case the cells with outputs, and those of them whose output differs from a run from
+    the top, according to IPython itself.
     """
     program = [sys.executable, "-W", "ignore", hidden_state.__file__]
     done = subprocess.run(
@@ -279,7 +279,7 @@ def truth() -> Any:
 
 
 def played(name: str, way: str) -> set[str]:
-    """The cells that show something and are told to be stale at the end of a case."""
+    """The cells with outputs that are reported as stale at the end of a case."""
     source, steps = hidden_state.CASES[name]
     code = {letter: text for letter, text in zip("abcdefgh", source, strict=False)}
     counts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""A notebook that is open in a browser tab: the tab is the truth, and no keystroke in it is
+"""A notebook that is open in a browser tab: the tab has the original, and no keystroke in it is
 lost.
 """
 
@@ -54,7 +54,7 @@ def file(root: Path) -> Path:
 
 @pytest.fixture
 def impatient(tabs: Tabs) -> None:
-    """For a tab that does not answer, or does not come back: nobody waits for seconds then."""
+    """For a tab that does not answer, or does not return: no one waits for seconds then."""
     tabs.timeouts = Timeouts(attach=0.3, sync=0.3, save=0.3, reconnect=0.1)
     for link in tabs:
         link.timeouts = tabs.timeouts
@@ -150,8 +150,8 @@ async def test_an_edit_that_is_cut_off_is_done_and_leaves_no_copy(
 
 @contextmanager
 def cut_at_frames(tab: Tab, *frames: int, applied: bool) -> Iterator[None]:
-    """In the block each connection in turn is cut at its frame of this number, before or after that
-    is applied.
+    """In the block each connection in turn is cut at its frame of this number, before or after the
+    frame is applied.
     """
     step, left, seen = tab._take, list(frames), 0
 
@@ -233,10 +233,10 @@ async def test_an_edit_that_was_refused_is_taken_back_also_where_only_the_edit_a
     with pytest.raises(Busy, match="nothing was changed"):
         await notebook.update("a", old_string="1", new_string="2")
     assert tab.source("a") == "x = 2\ny = 2"
-    tab.cut()  # what took it back was under way
+    tab.cut()  # its withdrawal was on the way
     tab.thaw()
     tab.type("a", " # mine")
-    tab.connect()  # and nobody asks for anything
+    tab.connect()  # and no one requests anything
     await until(lambda: tab.source("a") == "x = 1\ny = 2 # mine")
 
 
@@ -314,7 +314,7 @@ async def test_a_refused_edit_is_taken_back_once_the_person_has_left_the_cell(
     tab.as_the_edit_arrives(tab.freeze)
     with pytest.raises(Busy, match="nothing was changed"):
         await notebook.update("a", type="markdown", old_string="1", new_string="2")
-    tab.edit_in("a")  # it wakes, and they are there before what takes the edit back
+    tab.edit_in("a")  # it wakes, and they arrive before the withdrawal of the edit
     tab.thaw()
     tab.type("a", " # mine")
     await notebook.read()
@@ -346,7 +346,7 @@ async def test_a_cell_that_the_person_runs_is_neither_moved_nor_retyped(
         with pytest.raises(Busy, match="running"):
             await attempt
     tab.edit_in("b", editing=False)
-    with pytest.raises(Busy, match="running"):  # the cell that they are in stays: the other moves
+    with pytest.raises(Busy, match="running"):  # the user's current cell stays: the other moves
         await notebook.move("b", index=0)
     assert tab.ids() == ["a", "b", "c"]
     assert (await notebook.cell("a")).type == "code"
@@ -524,7 +524,7 @@ async def test_an_edit_as_the_tab_closes_is_made_in_the_file(
     await notebook.read()
     tab.freeze()
     edit = asyncio.create_task(notebook.update("a", old_string="x = 1", new_string="x = 2"))
-    await until(lambda: not tab.at_rest)  # it is asked what was typed there
+    await until(lambda: not tab.at_rest)  # it is asked for the text typed there
     tab.leave()
     assert (await edit).saved.saved
     assert notebook.carrier == "file"
@@ -703,7 +703,7 @@ async def test_while_a_tab_with_unsaved_work_is_away_edits_are_refused_until_it_
     assert cells_of(file)[0]["source"] == "x = 1\ny = 2"
     tabs.timeouts = Timeouts(reconnect=60.0)
     editing = asyncio.create_task(notebook.update("a", old_string="1", new_string="2"))
-    await asyncio.wait([editing], timeout=0.05)  # it may come back at any moment
+    await asyncio.wait([editing], timeout=0.05)  # it may return at any moment
     tab.unsaved = True
     tab.connect()
     await editing
@@ -758,7 +758,7 @@ async def go_to(tab: Tab, cell_id: str) -> None:
 
 
 def act(tab: Tab) -> None:
-    """The person does something in that tab."""
+    """An action of the user in that tab."""
     tab.link.receive(json.dumps({"op": "active"}))
 
 
@@ -769,7 +769,7 @@ async def test_without_a_chat_the_person_is_followed_from_tab_to_tab(
     notebook = await notebooks.get("a.ipynb")
     for here, away, word in ((tab, other, "one"), (other, tab, "two"), (tab, other, "three")):
         act(here)
-        await go_to(away, away.ids()[len(word) - 3])  # as an edit of ours there may lead it
+        await go_to(away, away.ids()[len(word) - 3])  # as our edit there may lead it
         here.type("c", f" # {word}")
         assert f"# {word}" in (await notebook.read())[2].source
         await notebook.update("a", old_string="x", new_string=f"{word}.x")
@@ -805,7 +805,7 @@ async def test_a_run_that_a_person_approved_is_trusted_in_the_tab(
 async def test_a_page_is_asked_no_more_often_than_it_takes(
     notebook: Notebook, tab: Tab, file: Path
 ) -> None:
-    """It may be far away. A save is asked for right behind what it waits for."""
+    """It may be far away. A save is requested right behind the request that it waits for."""
 
     async def asked(work: Awaitable[object]) -> list[str]:
         tab.requests.clear()
@@ -816,7 +816,7 @@ async def test_a_page_is_asked_no_more_often_than_it_takes(
     edit = notebook.update("a", old_string="1", new_string="2")
     assert await asked(edit) == ["sync", "sync", "save"]
     tab.edit_in("c")
-    await until(lambda: notebook.place == Place("c", editing=False))  # it says so unasked
+    await until(lambda: notebook.place == Place("c", editing=False))  # it reports that unasked
     assert await asked(notebook.read_live()) == []
     writer = notebook.outputs("a")
     writer.start()
@@ -894,7 +894,7 @@ async def test_an_edit_that_fails_takes_back_nothing_of_the_edit_before(
 async def test_the_notebook_of_a_page_from_before_an_update_is_left_alone(
     notebooks: Notebooks, tabs: Tabs, write: Write, wrong: dict[str, Any]
 ) -> None:
-    """Its work may be unsaved, and nothing can be asked of it."""
+    """Its work may be unsaved, and it cannot be asked for anything."""
     file = write("a.ipynb", [code("a", "x = 1")])
     before = file.read_bytes()
     sent: list[str | bytes] = []

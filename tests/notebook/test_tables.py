@@ -1,4 +1,4 @@
-"""Data frames are told as short tables with their shape and types."""
+"""Data frames are described as short tables with their shape and types."""
 
 from __future__ import annotations
 

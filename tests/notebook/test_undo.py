@@ -1,5 +1,5 @@
-"""Random turns, with and without people at work meanwhile: undo takes back the turn and nothing
-else.
+"""Random turns, with and without people working at the same time: undo takes back the turn and
+nothing else.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Writer:
 
     def __init__(self, name: str, notebook: Notebook, random_: random.Random) -> None:
         self.changes: list[Change] = []
-        """What it did, as the store keeps it."""
+        """Its changes, as the store has them."""
         self.inserted: set[str] = set()
         self.deleted: set[str] = set()
         self._name = name
@@ -221,7 +221,9 @@ def check(
 
 
 SHAPES = ["nav", "x = 1", "", "a = 1\nb = 2\nc = 3", "# T"]
-"""Of these the cells of a notebook say one, two or three, so that many say the same."""
+"""The cells of a notebook have one, two or three of these texts, so that many cells are the
+same.
+"""
 
 
 def write_without_ids(path: Path, cells: Sequence[tuple[str, str]]) -> None:
@@ -245,7 +247,7 @@ def write_without_ids(path: Path, cells: Sequence[tuple[str, str]]) -> None:
 
 
 async def change_something(notebook: Notebook, number: int, random_: random.Random) -> Edit:
-    """One operation of any kind, which often leaves cells that say the same."""
+    """One operation of any kind, which often leaves cells with the same text."""
     cells = await notebook.read()
     kinds = "update line insert delete move retype tag".split() if cells else ["insert"]
     kind = random_.choice(kinds)
@@ -278,8 +280,8 @@ async def change_something(notebook: Notebook, number: int, random_: random.Rand
 async def test_without_ids_an_undo_leaves_the_same_bytes_or_says_that_it_does_not(
     contents: Any, root: Path, tmp_path: Path, then: str, pairs: int
 ) -> None:
-    """Two operations in notebooks of 40 shapes whose cells say the same; then whoever opens the
-    notebook gives the cells other ids.
+    """Two operations in notebooks of 40 shapes whose cells have the same text; then a program that
+    opens the notebook gives the cells other ids.
     """
     path, store = root / "a.ipynb", tmp_path / "store.db"
     log = logging.getLogger("test")
@@ -311,7 +313,7 @@ async def test_without_ids_an_undo_leaves_the_same_bytes_or_says_that_it_does_no
         await again.close()
         database.close()
         same = path.read_bytes() == before
-        if then == "a page opens it":  # and writes what it writes otherwise
+        if then == "a page opens it":  # and writes the rest in its own form
             same = json.loads(path.read_bytes())["cells"] == json.loads(before)["cells"]
         assert same or (undone.conflicts and then == "ids are forgotten"), seed
         assert then == "ids are forgotten" or undone.conflicts == [], seed
@@ -356,8 +358,8 @@ async def test_without_ids_an_undo_finds_its_cells_or_tells_whatever_a_program_d
     since: Callable[[Cells], Cells],
     left: list[str] | None,
 ) -> None:
-    """The turn made `B` of `b` and put `new` below it. Nothing of a turn stays in silence, and
-    nothing of the program goes; `left` None: that it is told is what counts.
+    """The turn made `B` of `b` and put `new` below it. No change of a turn is left silently, and
+    none of the program's is lost; `left` None: the report is what counts.
     """
     path = root / "a.ipynb"
     write_without_ids(path, [("code", "a"), ("code", "b"), ("code", "c")])
@@ -430,7 +432,7 @@ async def test_a_turn_is_undone_though_the_cells_have_got_other_ids(
 async def test_an_undo_tells_where_lines_are_that_somebody_took_to_other_cells(
     notebooks: Notebooks, write: Write, since: list[tuple[str, str]]
 ) -> None:
-    """The cell is without them; that they are gone is not said."""
+    """The cell no longer has them; their loss is not reported."""
     path = write("a.ipynb", [code("a", "x = 1"), code("z", "z")])
     notebook = await notebooks.get("a.ipynb")
     edit = await notebook.update("a", source="x = 1\nnew = 2\nnewer = 3", base="x = 1")
@@ -456,8 +458,8 @@ async def test_an_undo_tells_where_lines_are_that_somebody_took_to_other_cells(
 async def test_without_ids_a_cell_that_somebody_changed_since_is_known_after_a_restart(
     contents: Any, root: Path, theirs: Callable[[str], str]
 ) -> None:
-    """By its text where that is like it was, else by the cells around it: what somebody did stays,
-    and where that was to the same lines the cell itself is named, not called deleted.
+    """By its text if it is similar, else by the cells around it: the program's change stays, and if
+    it was to the same lines the cell itself is named, not called deleted.
     """
     path = root / "a.ipynb"
     sources = [f"first_{number} = {number}\nsecond_{number} = {number}" for number in range(5)]

@@ -53,7 +53,7 @@ def stored(path: Path) -> dict[str, str]:
 
 
 async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
-    """Bring the text into cells by every edit there is, and look at each in the file."""
+    """Bring the text into cells by every kind of edit, and check each in the file."""
     given, text = text, in_a_cell(text)
     made = await notebook.insert(source=given, index=0)
     assert made.cell is not None
@@ -68,7 +68,7 @@ async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
     await notebook.update("b", old_string=f"😀{given}😀", new_string="HERE")
     assert stored(path)["b"] == "éHEREé"
 
-    # Somebody added a line at the end since; both are in it.
+    # Someone added a line at the end since; both are in it.
     base = f"one\ntwo\n{given}"
     await notebook.update("c", source=base, base=notebook.cached_cell("c").source)
     await notebook.update("c", source=f"{base}\nend", base=base)

@@ -1,4 +1,4 @@
-"""What is read of Yjs updates is what pycrdt wrote, and what is left out is left out only."""
+"""Parsed Yjs updates match what pycrdt wrote, and only the given deletions are left out."""
 
 from __future__ import annotations
 

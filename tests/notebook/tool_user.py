@@ -27,7 +27,7 @@ from .play import MARK, MOST_CELLS, Log
 
 
 class Agent:
-    """Calls tools at random, with what it read some time ago, and undoes its turns."""
+    """Calls tools at random, with cells that it read some time ago, and undoes its turns."""
 
     def __init__(self, notebooks: Notebooks, path: str, log: Log, random_: random.Random) -> None:
         self.refused: Counter[str] = Counter()
@@ -49,7 +49,7 @@ class Agent:
         self._count = 0
 
     async def act(self) -> None:
-        """One operation. Errors that tools tell are noted, all others are bugs."""
+        """One operation. Errors that tools report are logged, all others are bugs."""
         kinds = [self._update] * 5 + [self._replace] * 3 + [self._move] * 3 + [self._run] * 3
         kinds += [self._read] * 2 + [self._create, self._delete] * 2
         kinds += [self._undo, self._retype, self._end_turn]
@@ -99,7 +99,7 @@ class Agent:
         try:
             result = await self._call("delete_cell", cell_id=cell.id)
         except NotConfirmed:
-            self._log.removed(cell.source)  # it says itself that it does not know
+            self._log.removed(cell.source)  # the tool itself reports that this is unknown
             raise
         before = result.changes[0].before
         assert before is not None
@@ -135,7 +135,7 @@ class Agent:
         try:
             result = await undo(notebook, changes, journal)
         except NotConfirmed:
-            for change in changes:  # it says itself that it does not know
+            for change in changes:  # the tool itself reports that this is unknown
                 for state in filter(None, (change.before, change.after)):
                     self._log.removed(state.source)
             raise
@@ -154,8 +154,8 @@ class Agent:
             self._taken_back([each for each in changes if each.cell_id == cell_id], there)
 
     def returned(self, cells: Sequence[Cell]) -> None:
-        """Take note of deleted cells that are there again, with all that was in them: an undo
-        brings them back, or somebody who typed there and did not know.
+        """Log deleted cells that are there again, with all their content: restored by an undo, or
+        by someone who typed there without knowing.
         """
         for cell in cells:
             self._log.filed.pop(cell.id, None)
@@ -199,10 +199,10 @@ class Agent:
         try:
             result = await self._call(tool, **input)
         except NotConfirmed:
-            for mark in marks:  # it says itself that it does not know
+            for mark in marks:  # the tool itself reports that this is unknown
                 self._log.marks.pop(mark, None)
             raise
-        if marks[0] in self._log.marks:  # else people took it away at once
+        if marks[0] in self._log.marks:  # else people deleted it at once
             self._log.marks[marks[0]] = bool(result.changes)
 
     async def _notebook(self) -> Notebook:
@@ -251,7 +251,7 @@ class ScriptedKernels:
 
 
 class ScriptedKernel:
-    """A kernel whose cells print some lines, each some turns of the event loop after the other."""
+    """A kernel whose cells print some lines, some turns of the event loop apart."""
 
     id = name = life = "scripted"
     connection_file = ""

@@ -221,8 +221,9 @@ class Notebook:
             return carrier.cells.all()
 
     async def read_live(self, *, patience: float | None = 0.0) -> list[Cell]:
-        """Like `read`, but without asking the page for typing that is still on its way. `patience`:
-        seconds to wait for the confirmation of an edit in progress (None: no limit).
+        """Like `read`, but if the document is live here already, without asking its page for typing
+        that is still on its way. `patience`: seconds to wait for the confirmation of an edit in
+        progress (None: no limit).
         """
         if patience != 0 and self.lock.locked():
             with suppress(TimeoutError):

@@ -47,7 +47,7 @@ async def test_a_cell_that_prints_for_ever_is_read_on_and_kept_short(room: Room)
     run = await room.run("while True: print('x' * 1000)")
     async with asyncio.timeout(60):
         async for _ in run.news(60):
-            cell = room.notebook.peek(run.cell_id)
+            cell = room.notebook.cached_cell(run.cell_id)
             if "its end follows" in json.dumps(cell.outputs):
                 break
     await run.interrupt()

@@ -38,7 +38,7 @@ async def test_a_run_that_ends_while_a_slow_tab_trusts_it_is_saved(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def slowly(cell_id: str) -> None:
-        await until(lambda: room.notebook.peek(cell_id).execution_count is not None)
+        await until(lambda: room.notebook.cached_cell(cell_id).execution_count is not None)
 
     monkeypatch.setattr(room.notebook, "trust", slowly)
     run = await room.run("1 + 1", trust=True)

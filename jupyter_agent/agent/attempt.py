@@ -128,11 +128,11 @@ class Audit:
     def _outcome(self, call_id: str) -> Event:
         fence = self.work.fence
         if self.result is not None:
-            shown = replace(self.result, text=fence.removed(self.result.text))
+            shown = replace(self.result, text=fence.strip_marks(self.result.text))
             return CallOutput(call_id=call_id, output=shown.output())
         if self.outcome == "refused":
             return CallDenied(call_id=call_id)
-        return CallFailed(call_id=call_id, error=fence.removed(self.error))
+        return CallFailed(call_id=call_id, error=fence.strip_marks(self.error))
 
     @property
     def error(self) -> str:

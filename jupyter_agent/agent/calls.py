@@ -102,7 +102,7 @@ class _Step:
     def failure(self, call_id: str, text: str) -> CallFailed:
         """The call failed, or was not executed."""
         self.results[call_id] = error_result(call_id, text)
-        return CallFailed(call_id=call_id, error=self._turn.work.fence.removed(text))
+        return CallFailed(call_id=call_id, error=self._turn.work.fence.strip_marks(text))
 
     async def _parse(self, call: Call) -> _Pending | None:
         if call.error is not None:  # told when the block ended

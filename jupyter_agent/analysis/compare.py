@@ -40,7 +40,7 @@ from jupyter_agent.analysis.values import (
 )
 from jupyter_agent.document.cell import Output
 from jupyter_agent.text.images import pixels
-from jupyter_agent.text.outputs import bundle_text, joined, plain
+from jupyter_agent.text.outputs import bundle_text, join_lines, plain
 from jupyter_agent.text.tables import frame_text
 
 _LOOKS_SAME = 12
@@ -99,7 +99,7 @@ def compare(
 
 def _stream(outputs: Sequence[Output], name: str) -> str:
     return plain(
-        "".join(joined(output["text"]) for output in outputs if output.get("name") == name)
+        "".join(join_lines(output["text"]) for output in outputs if output.get("name") == name)
     )
 
 
@@ -149,15 +149,15 @@ class _Comparing:
         if kind == _WIDGET:
             self.found.unread("the state of a widget")
         elif kind == "image/png":
-            self._picture(*map(joined, (old, new, again)), at=at)
+            self._picture(*map(join_lines, (old, new, again)), at=at)
         elif kind == "image/svg+xml":
-            self._page(*map(joined, (old, new, again)), at=f"{at}{kind}: ")
+            self._page(*map(join_lines, (old, new, again)), at=f"{at}{kind}: ")
         elif kind == "text/html":
-            self._html(*map(joined, (old, new, again)), at=at)
+            self._html(*map(join_lines, (old, new, again)), at=at)
         elif not isinstance(new, str | list) or kind.endswith("json"):
             compare_values(old, new, again, self.found)
-        elif "".join(joined(old).split()) != "".join(joined(new).split()):
-            if joined(new) != joined(again):
+        elif "".join(join_lines(old).split()) != "".join(join_lines(new).split()):
+            if join_lines(new) != join_lines(again):
                 self.found.anew(f"{kind}")
             else:
                 self.found.differ(

@@ -19,8 +19,8 @@ from jupyter_agent.events import Notice
 from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.models.base import Block
 from jupyter_agent.models.facts import Facts
-from jupyter_agent.text.encodings import Decoded, decoded
-from jupyter_agent.text.images import fitting
+from jupyter_agent.text.encodings import Decoded, decode
+from jupyter_agent.text.images import prepare_pictures
 from jupyter_agent.text.notebook import render_cells, whole
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, Need, Workspace
@@ -174,7 +174,7 @@ def _is_picture(part: Mapping[str, str]) -> bool:
 
 async def _read(name: str, data: str) -> Decoded:
     """The text of a file in base64. Raises ToolError."""
-    read = await asyncio.to_thread(decoded, base64.b64decode(data))
+    read = await asyncio.to_thread(decode, base64.b64decode(data))
     if read is None:  # of before, when more was taken for text
         raise ToolError(f"`{quoted(name)}` is no text file.")
     return read
@@ -213,7 +213,7 @@ async def fit_pictures(parts: Sequence[Mapping[str, str]]) -> list[dict[str, str
         part = {name: value for name, value in part.items() if name != "leftOut"}
         if _is_picture(part):
             given = [(part["mediaType"], part["url"].partition(",")[2])]
-            found = await asyncio.to_thread(fitting, given)
+            found = await asyncio.to_thread(prepare_pictures, given)
             if found:
                 ((kind, data),) = found
                 part |= {"mediaType": kind, "url": f"data:{kind};base64,{data}"}

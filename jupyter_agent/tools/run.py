@@ -13,7 +13,7 @@ from jupyter_agent.document.edits import refuse_half_characters
 from jupyter_agent.document.outputs import LIMIT, within
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.legible import quoted_id
-from jupyter_agent.text.images import attached
+from jupyter_agent.text.images import pick_last
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.lease import Lease
@@ -345,7 +345,7 @@ async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Resu
     limit = limit or work.services.runs.result_chars
     shown = output_text(outputs, limit=limit, mask=work.fence.mask)
     text = f"{_head(run)}\n{work.fence.around(shown)}" if shown.strip() else _head(run)
-    pictured, which = await asyncio.to_thread(attached, images(outputs), _PICTURES)
+    pictured, which = await asyncio.to_thread(pick_last, images(outputs), _PICTURES)
     text = f"{text}\n{which}" if which else text
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,

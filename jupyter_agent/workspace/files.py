@@ -14,7 +14,7 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers.managers import hides
 from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted, ToolError
-from jupyter_agent.text.encodings import Decoded, decoded
+from jupyter_agent.text.encodings import Decoded, decode
 
 MOST_ENTRIES = 500
 
@@ -51,7 +51,7 @@ class Files:
         if model["format"] != "base64":
             return Decoded(model["content"])
         raw = base64.b64decode(model["content"])
-        read = await asyncio.to_thread(decoded, raw)
+        read = await asyncio.to_thread(decode, raw)
         if read is None:
             raise ToolError(
                 f"`{path}` is no text file ({len(raw)} bytes); read it with code in a cell."

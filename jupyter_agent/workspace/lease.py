@@ -201,7 +201,7 @@ class Lease:
         if path.lower().endswith(".ipynb"):
             now = await self.read()
             shown = now.view.cells(now.cells)
-            return Decoded(render_cells(shown, fence=self.work.fence.unmarked()))
+            return Decoded(render_cells(shown, fence=self.work.fence.without_mark()))
         read = await self.work.services.files.read(path)
         view = await self.work.visibility_of_file(path, shared_as)
         return replace(read, text=view.file(path, read.text))

@@ -24,7 +24,7 @@ from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import Discarded
-from jupyter_agent.text.outputs import joined
+from jupyter_agent.text.outputs import join_lines
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.verified import code_hash, recorded_in, with_record
 from jupyter_agent.workspace.workspace import Services
@@ -423,7 +423,7 @@ async def update(nb: Lease, done: Verification) -> Saved:
         writer.start()
         for output in verdict.outputs:
             if output["output_type"] == "stream":
-                writer.stream(output["name"], joined(output["text"]))
+                writer.stream(output["name"], join_lines(output["text"]))
             else:
                 writer.display(_numbered(output, count))
         writer.finish(count)
@@ -479,7 +479,7 @@ def _room(stored: Sequence[Output], limit: int) -> int:
     within = OutputList(limit + _NOTES)
     for output in stored:
         if output["output_type"] == "stream":
-            within.stream(output["name"], joined(output["text"]))
+            within.stream(output["name"], join_lines(output["text"]))
         else:
             within.display(output)
     kept = _size([entry.output for entry in within.entries(complete=True)])

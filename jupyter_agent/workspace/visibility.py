@@ -32,7 +32,7 @@ from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.variables import variables
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import HIDDEN, ShownCell, hidden, render_cells
-from jupyter_agent.text.outputs import joined, plain
+from jupyter_agent.text.outputs import join_lines, plain
 from jupyter_agent.workspace.redactor import Redactor, map_strings
 
 KEPT_BACK: Mapping[Share, str] = {
@@ -314,7 +314,7 @@ class View:
         except (ValueError, LookupError, TypeError, AttributeError):
             message = f"`{path}` has cells of a notebook and cannot be read as one."
             raise ToolError(message) from None
-        view = View.of(share, cells, fence=self.fence.unmarked())
+        view = View.of(share, cells, fence=self.fence.without_mark())
         shown = render_cells(view.cells(cells), fence=view.fence)
         return f"{self.redacted(shown)}\n\n(Sources only: name it in `notebook` to see outputs.)"
 
@@ -420,12 +420,12 @@ def _parts(source: str) -> Iterator[str]:
 
 def _texts(output: Output) -> Iterator[str]:
     if output["output_type"] == "stream":
-        yield joined(output["text"])
+        yield join_lines(output["text"])
     elif output["output_type"] == "error":
         yield from (str(output["ename"]), str(output["evalue"]), *map(str, output["traceback"]))
     else:
         yield from (
-            joined(data) if isinstance(data, str | list) else str(data)
+            join_lines(data) if isinstance(data, str | list) else str(data)
             for data in output.get("data", {}).values()
         )
 
@@ -444,6 +444,6 @@ def _cell(index: int, cell: Mapping[str, Any]) -> Cell:
         id=str(cell.get("id", index)),
         index=index,
         type=cell["cell_type"],
-        source=joined(cell["source"]),
+        source=join_lines(cell["source"]),
         metadata=cell["metadata"],
     )

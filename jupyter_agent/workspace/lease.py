@@ -416,7 +416,7 @@ class Lease:
 
         def remember() -> None:
             if run.started is not None and run.execution_count is not None:
-                executions.ran(run.notebook_path, cell, run.execution_count, life)
+                executions.record_run(run.notebook_path, cell, run.execution_count, life)
 
         run.when_ended(remember)
         self._seen = None

@@ -218,12 +218,12 @@ async def test_what_differs_between_two_fresh_runs_is_said_and_does_not_count(de
     assert statuses(done) == ["same", "same"]
     assert done.runs == 2
     assert done.ok
-    assert done.cells[0].not_compared.startswith("What each run makes anew: `of three [0.")
+    assert done.cells[0].not_compared.startswith("Different in every run: `of three [0.")
     assert done.describe()["cells"][0]["not_compared"] == done.cells[0].not_compared
     assert "not_compared" not in done.describe()["cells"][1]
     told = (await desk.verify_by_tool()).text
     assert told.startswith("All 2 code cells run and show the same (in a fresh `python3` kernel, ")
-    assert "[1 code c0 In[1]] not compared: What each run makes anew: `of three" in told
+    assert "[1 code c0 In[1]] not compared: Different in every run: `of three" in told
 
 
 @pytest.mark.full

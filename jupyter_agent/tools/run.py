@@ -341,7 +341,7 @@ async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Resu
     """What is told of a run, ended or not, in at most so many characters of outputs."""
     lost = await work.lost_variables(run.notebook_path)
     view = await work.visibility_of(run.notebook)
-    outputs = view.outputs(run.shown(run.outputs()), of=run.cell_id)
+    outputs = view.outputs(run.resolve_widgets(run.outputs()), of=run.cell_id)
     limit = limit or work.services.runs.result_chars
     shown = output_text(outputs, limit=limit, mask=work.fence.mask)
     text = f"{_head(run)}\n{work.fence.around(shown)}" if shown.strip() else _head(run)

@@ -63,7 +63,7 @@ class IntoCell:
         self._displayed = 0
         self._aside = ExitStack()
 
-    async def wanted(self) -> bool:
+    async def prepare(self) -> bool:
         try:
             await self._notebook.look()
             self.gone = self._notebook.peek(self._cell_id).type != "code"
@@ -73,7 +73,7 @@ class IntoCell:
             self._outputs = self._notebook.outputs(self._cell_id, limit=self._limit)
         return not self.gone
 
-    def started(self) -> None:
+    def on_start(self) -> None:
         self.before = self._state()
         if self._resumes and self.before is not None:
             self._resume(self.before)
@@ -190,10 +190,10 @@ class IntoNothing:
         self._finished = False
         self._telling: asyncio.TimerHandle | None = None
 
-    async def wanted(self) -> bool:
+    async def prepare(self) -> bool:
         return True
 
-    def started(self) -> None:
+    def on_start(self) -> None:
         self.began_at = datetime.now(UTC)
         self.began.set()
 

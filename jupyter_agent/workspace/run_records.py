@@ -180,7 +180,7 @@ class Returning:
         try:
             return await self._execution
         except KernelUnavailable as error:
-            if kernel.gone:
+            if kernel.is_gone:
                 return ExecutionReply(status="died", note=_GONE)
             return ExecutionReply(status="error", note=f"{_UNKNOWN} {error.message}")
 

@@ -155,7 +155,7 @@ class Run:
     @property
     def expected_error(self) -> bool:
         """Whether it raised an error that its cell is tagged for."""
-        return self._may_raise and self._reply is not None and self._reply.raised
+        return self._may_raise and self._reply is not None and self._reply.raised_error
 
     @property
     def note(self) -> str:
@@ -288,7 +288,7 @@ class Run:
             cells = [cell.id for cell in self.notebook.cells() if cell.running]
             cells = [cell_id for cell_id in cells if cell_id not in ours]
             blocked_by = ahead[-1].id if ahead and busy is None else "user"
-            if blocked_by == "user" and self.kernel is not None and self.kernel.looked_into:
+            if blocked_by == "user" and self.kernel is not None and self.kernel.busy_silently:
                 blocked_by, cells = "extension", []
         return {
             "blocked_by": blocked_by,
@@ -382,9 +382,9 @@ class Run:
         if self._cell.unsaved:
             self._coming = self._save_soon()
 
-    def shown(self, outputs: Sequence[Output]) -> list[Output]:
+    def resolve_widgets(self, outputs: Sequence[Output]) -> list[Output]:
         """These outputs with their widgets as they are now (Kernel.shown)."""
-        return [*outputs] if self.kernel is None else [*self.kernel.shown(outputs)]
+        return [*outputs] if self.kernel is None else [*self.kernel.resolve_widgets(outputs)]
 
     def found(self, kernel: Kernel) -> None:
         """The kernel that runs it lives on though the server was started again."""

@@ -235,10 +235,10 @@ class _Shown(OutputList):
         super().__init__(limit)
         self._earlier = earlier
 
-    async def wanted(self) -> bool:
+    async def prepare(self) -> bool:
         return True
 
-    def started(self) -> None: ...
+    def on_start(self) -> None: ...
 
     def update_display(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
@@ -466,7 +466,7 @@ def _numbered(output: Output, count: int) -> Output:
 
 
 def _may_fail(cell: Cell, reply: ExecutionReply) -> bool:
-    return cell.may_raise and reply.raised
+    return cell.may_raise and reply.raised_error
 
 
 def _room(stored: Sequence[Output], limit: int) -> int:

@@ -24,10 +24,10 @@ class Shown:
     def kinds(self) -> list[str]:
         return [event[0] for event in self.events]
 
-    async def wanted(self) -> bool:
+    async def prepare(self) -> bool:
         return self.is_wanted
 
-    def started(self) -> None:
+    def on_start(self) -> None:
         self.begun.set()
 
     def stream(self, name: str, text: str) -> None:

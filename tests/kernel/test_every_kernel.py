@@ -148,9 +148,9 @@ async def test_a_fresh_kernel_knows_nothing_and_ends_with_its_use(place: Place) 
         await soon(shown.printed)
     assert "7" not in got.text
     assert running.done
-    assert other.gone
+    assert other.is_gone
     await fresh.close()
-    assert not kernel.gone
+    assert not kernel.is_gone
     await kernel.execute(language.get, got := Shown())
     assert got.text.split() == ["7"]
 

@@ -91,7 +91,7 @@ async def test_a_kernel_of_ours_that_a_page_is_connected_to_stays(
     page = await jp_ws_fetch("api", "kernels", ours.id, "channels")
     theirs = await begun_by_a_page(jp_serverapp)
     assert (await kernels.get("a.ipynb")).id == theirs["kernel"]["id"]
-    assert not ours.gone
+    assert not ours.is_gone
     page.close()
     while await page.read_message() is not None:
         pass

@@ -177,11 +177,11 @@ async def test_a_notebook_is_kept_while_its_code_waits_in_the_kernels_own_queue(
     edit = await notebook.insert(source="1")
     assert edit.cell is not None
     sent = IntoCell(notebook, edit.cell.id, limit=1_000, save=AsyncMock())
-    assert await sent.wanted()
+    assert await sent.prepare()
     shutil.copy(room.file, room.file.with_name("b.ipynb"))
     await forgetful.get("b.ipynb")
     await until(lambda: [opened["path"] for opened in forgetful.open()] == ["a.ipynb"])
-    sent.started()
+    sent.on_start()
     assert notebook.peek(edit.cell.id).running
     sent.finish(1)
     await until(lambda: not forgetful.open())

@@ -78,7 +78,7 @@ async def loads_of(tool: Tool, nb: Lease) -> tuple[str, ...]:
         return ()
     except ToolError:
         cells = ()
-    before = [nb.work.foreseen.get((nb.path, cell.id), cell) for cell in cells]
+    before = [nb.work.pending_cells.get((nb.path, cell.id), cell) for cell in cells]
     return tuple(map(legible, await _added(before, after)))
 
 

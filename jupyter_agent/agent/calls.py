@@ -123,7 +123,7 @@ class _Step:
         """
         for news in await self._turn.work.news() if calls else ():
             who = await self._turn.authors(news)
-            text = self._turn.work.told(f"{news.text}\n{who}".rstrip())
+            text = self._turn.work.redact(f"{news.text}\n{who}".rstrip())
             last = self.results[calls[-1].id]
             content = [*last["content"], {"type": "text", "text": text}]
             self.results[calls[-1].id] = {**last, "content": content}

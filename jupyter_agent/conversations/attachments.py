@@ -71,7 +71,7 @@ class SelectionAttached(_Attached):
     async def text(self, work: Workspace) -> str:
         where = f" of cell `{quoted_id(self.cell_id)}`" if self.cell_id else ""
         async with lease(work, self.notebook, self.needs) as nb:
-            view = await nb.visible()
+            view = await nb.view()
             cells = (await nb.read()).cells if view.share != "all" else ()
         text = view.selection(self.text_, cells, of=self.cell_id)
         return f"Attached selection{where}:\n{_data(text, work)}"
@@ -133,7 +133,7 @@ async def attached_blocks(
     documents: list[Block] = []
 
     def missing(kind: str, error: ToolError, given: object = None) -> str:
-        told = work.told_error(error, given)
+        told = work.redact_error(error, given)
         return f"Attached {kind}: not available. {told.message}"
 
     for attachment in attachments:
@@ -160,7 +160,7 @@ async def attached_blocks(
                     texts.append(_file(name, read, work, part["mediaType"]))
             except ToolError as error:
                 texts.append(missing("file", error, name))
-    text = work.told("\n\n".join(texts))
+    text = work.redact("\n\n".join(texts))
     return [*([{"type": "text", "text": text}] if text else []), *documents]
 
 

@@ -90,7 +90,7 @@ async def situation(
         attended=options.attended,
         changes=[*verdicts, *(each.text for each in news)],
     )
-    told = work.told(told)
+    told = work.redact(told)
     if not shown.text:
         return Situation(text=told)
     text = f"{told}\n{work.fence.wrap(shown.text)}"

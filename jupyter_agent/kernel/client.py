@@ -153,9 +153,8 @@ class Connection:
         ):  # a gateway's client needs more arguments, and has a websocket instead of sockets
             client = manager.client(session=Session(parent=manager))
             try:
-                await asyncio.to_thread(
-                    asyncio.run, _start_channels(client)
-                )  # its websocket blocks
+                # In a thread, since its websocket blocks.
+                await asyncio.to_thread(asyncio.run, _start_channels(client))
             except WebSocketBadStatusException as error:  # its message contains cookies
                 if error.status_code == HTTPStatus.NOT_FOUND:
                     raise KernelGone("it no longer has this kernel") from error

@@ -106,9 +106,8 @@ class Kernels:
 
         Raises KernelUnavailable if its state is unknown.
         """
-        known = (
-            self._manager.list_kernel_ids()
-        )  # also looks for kernels that other programs started
+        # Also looks for kernels that other programs started.
+        known = self._manager.list_kernel_ids()
         if kernel_id not in known:
             files = getattr(self._manager, "kernel_id_to_connection_file", {})
             found = [each for each, file in files.items() if str(file) == connection_file]
@@ -242,9 +241,8 @@ class Kernels:
 
     async def _start(self, path: str, name: str | None) -> str:
         """Start a session and its kernel; returns the kernel's id."""
-        await self.kernelspec(
-            name
-        )  # Jupyter keeps a kernel that fails to start as if it were starting
+        # Check first: Jupyter keeps a kernel that fails to start as if it were starting.
+        await self.kernelspec(name)
         before = set(self._manager.list_kernel_ids())
         starting = asyncio.ensure_future(
             self._sessions.create_session(

@@ -74,7 +74,7 @@ class McpTool(Tool):
             result = await self.servers.call(offer, self.arguments)
         except McpError as error:
             raise self._told(error, nb) from error
-        fence, text = nb.work.fence, nb.work.told(_text(result))
+        fence, text = nb.work.fence, nb.work.redact(_text(result))
         if result.get("isError") is True:
             said = clip(text, _MOST_OF_A_REASON, _CUT, head=0.6)
             raise ToolError(f"`{offer.name}` failed:\n{fence.around(said or '(no reason given)')}")

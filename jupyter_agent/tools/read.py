@@ -51,7 +51,7 @@ class GetNotebookState(ReadTool):
             fence=nb.work.fence,
         )
         nb.remember([cell for cell in cells if cell.id in shown.full])
-        nb.work.reads.list(nb.path, cells)
+        nb.work.reads.record_list(nb.path, cells)
         kernel = await nb.kernel()
         state = f"{quoted(kernel.name)}, {kernel.state}" if kernel else "none running"
         head = f"{quoted(nb.path)}: {len(cells)} cells, kernel {state}"

@@ -120,10 +120,10 @@ class Lease:
         self.work = work
         self.paths = paths
         """What the paths of the call mean."""
-        self._named = path
+        self._given_path = path
         self._notebook: Notebook | None = None
-        self._seen: Snapshot | None = None
-        self._taken: AsyncExitStack | None = None
+        self._snapshot: Snapshot | None = None
+        self._lock: AsyncExitStack | None = None
         self._ended = False
         self._stale: Mapping[str, str] = {}
         """What was stale before it acted."""
@@ -140,56 +140,58 @@ class Lease:
     @property
     def path(self) -> str:
         """Where the notebook is, or is to be looked for. Raises InvalidInput for no path at all."""
-        return self.work.resolve(self._named) if self._notebook is None else self._notebook.path
+        return (
+            self.work.resolve(self._given_path) if self._notebook is None else self._notebook.path
+        )
 
     async def read(self) -> Snapshot:
         """With everything typed up to the first call.
 
         Raises NotebookNotFound, UnreadableNotebook or Busy.
         """
-        if self._seen is None:
+        if self._snapshot is None:
             notebook = await self._find()
-            self._seen = Snapshot(self.work, notebook, await notebook.read())
-        return self._seen
+            self._snapshot = Snapshot(self.work, notebook, await notebook.read())
+        return self._snapshot
 
     async def look(self, *, patience: float | None = 0.0) -> Snapshot:
         """As `read`, without asking a page for what is still on its way from it (Notebook.look)."""
-        if self._seen is None:
+        if self._snapshot is None:
             notebook = await self._find()
-            self._seen = Snapshot(self.work, notebook, await notebook.look(patience=patience))
-        return self._seen
+            self._snapshot = Snapshot(self.work, notebook, await notebook.look(patience=patience))
+        return self._snapshot
 
     async def take(self) -> Snapshot:
         """As `read`; until `release` nobody else changes the notebook."""
-        if self._taken is None or self._seen is None:
+        if self._lock is None or self._snapshot is None:
             stack, notebook = AsyncExitStack(), await self._find()
             cells = await stack.enter_async_context(notebook.opened())
-            self._taken, self._seen = stack, Snapshot(self.work, notebook, cells)
-        return self._seen
+            self._lock, self._snapshot = stack, Snapshot(self.work, notebook, cells)
+        return self._snapshot
 
     async def release(self) -> None:
         """Let others change the notebook again."""
-        stack, self._taken = self._taken, None
+        stack, self._lock = self._lock, None
         if stack is not None:
             await stack.aclose()
 
     async def end(self) -> None:
         """The call is over."""
         await self.release()
-        self._seen, self._ended = None, True
+        self._snapshot, self._ended = None, True
 
     async def cell(self, cell_id: str) -> Cell:
         """One cell. Raises CellNotFound."""
         return (await self.read()).cell(cell_id)
 
-    async def visible(self) -> View:
+    async def view(self) -> View:
         """What a model may be told of the notebook, also where there is none that can be read: then
         the least.
         """
         try:
             return (await self.read()).view
         except ToolError:
-            return await self.work.visibility(self._named)
+            return await self.work.visibility(self._given_path)
 
     async def file_text(self, shared_as: str | None = None) -> Decoded:
         """The text of the file that was named, that of a notebook as its cells: data altogether.
@@ -197,7 +199,7 @@ class Lease:
 
         The notebook `shared_as` says what may be seen, where the file says nothing itself.
         """
-        path = self.work.resolve(self._named)
+        path = self.work.resolve(self._given_path)
         if path.lower().endswith(".ipynb"):
             now = await self.read()
             shown = now.view.cells(now.cells)
@@ -208,13 +210,13 @@ class Lease:
 
     async def file_data(self) -> str:
         """The bytes of the file that was named, in base64. Raises ToolError."""
-        path = self.work.resolve(self._named)
+        path = self.work.resolve(self._given_path)
         (await self.work.visibility()).document(path)
         return await self.work.services.files.data(path)
 
     def remember(self, cells: Sequence[Cell]) -> None:
         """The full source of these cells was shown to this conversation."""
-        self.work.reads.show(self.path, cells)
+        self.work.reads.record_sources(self.path, cells)
 
     async def refuse_hidden(self, cell_ids: Sequence[str]) -> None:
         """Raises NotPermitted where one of these cells is kept from models."""
@@ -232,16 +234,16 @@ class Lease:
     async def stale(self) -> Mapping[str, str]:
         """Ids of the cells whose outputs no longer follow from the code above, each with why."""
         now = await self.read()
-        self._stale = await self._stale_among(now.notebook, now.cells)
+        self._stale = await self._find_stale(now.notebook, now.cells)
         return self._stale
 
-    async def became_stale(self) -> list[str]:
+    async def newly_stale(self) -> list[str]:
         """Ids of the cells that are stale and were not when `stale` was called before the act."""
         notebook = await self._find()
-        stale = await self._stale_among(notebook, notebook.cells())
+        stale = await self._find_stale(notebook, notebook.cells())
         return [cell_id for cell_id in stale if cell_id not in self._stale]
 
-    async def _stale_among(self, notebook: Notebook, cells: Sequence[Cell]) -> Mapping[str, str]:
+    async def _find_stale(self, notebook: Notebook, cells: Sequence[Cell]) -> Mapping[str, str]:
         kernel = await self.kernel()
         language, life = _language(notebook, kernel), kernel.life if kernel else ""
         return await self.work.services.executions.stale(self.path, cells, language, life)
@@ -249,17 +251,17 @@ class Lease:
     # -- what a person is shown before they allow something
 
     @contextmanager
-    def foreseeing(self, cells: Mapping[tuple[str, str], Cell]) -> Iterator[None]:
+    def with_pending_cells(self, cells: Mapping[tuple[str, str], Cell]) -> Iterator[None]:
         """Within the block these edits are taken as done in what a person is shown."""
-        work, self.work = self.work, replace(self.work, foreseen=cells)
+        work, self.work = self.work, replace(self.work, pending_cells=cells)
         try:
             yield
         finally:
             self.work = work
 
-    async def foreseen(self, cell_id: str) -> Cell:
+    async def pending_cell(self, cell_id: str) -> Cell:
         """The cell as it will be once what is asked before was allowed. Raises CellNotFound."""
-        cell = self.work.foreseen.get((self.path, cell_id))
+        cell = self.work.pending_cells.get((self.path, cell_id))
         return cell if cell is not None else await self.cell(cell_id)
 
     async def previews(self, edits: Sequence[Update]) -> dict[str, tuple[Cell, Cell]]:
@@ -270,11 +272,11 @@ class Lease:
         cells: dict[str, tuple[Cell, Cell]] = {}
         for position, edit in enumerate(edits, start=1):
             try:
-                before = await self.foreseen(edit.cell_id)
+                before = await self.pending_cell(edit.cell_id)
                 cell, now = cells.get(edit.cell_id, (before, before))
                 self._refuse_blind_rewrite(now, edit.source)
                 base = self.work.reads.source(self.path, cell.id)
-                written = edit.cell_id in cells or (self.path, cell.id) in self.work.foreseen
+                written = edit.cell_id in cells or (self.path, cell.id) in self.work.pending_cells
                 if written and base is not None:
                     base = now.source  # the edit before will have written it
                 cells[cell.id] = cell, preview(now, replace(edit, base=base))
@@ -300,7 +302,7 @@ class Lease:
         cells = now.cells
         if cell_ids is not None:
             cells = [now.cell(cell_id) for cell_id in cell_ids]
-        found = [self.work.foreseen.get((self.path, cell.id), cell) for cell in cells]
+        found = [self.work.pending_cells.get((self.path, cell.id), cell) for cell in cells]
         if cell_ids is not None:
             return found
         return [cell for cell in found if cell.type == "code" and cell.source.strip()]
@@ -320,14 +322,14 @@ class Lease:
             for cell, after in (await self.previews(edits)).values()
         ]
         made = await notebook.make(steps)
-        self._acted(notebook, made)
+        self._note_edits(notebook, made)
         for edit in edits:
             self._note_write(edit)
         return sorted(made, key=lambda edit: edit.cell.index if edit.cell else -1)
 
     def _step(self, cell: Cell, after: Cell, edits: Sequence[Update]) -> Update:
         """All the edits of the cell, which leave it as it is `after` them."""
-        expect = self._expected(cell.id)
+        expect = self._expected_version(cell.id)
         if len(edits) == 1:
             base = self.work.reads.source(self.path, cell.id)
             return replace(edits[0], base=base, expect=expect)
@@ -347,16 +349,18 @@ class Lease:
         reads, path, cell_id = self.work.reads, self.path, step.cell_id
         match step:
             case Insert(source=str(source)) | Update(old_string=None, source=str(source)):
-                reads.write(path, cell_id, unify(source))
+                reads.record_source(path, cell_id, unify(source))
             case Update(old_string=str(old)) if (known := reads.source(path, cell_id)) is not None:
                 old = unify(old)
                 count = known.count(old)
                 if count == 1 or (count and step.replace_all):
-                    reads.write(path, cell_id, unify(known.replace(old, step.new_string or "")))
+                    reads.record_source(
+                        path, cell_id, unify(known.replace(old, step.new_string or ""))
+                    )
                 else:
                     reads.forget(path, cell_id)
             case Delete():
-                reads.delete(path, cell_id)
+                reads.remove(path, cell_id)
 
     async def make(self, steps: Sequence[Step]) -> list[Edit]:
         """Several edits, all or none (Notebook.make), for somebody who knows the cells as they are:
@@ -369,17 +373,17 @@ class Lease:
                 refuse_odd_ids(step.after, step.before)
         now = await self.take()
         sources = {cell.id: cell.source for cell in now.cells}
-        based = [_based_on(sources, step) for step in steps]
-        edits = await now.notebook.make([self._expecting(step) for step in based])
-        self._acted(now.notebook, edits)
+        based = [_with_base(sources, step) for step in steps]
+        edits = await now.notebook.make([self._with_expected_version(step) for step in based])
+        self._note_edits(now.notebook, edits)
         for step in steps:
             self._note_write(step)
         return edits
 
-    def _expecting(self, step: Step) -> Step:
+    def _with_expected_version(self, step: Step) -> Step:
         if isinstance(step, Insert | ClearOutputs):
             return step
-        return replace(step, expect=self._expected(step.cell_id, step.expect))
+        return replace(step, expect=self._expected_version(step.cell_id, step.expect))
 
     # -- running
 
@@ -397,7 +401,7 @@ class Lease:
             raise InvalidInput(f"Cell `{cell_id}` is a {cell.type} cell: there is nothing to run.")
         now, kernel = await self._kernel_to_run()
         cell = now.cell(cell_id)
-        if self._expected(cell_id, expect) not in (None, cell.version):
+        if self._expected_version(cell_id, expect) not in (None, cell.version):
             raise Conflict(
                 f"Cell `{cell_id}` changed meanwhile and was not run. It is now:\n{cell.source}",
                 current=cell.describe(),
@@ -418,8 +422,8 @@ class Lease:
             if run.started is not None and run.execution_count is not None:
                 executions.record_run(run.notebook_path, cell, run.execution_count, life)
 
-        run.when_ended(remember)
-        self._seen = None
+        run.on_end(remember)
+        self._snapshot = None
         return run
 
     async def run_code(self, code: str, *, timeout: float | None = None) -> Run:
@@ -434,7 +438,7 @@ class Lease:
             timeout=timeout,
         )
         self.runs.append(run)
-        self._seen = None
+        self._snapshot = None
         return run
 
     async def kernel(self) -> Kernel | None:
@@ -457,7 +461,7 @@ class Lease:
             await self.work.services.kernels.kernelspec(name)
         name = name or (await self.read()).kernel_name
         await self.release()
-        self._seen = None
+        self._snapshot = None
         return await self.work.services.kernels.get(self.path, name=name, user=self._user)
 
     async def _kernel_to_use(self) -> Kernel | None:
@@ -476,7 +480,7 @@ class Lease:
         if kernel is None:
             kernel = await self.start_kernel()
         now = await self.read()
-        await self.work.meet(self.path, kernel)
+        await self.work.check_kernel_peers(self.path, kernel)
         self.work.reads.kernels.setdefault(self.path, kernel.life)
         return now, kernel
 
@@ -519,8 +523,8 @@ class Lease:
         model see them. Raises KernelUnavailable where none runs, NotPermitted.
         """
         kernel = await self.running_kernel()
-        keeps = await self.work.meet(self.path, kernel)
-        view = await self.visible()
+        keeps = await self.work.check_kernel_peers(self.path, kernel)
+        view = await self.view()
         if keeps is not None and view.outputs_shared:
             raise NotPermitted(
                 f"Variables are not shared with you: `{keeps}` is in the same kernel, and keeps "
@@ -542,19 +546,19 @@ class Lease:
     async def _find(self) -> Notebook:
         self._refuse_ended()
         if self._notebook is None:
-            self._notebook = await self.work.find(self._named)
+            self._notebook = await self.work.find(self._given_path)
         return self._notebook
 
     def _refuse_blind_rewrite(self, cell: Cell, source: str | None) -> None:
         """Raises NotRead for a whole rewrite of a text that models see only in part."""
-        if source is not None and self.work.services.redactor.masked(cell.source) != cell.source:
+        if source is not None and self.work.services.redactor.mask_all(cell.source) != cell.source:
             raise NotRead(
                 f"Cell `{quoted_id(cell.id)}` has a secret that you are shown as `***`; a whole "
                 "rewrite would lose it, so nothing was changed. Use `old_string` and `new_string`.",
                 current=cell.describe(),
             )
 
-    def _acted(self, notebook: Notebook, edits: Sequence[Edit]) -> None:
+    def _note_edits(self, notebook: Notebook, edits: Sequence[Edit]) -> None:
         """Nothing that was read before is used again."""
         made = [change for edit in edits for change in edit.changes]
         self.changes += made
@@ -562,9 +566,9 @@ class Lease:
             if change.after is not None and change.kind in ("insert", "update"):
                 version = version_of(change.after.type, change.after.source)
                 notebook.last_edits[change.cell_id] = LastEdit(self.work.turn_id, version)
-        self._seen = Snapshot(self.work, notebook, notebook.cells())
+        self._snapshot = Snapshot(self.work, notebook, notebook.cells())
 
-    def _expected(self, cell_id: str, given: str | None = None) -> str | None:
+    def _expected_version(self, cell_id: str, given: str | None = None) -> str | None:
         """The version of the cell that is to be acted on; None for whichever is there.
 
         Raises Conflict for a cell whose text was in no question, where there was one about texts.
@@ -592,7 +596,7 @@ def _language(notebook: Notebook, kernel: Kernel | None) -> str:
     return "python"
 
 
-def _based_on(sources: Mapping[str, str], step: Step) -> Step:
+def _with_base(sources: Mapping[str, str], step: Step) -> Step:
     if not isinstance(step, Update) or step.source is None or step.base or step.expect:
         return step
     return replace(step, base=sources.get(step.cell_id))

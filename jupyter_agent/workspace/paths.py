@@ -53,7 +53,7 @@ class Identities:
             raise InvalidInput("Paths must not contain NUL.")
         path = await self._locate(path)
         if self._files is None:
-            return Identity(path=path, name=_composed(path))
+            return Identity(path=path, name=_to_nfc(path))
         root = Path(os.path.realpath(self._files.root_dir))
         try:
             found, inside = _look(root, path)
@@ -113,11 +113,11 @@ def _look(root: Path, path: str) -> tuple[Identity, str]:
         outside = path.split("/")[0] == ".."
         why = "is outside of the folder" if outside else "is a link out of the folder"
         refusal = _REFUSAL.format(path, why)
-        return Identity(path=path, name=_composed(path), linked=True, refusal=refusal), path
+        return Identity(path=path, name=_to_nfc(path), linked=True, refusal=refusal), path
     inside = "" if real == root else real.relative_to(root).as_posix()
     found = Identity(
         path=path,
-        name=_composed(inside),
+        name=_to_nfc(inside),
         folds_case=_folds_case(root),
         linked=os.path.normcase(real) != os.path.normcase(straight),
         refusal=_why_not(path, real),
@@ -153,5 +153,5 @@ def _folds_case(root: Path) -> bool:
         return False
 
 
-def _composed(path: str) -> str:
+def _to_nfc(path: str) -> str:
     return unicodedata.normalize("NFC", path)

@@ -38,27 +38,27 @@ class Reads:
         """The text of a cell as this conversation last knew it: the base of a whole rewrite."""
         return self._sources.get(path, {}).get(cell_id)
 
-    def listed(self, path: str) -> frozenset[str] | None:
+    def known_ids(self, path: str) -> frozenset[str] | None:
         """Ids of the cells that it knows to be there; None if it never saw the whole list."""
         cells = self._listed.get(path)
         return None if cells is None else frozenset(cells)
 
-    def show(self, path: str, cells: Iterable[Cell]) -> None:
+    def record_sources(self, path: str, cells: Iterable[Cell]) -> None:
         """The full source of these cells was shown."""
         for cell in cells:
-            self.write(path, cell.id, cell.source)
+            self.record_source(path, cell.id, cell.source)
 
-    def list(self, path: str, cells: Iterable[Cell]) -> None:
+    def record_list(self, path: str, cells: Iterable[Cell]) -> None:
         """These were told to be the cells of the notebook."""
         self._listed[path] = {cell.id for cell in cells}
 
-    def write(self, path: str, cell_id: str, source: str) -> None:
+    def record_source(self, path: str, cell_id: str, source: str) -> None:
         """This conversation knows the cell's text, since it wrote it."""
         self._sources.setdefault(path, {})[cell_id] = source
         if path in self._listed:
             self._listed[path].add(cell_id)
 
-    def moved(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str) -> None:
         """The notebook has another path now."""
         if old in self._sources:
             self._sources[new] = self._sources.pop(old)
@@ -71,7 +71,7 @@ class Reads:
         """The cell's text is another now than the one that was known."""
         self._sources.get(path, {}).pop(cell_id, None)
 
-    def differing(self, path: str, cells: Sequence[Cell]) -> Sequence[str]:
+    def changed_ids(self, path: str, cells: Sequence[Cell]) -> Sequence[str]:
         """Ids of the cells that are not as it knows them to be, or that it does not know of."""
         now = {cell.id: cell.source for cell in cells}
         known, listed = self._sources.get(path, {}), self._listed.get(path)
@@ -81,7 +81,7 @@ class Reads:
             found += [cell_id for cell_id in now if cell_id not in listed]
         return found
 
-    def delete(self, path: str, cell_id: str) -> None:
+    def remove(self, path: str, cell_id: str) -> None:
         """It deleted the cell itself."""
         self.forget(path, cell_id)
         self._listed.get(path, set()).discard(cell_id)
@@ -106,11 +106,11 @@ def news_of(reads: Reads, path: str, cells: Sequence[Cell], view: View) -> News 
     Cells whose new text is in it count as read from then on, the others as never read.
     """
     now = {cell.id: cell for cell in cells}
-    listed, changed = reads.listed(path), reads.differing(path, cells)
+    listed, changed = reads.known_ids(path), reads.changed_ids(path, cells)
     if not changed:
         return None
     if listed is not None:
-        reads.list(path, cells)
+        reads.record_list(path, cells)
     shown: list[Cell] = []
     new = frozenset() if listed is None else now.keys() - listed
     seen = {cell_id: view.cell(now[cell_id]) for cell_id in changed if cell_id in now}
@@ -118,7 +118,7 @@ def news_of(reads: Reads, path: str, cells: Sequence[Cell], view: View) -> News 
     lines = [_line(cell_id, seen, shown, fence, new=cell_id in new) for cell_id in changed]
     for cell_id in changed:
         reads.forget(path, cell_id)
-    reads.show(path, shown)
+    reads.record_sources(path, shown)
     title = fence.line(f"Changed in {quoted(path)} since you read it, not by you:")
     text = "\n".join([title, *lines])
     there = [now[cell_id] for cell_id in changed if cell_id in now]

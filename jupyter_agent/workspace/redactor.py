@@ -27,7 +27,7 @@ class Redactor:
         """A text as a model may be told it: no secrets, and nothing that a person cannot see."""
         return self.mask()(legible(text))
 
-    def masked(self, value: Any) -> Any:
+    def mask_all(self, value: Any) -> Any:
         """The same JSON with no secret in any of its texts."""
         return map_strings(value, self.mask())
 
@@ -43,7 +43,7 @@ class Redactor:
 
         return mask
 
-    def fragments(self, text: str) -> str:
+    def mask_fragments(self, text: str) -> str:
         """A text in which whatever made it may have cut secrets short, without those parts."""
         for secret in self.secrets():
             parts = {secret[i : i + _PART] for i in range(len(secret) - _PART + 1)} or {secret}
@@ -55,7 +55,7 @@ class Redactor:
 
     def error(self, error: ToolError) -> ToolError:
         """The error likewise."""
-        return error.saying(self.text(error.message), self.masked(error.facts))
+        return error.saying(self.text(error.message), self.mask_all(error.facts))
 
     def change(self, change: Change) -> dict[str, Any]:
         """A change as it is shown and journalled: no secrets in its outputs.
@@ -65,7 +65,7 @@ class Redactor:
         value = change.to_json()
         for side in ("before", "after"):
             if state := value[side]:
-                value[side] = {**state, "outputs": self.masked(state["outputs"])}
+                value[side] = {**state, "outputs": self.mask_all(state["outputs"])}
         return value
 
 

@@ -24,11 +24,11 @@ SAVE_EVERY = 5.0
 """Seconds between two savings of what comes."""
 _MANY = 1_000
 """Outputs of a run after which Python's search for garbage would be felt."""
-_TELL_EVERY = 0.25
+_NOTIFY_EVERY = 0.25
 """Seconds between two notes to those who follow the outputs."""
 
 
-class IntoCell:
+class CellSink:
     """The sink of one run (kernel/outputs.py): its cell of the live document."""
 
     def __init__(
@@ -59,7 +59,7 @@ class IntoCell:
         self._finished = False
         self._outputs: CellOutputs | None = None
         self._trailing = TrailingOutputs(notebook, cell_id, save)
-        self._telling: asyncio.TimerHandle | None = None
+        self._notify_timer: asyncio.TimerHandle | None = None
         self._displayed = 0
         self._aside = ExitStack()
 
@@ -81,7 +81,7 @@ class IntoCell:
             self._writer.start()
         self.began_at = self.began_at or datetime.now(UTC)
         self.began.set()
-        self._changed()
+        self._notify_later()
 
     def _resume(self, found: CellState) -> None:
         """A cell that has a number shows another run: one before this, or one that the user
@@ -121,8 +121,8 @@ class IntoCell:
         self._aside.close()
         self._writer.finish(execution_count)
         self._finished = self.unsaved = True
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._notify_timer is not None:
+            self._notify_timer.cancel()
         after = self._state()
         self.gone = after is None
         return after
@@ -136,11 +136,11 @@ class IntoCell:
         await self._trailing.close()
 
     @property
-    def taken(self) -> bool:
+    def rerun_by_user(self) -> bool:
         """A person ran the cell while this run went on: it shows their run."""
         return self._outputs is not None and self._outputs.rerun_by_user
 
-    def so_far(self) -> list[Output]:
+    def outputs(self) -> list[Output]:
         return self._outputs.outputs() if self._outputs is not None else []
 
     @property
@@ -160,25 +160,25 @@ class IntoCell:
             self._trailing.add(write)
         else:
             write()
-            self._changed()
+            self._notify_later()
 
-    def _changed(self) -> None:
+    def _notify_later(self) -> None:
         self.unsaved = True
-        if self._telling is None and self.followers:
+        if self._notify_timer is None and self.followers:
             loop = asyncio.get_running_loop()
-            self._telling = loop.call_later(_TELL_EVERY, self._tell)
+            self._notify_timer = loop.call_later(_NOTIFY_EVERY, self._notify)
 
-    def _tell(self) -> None:
-        self._telling = None
+    def _notify(self) -> None:
+        self._notify_timer = None
         for follower in list(self.followers):
             follower()
 
 
-class IntoNothing:
+class DetachedSink:
     """The sink of code that is in no cell: what it shows is kept for whoever asks for the run."""
 
     gone = False
-    taken = False
+    rerun_by_user = False
     unsaved = False
     before: CellState | None = None
 
@@ -188,7 +188,7 @@ class IntoNothing:
         self.followers: list[Callable[[], None]] = []
         self._outputs = OutputList(limit)
         self._finished = False
-        self._telling: asyncio.TimerHandle | None = None
+        self._notify_timer: asyncio.TimerHandle | None = None
 
     async def prepare(self) -> bool:
         return True
@@ -199,21 +199,21 @@ class IntoNothing:
 
     def stream(self, name: str, text: str) -> None:
         self._outputs.stream(name, text)
-        self._changed()
+        self._notify_later()
 
     def display(self, output: Mapping[str, Any], display_id: str | None = None) -> None:
         self._outputs.display(output, display_id)
-        self._changed()
+        self._notify_later()
 
     def update_display(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> None:
         self._outputs.update(display_id, data, metadata)
-        self._changed()
+        self._notify_later()
 
     def clear(self, wait: bool) -> None:
         self._outputs.clear(wait)
-        self._changed()
+        self._notify_later()
 
     async def settle(self) -> None:
         """All is there already."""
@@ -221,8 +221,8 @@ class IntoNothing:
     def finish(self, execution_count: int | None) -> CellState | None:
         """It no longer runs; there is no cell."""
         self._finished = True
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._notify_timer is not None:
+            self._notify_timer.cancel()
         return None
 
     def dismiss(self) -> None:
@@ -231,17 +231,17 @@ class IntoNothing:
     async def close(self) -> None:
         """Nothing is saved anywhere."""
 
-    def so_far(self) -> list[Output]:
+    def outputs(self) -> list[Output]:
         entries = self._outputs.entries(complete=True)
         return [dict(entry.output) for entry in entries]
 
-    def _changed(self) -> None:
-        if self._telling is None and self.followers and not self._finished:
+    def _notify_later(self) -> None:
+        if self._notify_timer is None and self.followers and not self._finished:
             loop = asyncio.get_running_loop()
-            self._telling = loop.call_later(_TELL_EVERY, self._tell)
+            self._notify_timer = loop.call_later(_NOTIFY_EVERY, self._notify)
 
-    def _tell(self) -> None:
-        self._telling = None
+    def _notify(self) -> None:
+        self._notify_timer = None
         for follower in list(self.followers):
             follower()
 
@@ -307,7 +307,7 @@ _LINKS = ("LinkModel", "DirectionalLinkModel")
 """Widgets that are in no other: they join those that they name."""
 
 
-def after_run(notebook: Notebook, kernel: Kernel, *, widget_state: bool) -> dict[str, Any]:
+def metadata_after_run(notebook: Notebook, kernel: Kernel, *, widget_state: bool) -> dict[str, Any]:
     """The keys of the notebook's metadata that are to have other values now that code has run.
 
     `language_info` where there is none, as JupyterLab writes it. The state of the widgets that the
@@ -331,28 +331,28 @@ def _widgets(notebook: Notebook, kernel: Kernel, stored: Mapping[str, Any]) -> d
     Widgets of which the kernel told before we were connected are known from there only.
     """
     known = {**mapping(mapping(stored.get(_STATE)).get("state")), **kernel.widget_models()}
-    shown = _with_their_own([cell.outputs for cell in notebook.cells()], known)
+    shown = _related_widgets([cell.outputs for cell in notebook.cells()], known)
     if not shown and not stored:
         return {}
     state = {key: model for key, model in known.items() if key in shown}
     return {**stored, _STATE: {"version_major": 2, "version_minor": 0, "state": state}}
 
 
-def _with_their_own(outputs: Any, known: Mapping[str, Any]) -> set[str]:
+def _related_widgets(outputs: Any, known: Mapping[str, Any]) -> set[str]:
     """Ids of the known widgets in these outputs, of those in them, and of what links them."""
-    found, new = set[str](), set(_named(outputs)) & known.keys()
+    found, new = set[str](), set(_widget_ids(outputs)) & known.keys()
     while new:
         found |= new
-        new = {each for key in new for each in _named(known[key])}
+        new = {each for key in new for each in _widget_ids(known[key])}
         for key, model in known.items():
-            ends = set(_named(model)) if mapping(model).get("model_name") in _LINKS else set()
+            ends = set(_widget_ids(model)) if mapping(model).get("model_name") in _LINKS else set()
             if ends and ends <= found:
                 new.add(key)
         new = (new & known.keys()) - found
     return found
 
 
-def _named(value: Any) -> Iterator[str]:
+def _widget_ids(value: Any) -> Iterator[str]:
     """Ids of the widgets that a value names, wherever in it that is."""
     match value:
         case str():
@@ -362,15 +362,15 @@ def _named(value: Any) -> Iterator[str]:
             for key, item in value.items():
                 if key == VIEW and isinstance(mapping(item).get("model_id"), str):
                     yield item["model_id"]
-                yield from _named(item)
+                yield from _widget_ids(item)
         case list() | tuple():
             for item in value:
-                yield from _named(item)
+                yield from _widget_ids(item)
 
 
-SOON = 1.0
+SAVE_DELAY = 1.0
 """Seconds within which a save begins that nobody waits for."""
-LATEST = 5.0
+MAX_SAVE_DELAY = 5.0
 """The same where saves take long."""
 _SHARE = 10
 """One part in so many of the time goes into saves that nobody waits for."""
@@ -388,17 +388,17 @@ class Saves:
         """Of the save that has been asked for and has not begun."""
         self._timer: asyncio.TimerHandle | None = None
         self._saving: asyncio.Task[Saved] | None = None
-        self._pause = SOON
+        self._pause = SAVE_DELAY
 
-    def soon(self) -> asyncio.Future[Saved]:
+    def schedule(self) -> asyncio.Future[Saved]:
         """A save of all that is in the document now; those who ask within a second share it."""
         loop = asyncio.get_running_loop()
         if self._next is None:
             self._next = loop.create_future()
-            self._timer = loop.call_later(self._pause, self.hurry)
+            self._timer = loop.call_later(self._pause, self.start_now)
         return self._next
 
-    def hurry(self) -> None:
+    def start_now(self) -> None:
         """Have the save begin at once that has been asked for, if one has."""
         if self._timer is not None:
             self._timer.cancel()
@@ -408,21 +408,21 @@ class Saves:
 
     async def close(self) -> None:
         """Save now what is to be saved."""
-        self.hurry()
+        self.start_now()
         while self._saving is not None:
             await asyncio.wait([self._saving])
 
     def _begin(self) -> None:
-        """Unless there is nothing to save, or nobody is in a hurry."""
+        """Unless there is nothing to save, or nobody is in a start_now."""
         coming = None if self._timer is not None else self._next
         self._saving = None
         if coming is not None:
             self._next = None
             self._saving = asyncio.create_task(self._notebook.save())
             began = asyncio.get_running_loop().time()
-            self._saving.add_done_callback(partial(self._ended, coming, began))
+            self._saving.add_done_callback(partial(self._on_saved, coming, began))
 
-    def _ended(
+    def _on_saved(
         self, coming: asyncio.Future[Saved], began: float, saving: asyncio.Task[Saved]
     ) -> None:
         if saving.cancelled():
@@ -432,5 +432,5 @@ class Saves:
         else:
             coming.set_result(saving.result())
         took = asyncio.get_running_loop().time() - began
-        self._pause = min(LATEST, max(SOON, _SHARE * took))
+        self._pause = min(MAX_SAVE_DELAY, max(SAVE_DELAY, _SHARE * took))
         self._begin()

@@ -17,7 +17,7 @@ from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.outputs import OutputSink
 
-_SOON_S = 0.05
+_WRITE_DELAY_S = 0.05
 """Seconds after which a run that still goes on is written down: the many short ones never are."""
 
 
@@ -53,7 +53,7 @@ class RunRecords:
         self._writing: asyncio.Task[None] | None = None
         self._closed = False
 
-    def left(self) -> list[RunRecord]:
+    def claim(self) -> list[RunRecord]:
         """Those of servers of this root that are gone; returned once."""
         return self._leftovers.take("runs", _read)
 
@@ -78,11 +78,11 @@ class RunRecords:
 
     def _write_soon(self) -> None:
         if self._timer is None and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(_SOON_S, self._begin)
+            self._timer = asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._start_write)
 
-    def _begin(self) -> None:
+    def _start_write(self) -> None:
         if self._writing is not None and not self._writing.done():
-            self._timer = asyncio.get_running_loop().call_later(_SOON_S, self._begin)
+            self._timer = asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._start_write)
             return
         self._timer = None
         self._writing = asyncio.create_task(self._write())
@@ -103,7 +103,7 @@ class RunRecords:
 class NoRecords:
     """Where runs end with their server."""
 
-    def left(self) -> list[RunRecord]:
+    def claim(self) -> list[RunRecord]:
         return []
 
     def keep(self, record: RunRecord) -> None: ...
@@ -126,7 +126,7 @@ _GONE = f"{_RESTARTED}, and the kernel is gone: its variables are lost, outputs 
 _UNKNOWN = f"{_RESTARTED}, and the kernel cannot be reached: how the code ended is unknown."
 
 
-class Returning:
+class ResumedExecution:
     """The execution of such a run: the kernel is looked for, and its code is followed there."""
 
     def __init__(
@@ -135,15 +135,15 @@ class Returning:
         path: str,
         kernels: Kernels,
         sink: OutputSink,
-        found: Callable[[Kernel], None],
+        on_attached: Callable[[Kernel], None],
     ) -> None:
-        """`found` is called with the kernel that still has the code."""
+        """`on_attached` is called with the kernel that still has the code."""
         self.request_id = record.request_id
         self._record = record
         self._path = path
         self._kernels = kernels
         self._sink = sink
-        self._found = found
+        self._on_attached = on_attached
         self._execution: Execution | None = None
         self._withdrawn = asyncio.Event()
         self._task = asyncio.create_task(self._run())
@@ -173,7 +173,7 @@ class Returning:
             return ExecutionReply(status="error", note=f"{_UNKNOWN} {error.message}")
         if kernel is None:
             return ExecutionReply(status="died", note=_GONE)
-        self._found(kernel)
+        self._on_attached(kernel)
         self._execution = kernel.follow(
             self._record.request_id, self._sink, timeout=self._seconds_left()
         )

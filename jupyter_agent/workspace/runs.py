@@ -26,8 +26,8 @@ from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.outputs import OutputSink
-from jupyter_agent.workspace.run_outputs import IntoCell, IntoNothing, Saves, after_run
-from jupyter_agent.workspace.run_records import NoRecords, Returning, RunRecord, RunRecords
+from jupyter_agent.workspace.run_outputs import CellSink, DetachedSink, Saves, metadata_after_run
+from jupyter_agent.workspace.run_records import NoRecords, ResumedExecution, RunRecord, RunRecords
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ RunStatus: TypeAlias = Literal[
 ]
 _SAVE_EVERY = 5.0
 """Seconds after which new outputs are saved while a cell still runs."""
-_NEWS_IN_A_RUN = 20
+_UPDATES_PER_RUN = 20
 """How often, about, a run is told of in the time that it has taken so far."""
 _IN_NO_CELL_S = 5.0
 """Seconds that code in no cell of the notebook is waited for, before it counts as the user's."""
@@ -44,7 +44,7 @@ RESULT = 12_000
 """Characters of the outputs of a run that a model is told."""
 _RECOVER_S = 5.0
 """Seconds that somebody may wait who asks for a run when the server has just started."""
-_KEPT = 100
+_MAX_ENDED = 100
 """Runs that can still be asked for after their end."""
 
 
@@ -84,10 +84,10 @@ class Run:
         ahead: Sequence[Run] = (),
         former_count: int | None = None,
         may_raise: bool = False,
-        returns: RunRecord | None = None,
+        resumed: RunRecord | None = None,
     ) -> None:
         """`execute` has the code run, or followed where it `returns` from an earlier server."""
-        self.id = returns.id if returns else secrets.token_hex(16)
+        self.id = resumed.id if resumed else secrets.token_hex(16)
         self.notebook = notebook
         self.kernel = kernel
         """None only of a run of an earlier server, whose kernel is gone or still looked for."""
@@ -104,28 +104,28 @@ class Run:
         self.saved = Saved(saved=False)
         self._runs = runs
         self._saves = runs.saves_of(notebook)
-        self._coming: asyncio.Future[Saved] | None = None
+        self._final_save: asyncio.Future[Saved] | None = None
         """The save of what was there at the end."""
-        self._reported = False
+        self._changes_taken = False
         self._trust = trust
         self._ahead = ahead
         self._reply: ExecutionReply | None = None
         self._over = asyncio.Event()
-        self._cell: IntoCell | IntoNothing = IntoNothing(limit=runs.output_limit)
+        self._cell: CellSink | DetachedSink = DetachedSink(limit=runs.output_limit)
         if cell_id is not None:
-            self._cell = IntoCell(
+            self._cell = CellSink(
                 notebook,
                 cell_id,
                 limit=runs.output_limit,
                 save=self._save,
-                resumes=returns is not None,
+                resumes=resumed is not None,
                 former_count=former_count,
             )
-        if returns is not None and returns.began:
-            self._cell.began_at = datetime.fromisoformat(returns.began)
+        if resumed is not None and resumed.began:
+            self._cell.began_at = datetime.fromisoformat(resumed.began)
         self._execution = execute(self, self._cell)
-        if returns is not None:
-            runs.records.keep(returns)
+        if resumed is not None:
+            runs.records.keep(resumed)
         self._keep_record()
         self._task = asyncio.create_task(self._drive())
 
@@ -161,7 +161,11 @@ class Run:
     def note(self) -> str:
         """What a reader has to know besides the status, in plain sentences; mostly empty."""
         deleted = "The cell was deleted: its outputs are nowhere." if self._cell.gone else ""
-        taken = "The user ran the cell meanwhile: it shows their run." if self._cell.taken else ""
+        taken = (
+            "The user ran the cell meanwhile: it shows their run."
+            if self._cell.rerun_by_user
+            else ""
+        )
         expected = _EXPECTED if self.expected_error else ""
         said = self._reply.note if self._reply else ""
         notes = (said, expected, deleted, taken, self.saved.note)
@@ -181,7 +185,7 @@ class Run:
 
     def outputs(self) -> list[Output]:
         """The outputs so far."""
-        return self._cell.so_far()
+        return self._cell.outputs()
 
     def on_output(self, follower: Callable[[], None]) -> Callable[[], None]:
         """Have `follower` called when there is something new, at most four times a second.
@@ -191,11 +195,11 @@ class Run:
         self._cell.followers.append(follower)
         return lambda: self._cell.followers.remove(follower)
 
-    def when_ended(self, callback: Callable[[], None]) -> None:
+    def on_end(self, callback: Callable[[], None]) -> None:
         """Have `callback` called once it has ended, however that was."""
         self._task.add_done_callback(lambda _: callback())
 
-    async def news(self, seconds: float) -> AsyncGenerator[None, None]:
+    async def updates(self, seconds: float) -> AsyncGenerator[None, None]:
         """Yields when there is something new, until the end of the run or of the seconds; at once
         where there is something already.
 
@@ -209,27 +213,27 @@ class Run:
             heard.set()
         try:
             while not self._over.is_set() and (left := began + seconds - clock()) > 0:
-                await _first(heard, self._over, seconds=left)
+                await _wait_any(heard, self._over, seconds=left)
                 if heard.is_set() and not self._over.is_set():
                     heard.clear()
                     yield
-                    await _first(self._over, seconds=(clock() - began) / _NEWS_IN_A_RUN)
+                    await _wait_any(self._over, seconds=(clock() - began) / _UPDATES_PER_RUN)
             if self._over.is_set():
                 await self.wait(saved=False)
         finally:
             forget()
 
-    def report(self) -> list[Change]:
+    def take_changes(self) -> list[Change]:
         """What the run changed, for the journal; given once, after the end."""
-        if self.change is None or self._reported:
+        if self.change is None or self._changes_taken:
             return []
-        self._reported = True
+        self._changes_taken = True
         return [self.change]
 
     @property
     def pending(self) -> bool:
         """Whether it has ended, and its outputs are about to be saved."""
-        return self._coming is not None and not self._coming.done()
+        return self._final_save is not None and not self._final_save.done()
 
     async def wait(self, seconds: float | None = None, *, saved: bool = True) -> bool:
         """Wait for the end, at most so many seconds; True when it has ended.
@@ -242,14 +246,14 @@ class Run:
         if not done:
             return False
         self._task.result()
-        if saved and self._coming is not None:
+        if saved and self._final_save is not None:
             if self.pending:
-                self._saves.hurry()
+                self._saves.start_now()
             left = None if seconds is None else max(0.0, began + seconds - clock())
-            await _over(self._coming, seconds=left)
+            await _wait_for_save(self._final_save, seconds=left)
         return True
 
-    async def begins(self, seconds: float, patience: float) -> bool:
+    async def wait_started(self, seconds: float, patience: float) -> bool:
         """Wait for the kernel to begin with it, or for its end, at most so many seconds.
 
         False as soon as `patience` seconds have passed and the kernel is busy with another run or
@@ -258,10 +262,10 @@ class Run:
         """
         until = asyncio.get_running_loop().time() + seconds
         while (left := until - asyncio.get_running_loop().time()) > 0:
-            await _first(self._cell.began, self._over, seconds=min(left, patience))
+            await _wait_any(self._cell.began, self._over, seconds=min(left, patience))
             if self._over.is_set() or self.started is not None:
                 return True
-            blocked = self.blocked()
+            blocked = self.queue_status()
             in_no_cell = blocked.get("blocked_by") == "user" and not blocked["busy_cells"]
             if in_no_cell and blocked["busy_seconds"] < _IN_NO_CELL_S:
                 continue
@@ -269,7 +273,7 @@ class Run:
                 return False
         return False
 
-    def blocked(self) -> dict[str, Any]:
+    def queue_status(self) -> dict[str, Any]:
         """What a queued run waits for; empty where the kernel is not busy.
 
         `blocked_by` is a run's id, `user` or `extension`, `busy_seconds` for how long that has been
@@ -301,7 +305,7 @@ class Run:
         """Interrupt this run and nothing else; one that still waits never starts."""
         await self._execution.interrupt()
 
-    async def give_up(self) -> None:
+    async def abandon(self) -> None:
         """Let go of it at the end of the server; what came so far is kept and saved."""
         if self.ended is None:
             await self._execution.cancel()
@@ -325,7 +329,7 @@ class Run:
             value["expected_error"] = True
         if self.note:
             value["note"] = self.note
-        return {**value, **self.blocked()}
+        return {**value, **self.queue_status()}
 
     async def _drive(self) -> None:
         attending = asyncio.create_task(self._attend())
@@ -336,7 +340,7 @@ class Run:
             reply = ExecutionReply(status="died", note=error.message)
         except ToolError as error:  # the notebook could not be read when its turn came
             reply = ExecutionReply(status="error", note=f"{error.message} The code never started.")
-        except asyncio.CancelledError:  # only `give_up` does that
+        except asyncio.CancelledError:  # only `abandon` does that
             reply = ExecutionReply(status="interrupted", note="The server stopped meanwhile.")
         finally:
             if self._cell.began.is_set():
@@ -357,7 +361,7 @@ class Run:
         after = self._cell.finish(reply.execution_count)
         if self.kernel is not None and self.cell_id is not None:
             stores = self._runs.widget_state
-            items = after_run(self.notebook, self.kernel, widget_state=stores)
+            items = metadata_after_run(self.notebook, self.kernel, widget_state=stores)
             self.notebook.write_metadata(items)
         if self.cell_id is not None and self._cell.before is not None and after is not None:
             self.change = Change(
@@ -370,23 +374,23 @@ class Run:
 
     async def _attend(self) -> None:
         """What continues beside the run: trust once the old outputs are gone, and saving."""
-        await _first(self._cell.began, self._over)
+        await _wait_any(self._cell.began, self._over)
         self._keep_record()
         if self._trust and self.started is not None and self.cell_id is not None:
             with suppress(ToolError):  # outputs are then shown without their scripts, no more
                 await self.notebook.trust(self.cell_id)
         while not self._over.is_set():
-            await _first(self._over, seconds=_SAVE_EVERY)
+            await _wait_any(self._over, seconds=_SAVE_EVERY)
             if self._cell.unsaved and not self._over.is_set():
                 await self._save()
         if self._cell.unsaved:
-            self._coming = self._save_soon()
+            self._final_save = self._save_soon()
 
     def resolve_widgets(self, outputs: Sequence[Output]) -> list[Output]:
         """These outputs with their widgets as they are now (Kernel.shown)."""
         return [*outputs] if self.kernel is None else [*self.kernel.resolve_widgets(outputs)]
 
-    def found(self, kernel: Kernel) -> None:
+    def attach(self, kernel: Kernel) -> None:
         """The kernel that runs it lives on though the server was started again."""
         self.kernel = kernel
         self._keep_record()
@@ -414,12 +418,12 @@ class Run:
 
     async def _save(self) -> None:
         coming = self._save_soon()
-        self._saves.hurry()
-        await _over(coming)
+        self._saves.start_now()
+        await _wait_for_save(coming)
 
     def _save_soon(self) -> asyncio.Future[Saved]:
         self._cell.unsaved = False
-        coming = self._saves.soon()
+        coming = self._saves.schedule()
         coming.add_done_callback(self._note_saved)
         return coming
 
@@ -547,7 +551,7 @@ class Runs:
         lost. Call it once, when the server has started.
         """
         try:
-            for record in await asyncio.to_thread(self.records.left):
+            for record in await asyncio.to_thread(self.records.claim):
                 await self._recover(record, notebooks, kernels)
         finally:
             self._recovered.set()
@@ -561,19 +565,19 @@ class Runs:
         self._runs[record.id] = Run(
             notebook,
             record.cell_id,
-            partial(_returning, record, kernels),
+            partial(_resume_execution, record, kernels),
             owner=record.owner,
             turn_id=record.turn_id,
             runs=self,
             timeout=record.timeout,
             former_count=record.former_count,
-            returns=record,
+            resumed=record,
         )
 
     async def find(self, run_id: str, owner: str) -> Run | None:
         """As `get`, once those that an earlier server left behind are known."""
         if run_id not in self._runs:
-            await _first(self._recovered, seconds=_RECOVER_S)
+            await _wait_any(self._recovered, seconds=_RECOVER_S)
         return self.get(run_id, owner)
 
     def saves_of(self, notebook: Notebook) -> Saves:
@@ -615,24 +619,26 @@ class Runs:
         """Let go of all runs; the kernels go on."""
         await self.records.close()
         for run in self._runs.values():
-            await run.give_up()
+            await run.abandon()
         for saves in self._saves.values():
             await saves.close()
 
     def _forget_old(self) -> None:
         ended = [run for run in self._runs.values() if run.ended is not None and not run.pending]
-        for run in ended[:-_KEPT]:
+        for run in ended[:-_MAX_ENDED]:
             del self._runs[run.id]
         used = {run.notebook for run in self._runs.values()}
         for notebook in [each for each in self._saves if each not in used]:
             del self._saves[notebook]
 
 
-def _returning(record: RunRecord, kernels: Kernels, run: Run, sink: OutputSink) -> Returning:
-    return Returning(record, run.notebook_path, kernels, sink, run.found)
+def _resume_execution(
+    record: RunRecord, kernels: Kernels, run: Run, sink: OutputSink
+) -> ResumedExecution:
+    return ResumedExecution(record, run.notebook_path, kernels, sink, run.attach)
 
 
-async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:
+async def _wait_any(*events: asyncio.Event, seconds: float | None = None) -> None:
     """Return when one of the events is set or the seconds are over."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
@@ -643,7 +649,7 @@ async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def _over(save: asyncio.Future[Saved], *, seconds: float | None = None) -> None:
+async def _wait_for_save(save: asyncio.Future[Saved], *, seconds: float | None = None) -> None:
     """Return when the save is over, or the seconds are. Raises what is for no reader."""
     await asyncio.wait([save], timeout=seconds)
     if save.done() and not isinstance(save.exception(), ToolError):

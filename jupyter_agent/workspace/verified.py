@@ -50,12 +50,12 @@ class Verified:
         """Nobody wants to see it any more."""
         self._last.pop(path, None)
 
-    def moved(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str) -> None:
         """The notebook has another path."""
         if old in self._last:
             self._last[new] = self._last.pop(old)
 
-    def here(self, path: str) -> Mapping[str, Any] | None:
+    def last(self, path: str) -> Mapping[str, Any] | None:
         """The last verification by this server."""
         return self._last.get(path)
 
@@ -66,7 +66,7 @@ class Verified:
         neither is. `outdated`: the code is another now. `recorded`: it stands in the notebook.
         `here`: it is not just a claim of whoever wrote the notebook.
         """
-        recorded, last = recorded_in(metadata), self.here(path)
+        recorded, last = read_record(metadata), self.last(path)
         known = last or recorded
         if known is None:
             return None
@@ -78,7 +78,7 @@ class Verified:
         }
 
 
-def recorded_in(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+def read_record(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
     """What a notebook records of its verification; None for nothing, and for another shape."""
     section = metadata.get(SECTION)
     found = section.get(_KEY) if isinstance(section, Mapping) else None

@@ -26,7 +26,7 @@ from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import Discarded
 from jupyter_agent.text.outputs import join_lines
 from jupyter_agent.workspace.lease import Lease
-from jupyter_agent.workspace.verified import code_hash, recorded_in, with_record
+from jupyter_agent.workspace.verified import code_hash, read_record, with_record
 from jupyter_agent.workspace.workspace import Services
 
 SKIP = "skip-execution"
@@ -152,7 +152,7 @@ async def plan(nb: Lease, kernel: str | None = None) -> Plan:
 
 async def verify(
     nb: Lease,
-    begins: Callable[[Cell], Awaitable[None]] | None = None,
+    on_cell: Callable[[Cell], Awaitable[None]] | None = None,
     *,
     kernel: str | None = None,
     parameters: Mapping[str, Any] | None = None,
@@ -165,7 +165,7 @@ async def verify(
     The user's kernel, document and file are not touched; what the code itself does outside of the
     kernel is done. After an error, or when the time is up (`Services.verify_seconds` for all cells
     together), the cells that follow are skipped. Cancelling it interrupts and ends the kernel.
-    `begins` is called before each cell. `kernel` is the name of another kernel than the notebook's.
+    `on_cell` is called before each cell. `kernel` is the name of another kernel than the notebook's.
     `parameters` are set after the cell that is tagged `parameters`, in place of those of an earlier
     run, or before the first cell, as papermill does. Raises KernelNotInstalled, KernelUnavailable,
     InvalidInput for parameters that cannot be set, and Conflict where it is not what a person has
@@ -181,7 +181,7 @@ async def verify(
     await work.need(("execute", "kernels"), ("write", "kernels"))
     began, at = time.monotonic(), datetime.now(UTC)
     seconds = work.services.verify_seconds
-    first = await _rerun(work.services, planned, planned.runs, setting, seconds, begins)
+    first = await _rerun(work.services, planned, planned.runs, setting, seconds, on_cell)
     cells = await asyncio.to_thread(first.verdicts)  # outputs may be large
     doubtful = [verdict.cell for verdict in cells if verdict.status in ("close", "differs")]
     if doubtful:
@@ -194,7 +194,7 @@ async def verify(
                 planned.runs[:until],
                 setting,
                 seconds - first.spent,
-                begins,
+                on_cell,
             )
         cells = await asyncio.to_thread(first.verdicts, second)
     done = Verification(
@@ -217,21 +217,21 @@ async def _rerun(
     cells: Sequence[Cell],
     assignments: str,
     seconds: float,
-    begins: Callable[[Cell], Awaitable[None]] | None,
+    on_cell: Callable[[Cell], Awaitable[None]] | None,
 ) -> _Rerun:
     async with services.fresh.kernel(planned.notebook.path, planned.kernel_name) as kernel:
         await kernel.connect()
         limit = services.runs.output_limit
         rerun = _Rerun(kernel, planned, assignments, seconds, services.verify_seconds, limit)
-        await rerun.run(cells, begins)
+        await rerun.run(cells, on_cell)
         await rerun.look_at_packages()
         return rerun
 
 
-class _Shown(OutputList):
+class _CellOutputs(OutputList):
     """The sink of one cell: what it shows, in no document."""
 
-    def __init__(self, earlier: Sequence[_Shown], limit: int) -> None:
+    def __init__(self, earlier: Sequence[_CellOutputs], limit: int) -> None:
         super().__init__(limit)
         self._earlier = earlier
 
@@ -267,25 +267,25 @@ class _Rerun:
         self.spent = 0.0
         """Seconds that the cells took."""
         self._limit = limit
-        self._ran: dict[str, tuple[_Shown, ExecutionReply]] = {}
-        self._halted = ""
+        self._results: dict[str, tuple[_CellOutputs, ExecutionReply]] = {}
+        self._skip_reason = ""
         """Why the cells that follow are skipped."""
         self.packages: Mapping[str, str] = {}
 
     async def run(
-        self, cells: Sequence[Cell], begins: Callable[[Cell], Awaitable[None]] | None
+        self, cells: Sequence[Cell], on_cell: Callable[[Cell], Awaitable[None]] | None
     ) -> None:
         """Run them; what they showed is compared at the end, as later cells may still change it."""
         began = time.monotonic()
         try:
-            await self._run(cells, begins, began + self._left)
+            await self._run(cells, on_cell, began + self._left)
         finally:
             self.spent = time.monotonic() - began
 
     async def _run(
         self,
         cells: Sequence[Cell],
-        begins: Callable[[Cell], Awaitable[None]] | None,
+        on_cell: Callable[[Cell], Awaitable[None]] | None,
         until: float,
     ) -> None:
         tags = {tag for cell in self._planned.runs for tag in cell.tags}
@@ -294,26 +294,26 @@ class _Rerun:
         for cell in cells:
             left = until - time.monotonic()
             if left <= 0:
-                self._halted = self._halted or self._too_long
-            if self._halted:
+                self._skip_reason = self._skip_reason or self._too_long
+            if self._skip_reason:
                 return
-            if begins is not None:
-                await begins(cell)
-            limit = await asyncio.to_thread(_room, cell.outputs, self._limit)
-            shown = _Shown([earlier for earlier, _ in self._ran.values()], limit)
+            if on_cell is not None:
+                await on_cell(cell)
+            limit = await asyncio.to_thread(_output_limit, cell.outputs, self._limit)
+            shown = _CellOutputs([earlier for earlier, _ in self._results.values()], limit)
             source = cell.source
             if self._assignments and cell.injected:
                 source = self._assignments
             reply = await self._kernel.execute(source, shown, timeout=left)
             if self._assignments and PARAMETERS in cell.tags and INJECTED not in tags:
                 await self._set_parameters(left)
-            self._ran[cell.id] = shown, reply
+            self._results[cell.id] = shown, reply
             if reply.status != "ok" and not _may_fail(cell, reply):
-                self._halted = f"An earlier cell failed (`{cell.id}`)."
+                self._skip_reason = f"An earlier cell failed (`{cell.id}`)."
 
     async def look_at_packages(self) -> None:
         """Learn the versions of what the cells import, without running code of theirs."""
-        if self._planned.language != "python" or self._halted:
+        if self._planned.language != "python" or self._skip_reason:
             return
         imported = {
             module.partition(":")[0].partition(".")[0]
@@ -339,7 +339,7 @@ class _Rerun:
 
     def _outputs(self, cell: Cell) -> list[Output] | None:
         """What the cell showed; None where it did not come to its end."""
-        shown, reply = self._ran.get(cell.id, (None, None))
+        shown, reply = self._results.get(cell.id, (None, None))
         if shown is None or reply is None or not (reply.status == "ok" or _may_fail(cell, reply)):
             return None
         return [entry.output for entry in shown.entries(complete=True)]
@@ -351,9 +351,9 @@ class _Rerun:
     def _verdict(self, cell: Cell, second: _Rerun | None) -> CellVerdict:
         if SKIP in cell.tags:
             return CellVerdict(cell=cell, status="skipped", why=f"Tagged `{SKIP}`.")
-        if cell.id not in self._ran:
-            return CellVerdict(cell=cell, status="skipped", why=self._halted)
-        shown, reply = self._ran[cell.id]
+        if cell.id not in self._results:
+            return CellVerdict(cell=cell, status="skipped", why=self._skip_reason)
+        shown, reply = self._results[cell.id]
         outputs = [entry.output for entry in shown.entries(complete=True)]
         if reply.status != "ok" and not _may_fail(cell, reply):
             return CellVerdict(cell=cell, status="error", why=self._failure(reply), outputs=outputs)
@@ -419,13 +419,15 @@ async def update(nb: Lease, done: Verification) -> Saved:
             )
     limit = nb.work.services.runs.output_limit
     for count, verdict in enumerate(ran, start=1):
-        writer = taken.notebook.outputs(verdict.cell.id, limit=_room(verdict.outputs, limit))
+        writer = taken.notebook.outputs(
+            verdict.cell.id, limit=_output_limit(verdict.outputs, limit)
+        )
         writer.start()
         for output in verdict.outputs:
             if output["output_type"] == "stream":
                 writer.stream(output["name"], join_lines(output["text"]))
             else:
-                writer.display(_numbered(output, count))
+                writer.display(_with_count(output, count))
         writer.finish(count)
     await nb.release()
     return await taken.notebook.save()
@@ -437,7 +439,7 @@ async def record(nb: Lease) -> Saved:
     Raises InvalidInput where this server did not verify it or not all was the same, Conflict where
     the code has changed since.
     """
-    done, now = nb.work.services.verified.here(nb.path), await nb.take()
+    done, now = nb.work.services.verified.last(nb.path), await nb.take()
     if done is None or not done["ok"]:
         raise InvalidInput(
             "Only a verification in which all cells showed the same is recorded. Verify first."
@@ -450,7 +452,7 @@ async def record(nb: Lease) -> Saved:
 async def unrecord(nb: Lease) -> Saved:
     """Take out of the notebook what it records of its verification; nothing where it does not."""
     now = await nb.take()
-    if recorded_in(now.metadata) is None:
+    if read_record(now.metadata) is None:
         return Saved(saved=True)
     return await _write_record(nb, now.notebook, None)
 
@@ -461,7 +463,7 @@ async def _write_record(nb: Lease, notebook: Notebook, facts: Mapping[str, Any] 
     return await notebook.save()
 
 
-def _numbered(output: Output, count: int) -> Output:
+def _with_count(output: Output, count: int) -> Output:
     return {**output, "execution_count": count} if "execution_count" in output else output
 
 
@@ -469,7 +471,7 @@ def _may_fail(cell: Cell, reply: ExecutionReply) -> bool:
     return cell.may_raise and reply.raised_error
 
 
-def _room(stored: Sequence[Output], limit: int) -> int:
+def _output_limit(stored: Sequence[Output], limit: int) -> int:
     """Characters that a cell may show now, so that it is held against what was stored under the
     same limit: ours, or none where somebody else's program kept more than ours would.
     """

@@ -75,7 +75,7 @@ def strictest(*shares: Share) -> Share:
     return max(shares, key=SHARES.index)
 
 
-def shared_by(metadata: Mapping[str, Any]) -> Share:
+def notebook_share(metadata: Mapping[str, Any]) -> Share:
     """What a notebook says of itself; a word that we do not know counts as the strictest."""
     section = metadata.get("jupyter_agent")
     if not isinstance(section, Mapping) or "share" not in section:
@@ -94,7 +94,7 @@ class HiddenCells:
         self._kernels: OrderedDict[str, set[str]] = OrderedDict()
         """By a kernel's life, the notebooks that are or were in it."""
 
-    def seen(self, path: str, cells: Sequence[Cell]) -> Mapping[str, Sequence[str]]:
+    def update(self, path: str, cells: Sequence[Cell]) -> Mapping[str, Sequence[str]]:
         """Ids of the notebook's hidden cells, those that are gone too, and the sources that each
         has or had. A cell that is no longer hidden is forgotten.
         """
@@ -111,14 +111,14 @@ class HiddenCells:
                 self._notebooks.popitem(last=False)
         return known
 
-    def together(self, life: str, paths: Iterable[str]) -> None:
+    def add_to_kernel(self, life: str, paths: Iterable[str]) -> None:
         """These notebooks are in one kernel (`Kernel.life`)."""
         known = self._kernels.pop(life, set())
         self._kernels[life] = known.union(paths)
         if len(self._kernels) > _KERNELS_KEPT:
             self._kernels.popitem(last=False)
 
-    def beside(self, path: str) -> frozenset[str]:
+    def sources_of_peers(self, path: str) -> frozenset[str]:
         """The sources that hidden cells of other notebooks in the same kernel have or had."""
         others = {other for paths in self._kernels.values() if path in paths for other in paths}
         return frozenset(
@@ -128,12 +128,12 @@ class HiddenCells:
             for source in sources
         )
 
-    def everywhere(self) -> frozenset[str]:
+    def all_sources(self) -> frozenset[str]:
         """The sources that the hidden cells of all notebooks have or had."""
         every = (sources for cells in self._notebooks.values() for sources in cells.values())
         return frozenset(source for sources in every for source in sources)
 
-    def moved(self, old: str, new: str) -> None:
+    def rename(self, old: str, new: str) -> None:
         """A file or folder has another path now."""
         for path in list(self._notebooks):
             if (now := moved(path, old, new)) is not None:
@@ -165,23 +165,23 @@ class View:
         share: Share,
         cells: Sequence[Cell],
         known: Mapping[str, Sequence[str]] | None = None,
-        beside: frozenset[str] = frozenset(),
+        peer_sources: frozenset[str] = frozenset(),
         *,
         redactor: Redactor = _PLAIN,
         fence: Fence = NO_FENCE,
     ) -> View:
-        """The view of a notebook with these cells; `known` is what `HiddenCells.seen` gives,
+        """The view of a notebook with these cells; `known` is what `HiddenCells.update` gives,
         `beside` what `HiddenCells.beside` does.
         """
-        known = HiddenCells().seen("", cells) if known is None else known
+        known = HiddenCells().update("", cells) if known is None else known
         counts = {cell.execution_count for cell in cells if hidden(cell)}
         counts -= {None, *(cell.execution_count for cell in cells if not hidden(cell))}
         return cls(
             share=share,
             hidden_ids=frozenset(known),
-            hidden_sources=beside.union(source for kept in known.values() for source in kept),
+            hidden_sources=peer_sources.union(source for kept in known.values() for source in kept),
             shown_sources=(
-                [cell.source for cell in cells if not hidden(cell)] if known or beside else ()
+                [cell.source for cell in cells if not hidden(cell)] if known or peer_sources else ()
             ),
             hidden_counts=frozenset(count for count in counts if count is not None),
             redactor=redactor,
@@ -213,13 +213,13 @@ class View:
     def outputs(self, outputs: Sequence[Output], of: str | None = None) -> list[Output]:
         """What may be seen of outputs; `of` is the id of their cell, where that may be hidden."""
         if outputs and of in self.hidden_ids:
-            return [_said(_QUOTED)]
+            return [_notice(_QUOTED)]
         if outputs and not self.outputs_shared:
             failed = any(output["output_type"] == "error" for output in outputs)
-            return [_said(_FAILED if failed else _OUTPUTS)]
+            return [_notice(_FAILED if failed else _OUTPUTS)]
         if not self.hidden_sources:
             return list(outputs)
-        return [_said(_QUOTED) if self._tells(output) else output for output in outputs]
+        return [_notice(_QUOTED) if self._reveals(output) else output for output in outputs]
 
     def shares_all(self, outputs: Sequence[Output], of: str) -> bool:
         """Whether all of these outputs of that cell may be seen."""
@@ -231,7 +231,7 @@ class View:
         """Whether code of a hidden cell is in a text."""
         return any(fragment in text for fragment in self._fragments)
 
-    def redacted(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """A text without the lines that quote a hidden cell."""
         if not self.quotes(text):
             return text
@@ -242,7 +242,7 @@ class View:
         """The error without what of a cell's current text may not be seen."""
         if (current := error.facts.get("current")) is None:
             return error
-        shown = self._shared(current)
+        shown = self._filter(current)
         message = error.message
         if message.endswith(current["source"]):
             message = message.removesuffix(current["source"]) + self.fence.around(shown["source"])
@@ -250,7 +250,7 @@ class View:
 
     def facts(self, value: Any) -> Any:
         """The same JSON with only what may be seen of each cell and each list of outputs in it."""
-        return self.redactor.masked(self._shared(value))
+        return self.redactor.mask_all(self._filter(value))
 
     def request(
         self, system: str, messages: Sequence[Mapping[str, Any]]
@@ -262,13 +262,13 @@ class View:
         mask = self.redactor.mask()
 
         def clean(text: str) -> str:
-            return mask(self.redacted(text))
+            return mask(self.redact(text))
 
         return clean(system), [
             {
                 **message,
                 "content": [
-                    _block(block, self.redacted if _is_question(message, block) else clean)
+                    _block(block, self.redact if _is_question(message, block) else clean)
                     for block in message["content"]
                 ],
             }
@@ -295,7 +295,7 @@ class View:
             return self._copy_of_notebook(path, text)
         if self.share == "code-only" and PurePosixPath(path).suffix.lower() not in _CODE:
             raise NotPermitted(f"`{path}` is not shared with you: only code is.")
-        return self.fence.mask(self.redacted(text))
+        return self.fence.mask(self.redact(text))
 
     def document(self, name: str) -> None:
         """Whether a file whose text we do not read, such as a PDF, may go to a model.
@@ -310,13 +310,13 @@ class View:
         try:
             content = foreign.parse(text, DEEPEST, constants=True)
             cells = [_cell(index, cell) for index, cell in enumerate(content["cells"])]
-            share = strictest(self.share, shared_by(content["metadata"]))
+            share = strictest(self.share, notebook_share(content["metadata"]))
         except (ValueError, LookupError, TypeError, AttributeError):
             message = f"`{path}` has cells of a notebook and cannot be read as one."
             raise ToolError(message) from None
         view = View.of(share, cells, fence=self.fence.without_mark())
         shown = render_cells(view.cells(cells), fence=view.fence)
-        return f"{self.redacted(shown)}\n\n(Sources only: name it in `notebook` to see outputs.)"
+        return f"{self.redact(shown)}\n\n(Sources only: name it in `notebook` to see outputs.)"
 
     # -- variables
 
@@ -328,7 +328,7 @@ class View:
         if not self.outputs_shared:
             raise NotPermitted("Variables are not shared with you, as outputs are not.")
         if not self.hidden_sources:
-            return self.redactor.fragments(plain(await variables(kernel, names)))
+            return self.redactor.mask_fragments(plain(await variables(kernel, names)))
         kept = self.hidden_names
         if kept is None or kernel.language != "python":
             raise NotPermitted(
@@ -339,8 +339,8 @@ class View:
         asked = None if names is None else [name for name in names if name not in secret]
         told = [f"{name}: hidden from you" for name in secret]
         if asked != []:
-            told.append(self.redacted(plain(await variables(kernel, asked, without=sorted(kept)))))
-        return self.redactor.fragments("\n".join(told))
+            told.append(self.redact(plain(await variables(kernel, asked, without=sorted(kept)))))
+        return self.redactor.mask_fragments("\n".join(told))
 
     @property
     def hidden_names(self) -> frozenset[str] | None:
@@ -352,13 +352,13 @@ class View:
             *(names.defined.union(names.imported, *names.later.values()) for names in found)
         )
 
-    def _shared(self, value: Any) -> Any:
+    def _filter(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return self._of_mapping(value)
-        return list(map(self._shared, value)) if isinstance(value, list | tuple) else value
+            return self._filter_mapping(value)
+        return list(map(self._filter, value)) if isinstance(value, list | tuple) else value
 
-    def _of_mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        facts = {key: self._shared(item) for key, item in value.items() if key != "outputs"}
+    def _filter_mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        facts = {key: self._filter(item) for key, item in value.items() if key != "outputs"}
         metadata = value.get("metadata")
         tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
         secret = isinstance(tags, list | tuple) and HIDDEN in tags
@@ -378,7 +378,7 @@ class View:
         parts = {part for source in self.hidden_sources for part in _parts(source)}
         return [part for part in parts if not any(part in shown for shown in self.shown_sources)]
 
-    def _tells(self, output: Output) -> bool:
+    def _reveals(self, output: Output) -> bool:
         """Whether an output quotes a hidden cell, or is an error that passed through one."""
         text = "\n".join(_texts(output))
         text = plain(text) if "\x1b" in text else text
@@ -405,7 +405,7 @@ def _block(block: Mapping[str, Any], clean: Callable[[str], str]) -> Any:
             return map_strings(block, clean, but=_NO_TEXT)
 
 
-def _said(text: str) -> Output:
+def _notice(text: str) -> Output:
     return {"output_type": "stream", "name": "stdout", "text": text}
 
 

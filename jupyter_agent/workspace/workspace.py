@@ -36,7 +36,7 @@ from jupyter_agent.workspace.reads import News, Reads, news_of
 from jupyter_agent.workspace.redactor import Redactor, strings_in
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verified import Verified
-from jupyter_agent.workspace.visibility import HiddenCells, View, shared_by, strictest
+from jupyter_agent.workspace.visibility import HiddenCells, View, notebook_share, strictest
 
 _PATIENCE_S = 1.0
 """How long news waits for an edit of others, whose author is known once it is confirmed. An edit
@@ -65,7 +65,7 @@ class Services:
     hidden: HiddenCells = field(default_factory=HiddenCells)
     verified: Verified = field(default_factory=Verified)
     redactor: Redactor = Redactor()
-    """Applied to all texts for models; see `Workspace.told`."""
+    """Applied to all texts for models; see `Workspace.redact`."""
     verify_seconds: float = 600.0
     """What all cells of a notebook together may take when it is verified."""
 
@@ -97,10 +97,10 @@ class Workspace:
     Only those versions are acted on, and their outputs are trusted like the person's own.
     """
 
-    foreseen: Mapping[tuple[str, str], Cell] = field(default_factory=dict)
+    pending_cells: Mapping[tuple[str, str], Cell] = field(default_factory=dict)
     """(path, cell id) -> the cell as it will be once what is asked before was allowed.
 
-    Only for what a person is shown (`Lease.foreseen`), never for what is done.
+    Only for what a person is shown (`Lease.pending_cell`), never for what is done.
     """
 
     def __post_init__(self) -> None:
@@ -143,12 +143,12 @@ class Workspace:
         where it cannot be read. Nobody is asked for what is still on its way from a page.
         """
         if path is None and self.home is None:
-            return self._least(self.share)
+            return self._bare_view(self.share)
         try:
             notebook = await self.find(path)
         except ToolError as error:
             missing = isinstance(error, NotebookNotFound | InvalidInput)
-            return self._least(self.share if missing else SHARES[-1])
+            return self._bare_view(self.share if missing else SHARES[-1])
         return await self.visibility_of(notebook)
 
     async def visibility_of(self, notebook: Notebook) -> View:
@@ -159,7 +159,7 @@ class Workspace:
             return self.view(notebook, notebook.cells())
         except ToolError:
             known = notebook.cells()
-            return self.view(notebook, known) if known else self._least(SHARES[-1])
+            return self.view(notebook, known) if known else self._bare_view(SHARES[-1])
 
     async def visibility_of_file(self, path: str, shared_as: str | None) -> View:
         """As `visibility`, for a file that is no notebook: it may be an export of one, under its
@@ -169,37 +169,37 @@ class Workspace:
         if await self.services.files.exists(notebook):
             await self.visibility(notebook)  # what it hides is known then
         view = await self.visibility(shared_as)
-        hidden = view.hidden_sources | self.services.hidden.everywhere()
+        hidden = view.hidden_sources | self.services.hidden.all_sources()
         return replace(view, hidden_sources=hidden)
 
     def view(self, notebook: Notebook, cells: Sequence[Cell]) -> View:
         """What a model may be told of a notebook with these cells."""
-        share = strictest(self.share, shared_by(notebook.known_metadata))
+        share = strictest(self.share, notebook_share(notebook.known_metadata))
         hidden, path = self.services.hidden, notebook.path
         return View.of(
             share,
             cells,
-            hidden.seen(path, cells),
-            hidden.beside(path),
+            hidden.update(path, cells),
+            hidden.sources_of_peers(path),
             redactor=self.services.redactor,
             fence=self.fence,
         )
 
-    async def meet(self, path: str, kernel: Kernel) -> str | None:
+    async def check_kernel_peers(self, path: str, kernel: Kernel) -> str | None:
         """Learns what the other notebooks in the kernel of this one hide from models. The path of
         one that keeps its outputs back, or cannot be read; None if there is none.
         """
         paths = await self.services.kernels.paths(kernel)
-        self.services.hidden.together(kernel.life, [path, *paths])
+        self.services.hidden.add_to_kernel(kernel.life, [path, *paths])
         others = [other for other in paths if other != path]
         views = {other: await self.visibility(other) for other in others}
         return next((other for other in others if not views[other].outputs_shared), None)
 
-    def told(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """A text that is no notebook's as a model may be told it."""
         return self.services.redactor.text(text)
 
-    def told_error(self, error: ToolError, named: Any = ()) -> ToolError:
+    def redact_error(self, error: ToolError, named: Any = ()) -> ToolError:
         """An error as a model may be told it: no secrets, and no name adds a line. `named` is JSON
         with what it may name besides the turn's own notebook: paths, ids, ...
         """
@@ -209,7 +209,7 @@ class Workspace:
         message = with_names_quoted(error.message, names)
         return self.services.redactor.error(error.saying(message, error.facts))
 
-    def _least(self, share: Share) -> View:
+    def _bare_view(self, share: Share) -> View:
         return View(share=share, redactor=self.services.redactor, fence=self.fence)
 
     async def news(self) -> list[News]:
@@ -229,7 +229,7 @@ class Workspace:
             await self.need(READ)
             notebook = await self.find(path)
             cells = await notebook.look(patience=_PATIENCE_S)
-            if not self.reads.differing(path, cells):
+            if not self.reads.changed_ids(path, cells):
                 return None  # and no view of it is needed
             news = news_of(self.reads, path, cells, self.view(notebook, cells))
             return news and replace(news, turns=notebook.turns_behind(news.cells))
@@ -265,5 +265,5 @@ class Workspace:
         )
         for known in {named, *self.reads.paths, *self.reads.kernels} - {notebook.path}:
             if known == named or await self.services.notebooks.locate(known) == notebook.path:
-                self.reads.moved(known, notebook.path)
+                self.reads.rename(known, notebook.path)
         return notebook

@@ -224,7 +224,7 @@ class Agent:
     def _collect(self) -> None:
         for run in self._runs.of_turn(None):  # type: ignore[arg-type]
             if run.ended:
-                self._turns[-1] += run.report()
+                self._turns[-1] += run.take_changes()
 
     def _mark(self) -> str:
         self._count += 1

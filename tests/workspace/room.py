@@ -40,6 +40,6 @@ class Room:
 
 async def printed(run: Run, text: str) -> None:
     """Wait until the run has put out that text."""
-    async for _ in run.news(60):
+    async for _ in run.updates(60):
         if any(text in output.get("text", "") for output in run.outputs()):
             return

@@ -46,7 +46,7 @@ async def test_a_cell_that_prints_for_ever_is_read_on_and_kept_short(room: Room)
     room.runs = Runs(output_limit=20_000)
     run = await room.run("while True: print('x' * 1000)")
     async with asyncio.timeout(60):
-        async for _ in run.news(60):
+        async for _ in run.updates(60):
             cell = room.notebook.peek(run.cell_id)
             if "its end follows" in json.dumps(cell.outputs):
                 break

@@ -16,7 +16,7 @@ from room import Room, printed
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.workspace.run_outputs import IntoCell
+from jupyter_agent.workspace.run_outputs import CellSink
 from jupyter_agent.workspace.runs import Run
 from tests.gates import FOREVER
 from tests.waiting import until
@@ -149,7 +149,7 @@ async def test_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
     await room.kernel.connect()  # after a death Jupyter starts a new one
     cell = nbformat.from_dict(room.on_disk(run.cell_id))
     assert "execution_state" not in cell
-    assert len(run.report()) == 1
+    assert len(run.take_changes()) == 1
 
 
 async def test_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(
@@ -176,7 +176,7 @@ async def test_a_notebook_is_kept_while_its_code_waits_in_the_kernels_own_queue(
     notebook = await forgetful.get("a.ipynb")
     edit = await notebook.insert(source="1")
     assert edit.cell is not None
-    sent = IntoCell(notebook, edit.cell.id, limit=1_000, save=AsyncMock())
+    sent = CellSink(notebook, edit.cell.id, limit=1_000, save=AsyncMock())
     assert await sent.prepare()
     shutil.copy(room.file, room.file.with_name("b.ipynb"))
     await forgetful.get("b.ipynb")

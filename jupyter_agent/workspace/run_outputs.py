@@ -1,4 +1,4 @@
-"""Writes what the kernel shows into a cell and its notebook, and saves it in time."""
+"""Writes outputs of the kernel into a cell and its notebook, and saves them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from jupyter_agent.kernel.outputs import mapping
 from jupyter_agent.kernel.widgets import MODEL, VIEW
 
 SAVE_EVERY = 5.0
-"""Seconds between two savings of what comes."""
+"""Seconds between saves of late outputs."""
 _MANY = 1_000
-"""Outputs of a run after which Python's search for garbage would be felt."""
+"""Outputs of a run after which Python's garbage collection would be noticeable."""
 _NOTIFY_EVERY = 0.25
-"""Seconds between two notes to those who follow the outputs."""
+"""Seconds between two notifications of followers."""
 
 
 class CellSink:
-    """The sink of one run (kernel/outputs.py): its cell of the live document."""
+    """The sink of a run (kernel/outputs.py) that writes into its cell of the live document."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class CellSink:
         resumes: bool = False,
         former_count: int | None = None,
     ) -> None:
-        """`resumes`: an earlier server began with this run, when the cell had the number
-        `former_count` of a run before it.
+        """`resumes`: an earlier server started this run, when the cell had the execution count
+        `former_count`.
         """
         self._resumes = resumes
         self._former_count = former_count
@@ -50,7 +50,7 @@ class CellSink:
         self.began_at: datetime | None = None
         self.before: CellState | None = None
         self.gone = False
-        """The cell was deleted, or is no code any more, when its turn came."""
+        """Whether the cell was deleted, or was no longer code when the run was to start."""
         self.unsaved = False
         self.followers: list[Callable[[], None]] = []
         self._notebook = notebook
@@ -69,7 +69,7 @@ class CellSink:
             self.gone = self._notebook.peek(self._cell_id).type != "code"
         except (CellNotFound, NotebookNotFound):
             self.gone = True
-        if not self.gone:  # from here on the notebook is kept open, however long the kernel takes
+        if not self.gone:  # this keeps the notebook open, however long the kernel takes
             self._outputs = self._notebook.outputs(self._cell_id, limit=self._limit)
         return not self.gone
 
@@ -84,8 +84,8 @@ class CellSink:
         self._notify_later()
 
     def _resume(self, found: CellState) -> None:
-        """A cell that has a number shows another run: one before this, or one that the user
-        started.
+        """Continue the outputs of this run. An execution count at the cell means that it shows
+        another run: an earlier one, or one of the user.
         """
         if found.execution_count is None:
             self._writer.resume(found.outputs)
@@ -112,12 +112,12 @@ class CellSink:
         self._show(partial(self._writer.clear, wait))
 
     async def settle(self) -> None:
-        """Have all that was shown so far in the cell."""
+        """Wait until all outputs so far are in the cell."""
         if self._outputs is not None:
             await self._outputs.settle()
 
     def finish(self, execution_count: int | None) -> CellState | None:
-        """The cell no longer runs; how it is now, None when it was deleted meanwhile."""
+        """End the run in the cell; returns the state of the cell, or None for a deleted one."""
         self._aside.close()
         self._writer.finish(execution_count)
         self._finished = self.unsaved = True
@@ -132,12 +132,12 @@ class CellSink:
         self._outputs = None
 
     async def close(self) -> None:
-        """Save what came late."""
+        """Save late outputs."""
         await self._trailing.close()
 
     @property
     def rerun_by_user(self) -> bool:
-        """A person ran the cell while this run went on: it shows their run."""
+        """Whether a person ran the cell during this run, so that it shows theirs."""
         return self._outputs is not None and self._outputs.rerun_by_user
 
     def outputs(self) -> list[Output]:
@@ -146,7 +146,7 @@ class CellSink:
     @property
     def _writer(self) -> CellOutputs:
         if self._outputs is None:
-            raise RuntimeError("The kernel shows something before it begins.")
+            raise RuntimeError("The kernel sent outputs before the code started.")
         return self._outputs
 
     def _state(self) -> CellState | None:
@@ -175,7 +175,7 @@ class CellSink:
 
 
 class DetachedSink:
-    """The sink of code that is in no cell: what it shows is kept for whoever asks for the run."""
+    """The sink of code outside of cells, which stores the outputs with the run."""
 
     gone = False
     rerun_by_user = False
@@ -216,10 +216,10 @@ class DetachedSink:
         self._notify_later()
 
     async def settle(self) -> None:
-        """All is there already."""
+        """Nothing to wait for."""
 
     def finish(self, execution_count: int | None) -> CellState | None:
-        """It no longer runs; there is no cell."""
+        """End the run; there is no cell."""
         self._finished = True
         if self._notify_timer is not None:
             self._notify_timer.cancel()
@@ -229,7 +229,7 @@ class DetachedSink:
         """The code never started: nothing will be shown."""
 
     async def close(self) -> None:
-        """Nothing is saved anywhere."""
+        """Nothing to save."""
 
     def outputs(self) -> list[Output]:
         entries = self._outputs.entries(complete=True)
@@ -247,7 +247,7 @@ class DetachedSink:
 
 
 class TrailingOutputs:
-    """Writes late outputs into the cell and saves them; the notebook is opened again for that."""
+    """Writes outputs that arrive after the end of a run into the cell and saves them."""
 
     def __init__(
         self, notebook: Notebook, cell_id: str, save: Callable[[], Awaitable[None]]
@@ -261,14 +261,14 @@ class TrailingOutputs:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, write: Callable[[], None]) -> None:
-        """Something more to write."""
+        """Add a write."""
         self._writes.append(write)
         self._more.set()
         if not self._closing and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._work())
 
     async def close(self) -> None:
-        """Save now what came so far; what still comes is dropped."""
+        """Save the outputs so far now; later ones are dropped."""
         self._closing = True
         self._more.set()
         if self._task is not None:
@@ -290,7 +290,7 @@ class TrailingOutputs:
             await self._save()
 
     async def _write(self) -> bool:
-        """False where there is no such cell any more."""
+        """Open the notebook and write; False if the cell no longer exists."""
         try:
             await self._notebook.cell(self._cell_id)
         except ToolError:
@@ -304,14 +304,14 @@ class TrailingOutputs:
 
 _STATE = "application/vnd.jupyter.widget-state+json"
 _LINKS = ("LinkModel", "DirectionalLinkModel")
-"""Widgets that are in no other: they join those that they name."""
+"""Widgets outside of any other, which link the widgets that they refer to."""
 
 
 def metadata_after_run(notebook: Notebook, kernel: Kernel, *, widget_state: bool) -> dict[str, Any]:
-    """The keys of the notebook's metadata that are to have other values now that code has run.
+    """Updates of the notebook's metadata after a run.
 
-    `language_info` where there is none, as JupyterLab writes it. The state of the widgets that the
-    notebook shows, where it has such a state already, or with `widget_state` in any notebook.
+    `language_info` if it is missing, as JupyterLab writes it. The state of the widgets in the
+    notebook, if it has one already, or always with `widget_state`.
     """
     items: dict[str, Any] = {}
     metadata = notebook.known_metadata
@@ -326,9 +326,9 @@ def metadata_after_run(notebook: Notebook, kernel: Kernel, *, widget_state: bool
 
 
 def _widgets(notebook: Notebook, kernel: Kernel, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """`metadata.widgets` with the state of what the cells show; `stored` is what it is.
+    """The new `metadata.widgets` for the widgets in the cells; `stored` is the current one.
 
-    Widgets of which the kernel told before we were connected are known from there only.
+    It is the only source for widgets that the kernel announced before we connected.
     """
     known = {**mapping(mapping(stored.get(_STATE)).get("state")), **kernel.widget_models()}
     shown = _related_widgets([cell.outputs for cell in notebook.cells()], known)
@@ -339,7 +339,7 @@ def _widgets(notebook: Notebook, kernel: Kernel, stored: Mapping[str, Any]) -> d
 
 
 def _related_widgets(outputs: Any, known: Mapping[str, Any]) -> set[str]:
-    """Ids of the known widgets in these outputs, of those in them, and of what links them."""
+    """Ids of the known widgets in these outputs, their nested widgets, and links between them."""
     found, new = set[str](), set(_widget_ids(outputs)) & known.keys()
     while new:
         found |= new
@@ -353,7 +353,7 @@ def _related_widgets(outputs: Any, known: Mapping[str, Any]) -> set[str]:
 
 
 def _widget_ids(value: Any) -> Iterator[str]:
-    """Ids of the widgets that a value names, wherever in it that is."""
+    """Ids of all widgets that a value refers to, at any depth."""
     match value:
         case str():
             if value.startswith(MODEL):
@@ -369,29 +369,30 @@ def _widget_ids(value: Any) -> Iterator[str]:
 
 
 SAVE_DELAY = 1.0
-"""Seconds within which a save begins that nobody waits for."""
+"""Seconds until a save starts that no one waits for."""
 MAX_SAVE_DELAY = 5.0
-"""The same where saves take long."""
+"""Longest such delay, if saves are slow."""
 _SHARE = 10
-"""One part in so many of the time goes into saves that nobody waits for."""
+"""Saves that no one waits for take up to one in so many parts of the time."""
 
 
 class Saves:
-    """The saves of one notebook's outputs. They belong to no caller: whoever leaves, they are done.
+    """The saves of one notebook's outputs. They belong to no caller, so a cancelled caller does not
+    cancel them.
 
-    The futures end as `Notebook.save` does.
+    The futures have the results and errors of `Notebook.save`.
     """
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
         self._next: asyncio.Future[Saved] | None = None
-        """Of the save that has been asked for and has not begun."""
+        """The future of the next save, which is scheduled but has not started."""
         self._timer: asyncio.TimerHandle | None = None
         self._saving: asyncio.Task[Saved] | None = None
         self._pause = SAVE_DELAY
 
     def schedule(self) -> asyncio.Future[Saved]:
-        """A save of all that is in the document now; those who ask within a second share it."""
+        """Schedule a save of the current document; calls within a second share one save."""
         loop = asyncio.get_running_loop()
         if self._next is None:
             self._next = loop.create_future()
@@ -399,7 +400,7 @@ class Saves:
         return self._next
 
     def start_now(self) -> None:
-        """Have the save begin at once that has been asked for, if one has."""
+        """Start the scheduled save, if any, at once."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -407,13 +408,13 @@ class Saves:
                 self._begin()
 
     async def close(self) -> None:
-        """Save now what is to be saved."""
+        """Finish all scheduled saves."""
         self.start_now()
         while self._saving is not None:
             await asyncio.wait([self._saving])
 
     def _begin(self) -> None:
-        """Unless there is nothing to save, or nobody is in a start_now."""
+        """Start the next save, unless none is scheduled or it waits for its timer."""
         coming = None if self._timer is not None else self._next
         self._saving = None
         if coming is not None:

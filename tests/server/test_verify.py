@@ -257,7 +257,7 @@ def test_the_command_asks_the_server_that_runs(tmp_path: Path) -> None:
         assert (refused.returncode, refused.stdout) == (1, "")
         assert (
             refused.stderr
-            == "A cell failed, so no outputs were written. Mend it and verify again.\n"
+            == "A cell failed, so no outputs were written. Fix it and verify again.\n"
         )
         recorded = jupyter_agent(tmp_path, "verify", "b.ipynb", "--record")
         assert recorded.returncode == 0

@@ -375,7 +375,7 @@ async def test_outputs_are_not_written_over_what_failed_or_changed(desk: Desk) -
     desk.write(ran("print(5)", printed("0\n")))
     before = desk.file.read_bytes()
     async with lease(desk.work, PATH) as nb:
-        with pytest.raises(Conflict, match="`c0` changed or ran meanwhile"):
+        with pytest.raises(Conflict, match="`c0` has changed or run since"):
             await update(nb, done)
     assert desk.file.read_bytes() == before
 

@@ -1,4 +1,4 @@
-"""What a model is told of widgets, and what replies ask for besides."""
+"""Widgets as text for the model, and payloads of replies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jupyter_agent.text.outputs import output_text
 
 
 async def told(kernels: Kernels, code: str) -> tuple[str, Shown]:
-    """The text of what the code displays, when it has ended; and what it showed."""
+    """The final text of the displays of the code, and its sink."""
     kernel = await kernels.get("a.ipynb")
     shown = Shown()
     assert (await kernel.execute(f"import ipywidgets as w\n{code}", shown)).status == "ok"

@@ -1,4 +1,4 @@
-"""What counts as the same when a cell is run again, and what does not."""
+"""Which outputs of a second run count as the same, and which do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs where kernels, processes and people do what they should not."""
+"""Runs with misbehaving kernels, processes and people."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ async def text(run: Run) -> str:
 
 
 async def saved(room: Room, run: Run, text: str) -> None:
-    """Wait until the file has it."""
+    """Wait until the file contains this."""
 
     def there() -> bool:
-        with suppress(json.JSONDecodeError):  # Jupyter empties a file before it writes it
+        with suppress(json.JSONDecodeError):  # Jupyter truncates a file before writing
             return text in str(room.on_disk(run.cell_id)["outputs"])
         return False
 
@@ -137,7 +137,7 @@ async def test_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
     options: dict[str, Any] = {"timeout": 0.3} if how == "timeout" else {}
     run = await room.run(code, **options)
     if how in ("interrupted", "restarted", "died"):
-        await printed(run, "on")  # a kernel that dies at once may take the word that it began along
+        await printed(run, "on")  # a kernel that dies at once may lose its start message
     if how == "interrupted":
         await run.interrupt()
     elif how == "restarted":

@@ -48,7 +48,7 @@ async def test_a_run_that_ends_while_a_slow_tab_trusts_it_is_saved(
 
 @pytest.fixture
 def written(jp_serverapp: ServerApp) -> list[str]:
-    """The paths that the contents manager saved, one per save."""
+    """The paths saved by the contents manager, one per save."""
     paths: list[str] = []
 
     def note(model: Any, **_: Any) -> None:

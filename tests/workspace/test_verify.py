@@ -1,4 +1,4 @@
-"""A notebook is run from the top in a kernel of its own, and nothing of the user's is touched."""
+"""Verification runs a notebook in a fresh kernel and leaves the user's state unchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PATH = "reports/a.ipynb"
 
 @dataclass
 class Desk:
-    """A server's services, and a notebook in them."""
+    """A server's services with a notebook."""
 
     work: Workspace
     file: Path
@@ -52,9 +52,9 @@ class Desk:
             cell["id"] = f"c{number}"
         nbformat.write(new_notebook(cells=list(cells), metadata=metadata), self.file)
 
-    async def verify(self, begins: Callable[[Any], Awaitable[None]] | None = None) -> Verification:
+    async def verify(self, on_cell: Callable[[Any], Awaitable[None]] | None = None) -> Verification:
         async with lease(self.work, PATH) as nb:
-            return await verify(nb, begins)
+            return await verify(nb, on_cell)
 
     async def verify_by_tool(self, progress: Progress | None = None) -> Result:
         async with lease(self.work, PATH) as nb:
@@ -144,11 +144,11 @@ async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
         held = (await nb.read()).cells
     begun: list[list[str]] = []
 
-    async def begins(cell: Any) -> None:
+    async def on_cell(cell: Any) -> None:
         begun.append(desk.kernels())
 
     kept = desk.file.read_bytes()
-    done = await desk.verify(begins)
+    done = await desk.verify(on_cell)
     assert kept != before, "the user's own run is in the file"
     assert desk.file.read_bytes() == kept
     assert str(desk.file.parent) in done.cells[0].outputs[0]["text"]
@@ -242,14 +242,14 @@ async def test_what_was_verified_can_be_told_later(desk: Desk) -> None:
 async def test_where_all_is_the_same_it_runs_once(desk: Desk) -> None:
     begun: list[str] = []
 
-    async def begins(cell: Any) -> None:
+    async def on_cell(cell: Any) -> None:
         begun.append(cell.id)
 
     desk.write(
         ran("print(1)", printed("1\n")),
         ran("object()", new_output("display_data", {"text/plain": "<object at 0x7f12>"})),
     )
-    done = await desk.verify(begins)
+    done = await desk.verify(on_cell)
     assert (done.runs, done.ok, begun) == (1, True, ["c0", "c1"])
 
 
@@ -262,10 +262,10 @@ async def test_the_second_run_ends_with_the_last_cell_that_is_not_the_same(desk:
     )
     begun: list[str] = []
 
-    async def begins(cell: Any) -> None:
+    async def on_cell(cell: Any) -> None:
         begun.append(cell.id)
 
-    assert statuses(await desk.verify(begins)) == ["same", "differs", "same"]
+    assert statuses(await desk.verify(on_cell)) == ["same", "differs", "same"]
     assert begun == ["c0", "c1", "c2", "c0", "c1"]
     assert desk.kernels() == []
 

@@ -1,4 +1,4 @@
-"""What a model may see of cells and outputs, where nothing has to run for it."""
+"""What a model may see of cells and outputs, without running code."""
 
 from __future__ import annotations
 

@@ -334,13 +334,13 @@ def _misfit(
     start = _common_prefix(new, again)
     end = min(_common_prefix(new[::-1], again[::-1]), len(new) - start, len(again) - start)
     left, right = new[start : len(new) - end], again[start : len(again) - end]
-    wanted = [*new[:start]]
+    shared = [*new[:start]]
     if max(len(left), len(right)) <= _ALIGNED:
         for block in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
-            wanted += left[block.a : block.a + block.size]
-    there = iter(old)
-    for item in [*wanted, *new[len(new) - end :]]:
-        if not any(same(candidate, item) for candidate in there):
+            shared += left[block.a : block.a + block.size]
+    candidates = iter(old)
+    for item in [*shared, *new[len(new) - end :]]:
+        if not any(same(candidate, item) for candidate in candidates):
             return [item]
     return []
 
@@ -430,10 +430,10 @@ def _is_now(text: str, now: datetime) -> bool:
         time = datetime.fromisoformat(text.replace("/", "-").replace(",", "."))
     except ValueError:
         return False
-    here = now.astimezone()
+    local = now.astimezone()
     if ":" not in text:
-        began = (now - _NOW, here - _NOW)
-        return time.date() in {each.date() for each in (now, here, *began)}
+        began = (now - _NOW, local - _NOW)
+        return time.date() in {each.date() for each in (now, local, *began)}
     if time.tzinfo is not None:
         return abs(time - now) < _NOW
-    return any(abs(time - each.replace(tzinfo=None)) < _NOW for each in (now, here))
+    return any(abs(time - each.replace(tzinfo=None)) < _NOW for each in (now, local))

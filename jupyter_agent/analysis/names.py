@@ -291,8 +291,8 @@ class _Finder(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         self.generic_visit(node)
         if self._deferred is None:
-            given = (node.func, *node.args, *(word.value for word in node.keywords))
-            self.names.called |= {each.id for each in given if isinstance(each, ast.Name)}
+            operands = (node.func, *node.args, *(word.value for word in node.keywords))
+            self.names.called |= {each.id for each in operands if isinstance(each, ast.Name)}
         if isinstance(node.func, ast.Name) and node.func.id == "next":
             for iterator in node.args[:1]:
                 self._mark_changed(iterator)
@@ -480,7 +480,7 @@ def _grows(target: ast.expr, value: ast.expr) -> bool:
     """Whether the value derives from the target: `x = x + 1`, `x = [*x, 1]`, `x = x[1:]`,
     `df["a"] = df["a"] * 2`.
     """
-    wanted = ast.unparse(target)
+    target_text = ast.unparse(target)
     if isinstance(target, ast.Tuple | ast.List):  # `a, b = b, a`
         return any(
             isinstance(part, ast.Name) and any(_base(each) == part.id for each in target.elts)
@@ -490,7 +490,7 @@ def _grows(target: ast.expr, value: ast.expr) -> bool:
         parts: list[ast.AST] = [value]
         while parts:
             part = parts.pop()
-            if isinstance(part, ast.Name) and part.id == wanted and part is not value:
+            if isinstance(part, ast.Name) and part.id == target_text and part is not value:
                 return True
             if isinstance(part, ast.BinOp | ast.UnaryOp | ast.List | ast.Starred):
                 parts += ast.iter_child_nodes(part)
@@ -498,6 +498,6 @@ def _grows(target: ast.expr, value: ast.expr) -> bool:
                 parts.append(part.value)
         return False
     return isinstance(target, ast.Subscript | ast.Attribute) and any(
-        isinstance(part, ast.Subscript | ast.Attribute) and ast.unparse(part) == wanted
+        isinstance(part, ast.Subscript | ast.Attribute) and ast.unparse(part) == target_text
         for part in ast.walk(value)
     )

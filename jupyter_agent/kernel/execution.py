@@ -383,8 +383,8 @@ class Execution:
             seconds = f"{_INTERRUPT_GRACE_S:g} s"
             note = f"The kernel did not react to the interrupt within {seconds}: it is still busy."
             return ExecutionReply(status="timeout", execution_count=self._count, note=note)
-        said = reply.get("status")
-        if said == "ok":
+        reply_status = reply.get("status")
+        if reply_status == "ok":
             exits = _asks_to_exit(reply)
             notes = [_EXITED] if exits else []
             if any(each.get("source") == "set_next_input" for each in payload_of(reply)):
@@ -398,18 +398,18 @@ class Execution:
                 user_expressions=mapping(reply.get("user_expressions")),
             )
         # Kernels such as bash's send `abort` instead of an error.
-        stopped = said == "abort" or "Interrupt" in str(reply.get("ename"))
+        stopped = reply_status == "abort" or "Interrupt" in str(reply.get("ename"))
         if stopped and self._kernel.generation != self._generation:
             # A restart interrupts the code first, so that it can end in order.
             return self._reply_for_end(self._kernel.how_it_ended())
-        if said == "abort":
+        if reply_status == "abort":
             return ExecutionReply(
                 status=self._stopping or "interrupted", execution_count=self._count
             )
-        if said == "aborted":  # a cell before it failed
+        if reply_status == "aborted":  # a cell before it failed
             note = "The kernel dropped the code because a cell before it failed. It did not run."
             return ExecutionReply(status="error", note=note)
-        if said != "error":
+        if reply_status != "error":
             note = "The kernel does not say how the code ended."
             return ExecutionReply(status="error", execution_count=self._count, note=note)
         error = error_of(reply)
@@ -440,8 +440,8 @@ class Execution:
         if self._lost_outputs:
             status: ExecutionStatus = "error" if reply.status == "ok" else reply.status
             return replace(reply, status=status, note=f"{reply.note} {_LOST_OUTPUTS}".strip())
-        known = (_BROKE, _ENDED_UNHEARD.format(why=self._why))
-        unheard = self._broken_once and reply.note not in known
+        final_notes = (_BROKE, _ENDED_UNHEARD.format(why=self._why))
+        unheard = self._broken_once and reply.note not in final_notes
         if unheard or (self._reply is not None and not self._idle and _broke(connection)):
             missing = _MISSING_OUTPUTS.format(why=self._why)
             return replace(reply, note=f"{reply.note} {missing}".strip())

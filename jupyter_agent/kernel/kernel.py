@@ -403,8 +403,8 @@ class Kernel:
 
     def _is_reported_busy(self) -> bool:
         """Whether the manager last reported it as busy; not if it died or does not answer."""
-        there = self._living and self._unheard_since is None
-        return there and getattr(self._manager, "execution_state", None) == "busy"
+        answers = self._living and self._unheard_since is None
+        return answers and getattr(self._manager, "execution_state", None) == "busy"
 
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

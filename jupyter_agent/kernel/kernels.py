@@ -110,10 +110,10 @@ class Kernels:
         known = self._manager.list_kernel_ids()
         if kernel_id not in known:
             files = getattr(self._manager, "kernel_id_to_connection_file", {})
-            found = [each for each, file in files.items() if str(file) == connection_file]
-            if not found and not await self._attach_far(kernel_id):
+            matches = [each for each, file in files.items() if str(file) == connection_file]
+            if not matches and not await self._attach_far(kernel_id):
                 return None
-            kernel_id = found[0] if found else kernel_id
+            kernel_id = matches[0] if matches else kernel_id
         kernel = self._kernel(kernel_id)
         async with self._starting[path]:
             if await self._session(path) is None:
@@ -227,12 +227,12 @@ class Kernels:
             return only
         every = await ensure_async(self._sessions.list_sessions())
         self._ours.intersection_update(session["id"] for session in every)
-        here = [session for session in every if session["path"] == path]
-        theirs = [session for session in here if session["id"] not in self._ours]
-        for session in here if theirs else ():
+        sessions = [session for session in every if session["path"] == path]
+        theirs = [session for session in sessions if session["id"] not in self._ours]
+        for session in sessions if theirs else ():
             if session["id"] in self._ours and not self._is_used(session["kernel"]):
                 await ensure_async(self._sessions.delete_session(session["id"]))
-        return next(iter(theirs or here), None)
+        return next(iter(theirs or sessions), None)
 
     def _is_used(self, model: Mapping[str, Any]) -> bool:
         """Whether a page is connected to the kernel, or our code runs in it."""
@@ -283,8 +283,8 @@ class Kernels:
             async with asyncio.timeout(_SESSION_GRACE_S):
                 while True:
                     every = await ensure_async(self._sessions.list_sessions())
-                    known = {session["kernel"]["id"] for session in every}
-                    if not set(self._manager.list_kernel_ids()) - known - before:
+                    in_sessions = {session["kernel"]["id"] for session in every}
+                    if not set(self._manager.list_kernel_ids()) - in_sessions - before:
                         return
                     await asyncio.sleep(0.05)
 
@@ -296,10 +296,10 @@ class Kernels:
 
 
 def _no_kernel(name: str, why: str, installed: Mapping[str, Any]) -> str:
-    there = f"Installed: {', '.join(sorted(installed))}."
+    choices = f"Installed: {', '.join(sorted(installed))}."
     if not installed:
-        there = "None is installed: `pip install ipykernel` in Jupyter's environment adds Python."
-    return with_names_quoted(f"No kernel `{name}`: {why}. {there}", [name])
+        choices = "None is installed: `pip install ipykernel` in Jupyter's environment adds Python."
+    return with_names_quoted(f"No kernel `{name}`: {why}. {choices}", [name])
 
 
 class FreshKernels:

@@ -209,8 +209,8 @@ def columns(names: Iterable[Any], kinds: Iterable[Any]) -> str:
 
 def tell_frame(value: Any) -> str:
     rows, count = value.shape
-    held = size(int(value.memory_usage().sum()))
-    lines = [f"{rows}x{count}, {held}: {columns(value.columns, value.dtypes)}"]
+    memory = size(int(value.memory_usage().sum()))
+    lines = [f"{rows}x{count}, {memory}: {columns(value.columns, value.dtypes)}"]
     for row in range(min(rows, ROWS)):
         cells = [brief(value.iat[row, column]) for column in range(min(count, COLUMNS))]
         lines.append(f"  {brief(value.index[row])} | {', '.join(cells)}")
@@ -223,16 +223,16 @@ def tell_series(value: Any) -> str:
 
 
 def tell_polars(value: Any) -> str:
-    held = size(value.estimated_size())
-    lines = [f"{value.height}x{value.width}, {held}: {columns(value.columns, value.dtypes)}"]
+    memory = size(value.estimated_size())
+    lines = [f"{value.height}x{value.width}, {memory}: {columns(value.columns, value.dtypes)}"]
     for row in value.head(ROWS).rows():
         lines.append(f"  {', '.join(brief(item) for item in row[:COLUMNS])}")
     return "\n".join(lines)
 
 
 def tell_tensor(value: Any) -> str:
-    held = size(value.numel() * value.element_size())
-    text = f"{'x'.join(map(str, value.shape))} {value.dtype} on {value.device}, {held}"
+    memory = size(value.numel() * value.element_size())
+    text = f"{'x'.join(map(str, value.shape))} {value.dtype} on {value.device}, {memory}"
     if value.device.type != "cpu":  # asking another device waits for it
         return text
     head = value.detach()

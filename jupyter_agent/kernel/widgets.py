@@ -142,15 +142,17 @@ class Widgets:
     def _buffer(self, comm_id: str, content: Mapping[str, Any], buffers: Sequence[Any]) -> None:
         """Store the binary values of a state, replacing earlier ones at the same paths."""
         data = mapping(content.get("data"))
-        kept, paths = self._buffers[comm_id], data.get("buffer_paths")
-        for path in [path for path in kept if path[0] in mapping(data.get("state"))]:
-            del kept[path]
+        stored, paths = self._buffers[comm_id], data.get("buffer_paths")
+        for path in [path for path in stored if path[0] in mapping(data.get("state"))]:
+            del stored[path]
         for path, buffer in zip(paths if isinstance(paths, list) else (), buffers, strict=False):
             if isinstance(path, list) and path and all(isinstance(key, str | int) for key in path):
-                kept.pop(tuple(path), None)
-                held = sum(len(each) for every in self._buffers.values() for each in every.values())
-                if held + len(buffer) <= _MOST_BUFFERED:
-                    kept[tuple(path)] = bytes(buffer)
+                stored.pop(tuple(path), None)
+                total = sum(
+                    len(each) for every in self._buffers.values() for each in every.values()
+                )
+                if total + len(buffer) <= _MOST_BUFFERED:
+                    stored[tuple(path)] = bytes(buffer)
 
     def _text(self, model_id: Any, depth: int) -> tuple[str, list[dict[str, Any]]]:
         """A widget as one line, and the captured outputs of its children."""

@@ -190,13 +190,13 @@ def _error(output: Output) -> str:
     ]
     frames = [place for place, entry in enumerate(entries) if _FRAME.match(entry)]
     own = [place for place in frames if not _LIBRARY.match(entries[place])]
-    kept = {*own[:1], *own[-_OWN_FRAMES:], *frames[-1:]}
+    selected = {*own[:1], *own[-_OWN_FRAMES:], *frames[-1:]}
     if not frames:  # not a Python traceback: its end says most
-        kept = set(range(len(entries))[-2:])
+        selected = set(range(len(entries))[-2:])
     lines = [message]
     left_out = 0
     for place, entry in enumerate(entries):
-        if place in kept or (frames and place not in frames):
+        if place in selected or (frames and place not in frames):
             lines += [f"... {left_out} frames left out ..."] if left_out else []
             lines.append(entry[-_FRAME_CHARS:])
             left_out = 0

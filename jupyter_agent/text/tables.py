@@ -56,14 +56,14 @@ def _columns(body: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
 
 def _kind(values: Sequence[str]) -> str:
     """The common type of the values that are present; empty for text."""
-    there = [value for value in values if value not in ("", "...", "NaN", "None", "NaT", "<NA>")]
+    present = [value for value in values if value not in ("", "...", "NaN", "None", "NaT", "<NA>")]
     for name, reads in (("bool", _as_bool), ("int", int), ("float", float), ("date", _as_date)):
         try:
-            for value in there:
+            for value in present:
                 reads(value)
         except ValueError:
             continue
-        return name if there else ""
+        return name if present else ""
     return ""
 
 
@@ -99,10 +99,10 @@ class _Reader(HTMLParser):
         elif tag == "tr" and self._open:
             self._row, self._tags = [], []
         elif tag in ("th", "td") and self._row is not None:
-            given = dict(attrs)
+            attributes = dict(attrs)
             self._cover()
-            self._text, self._span = [], int(given.get("colspan") or 1)
-            if (below := int(given.get("rowspan") or 1) - 1) > 0:
+            self._text, self._span = [], int(attributes.get("colspan") or 1)
+            if (below := int(attributes.get("rowspan") or 1) - 1) > 0:
                 self._hanging[len(self._row)] = below
 
     def handle_data(self, data: str) -> None:

@@ -73,12 +73,12 @@ class Reads:
     def changed_ids(self, path: str, cells: Sequence[Cell]) -> Sequence[str]:
         """Ids of cells that differ from what the conversation knows, or are new to it."""
         now = {cell.id: cell.source for cell in cells}
-        known, listed = self._sources.get(path, {}), self._listed.get(path)
-        found = [cell_id for cell_id, text in known.items() if now.get(cell_id) != text]
-        if listed is not None:
-            found += [cell_id for cell_id in listed - known.keys() if cell_id not in now]
-            found += [cell_id for cell_id in now if cell_id not in listed]
-        return found
+        sources, listed_ids = self._sources.get(path, {}), self._listed.get(path)
+        changed = [cell_id for cell_id, text in sources.items() if now.get(cell_id) != text]
+        if listed_ids is not None:
+            changed += [cell_id for cell_id in listed_ids - sources.keys() if cell_id not in now]
+            changed += [cell_id for cell_id in now if cell_id not in listed_ids]
+        return changed
 
     def remove(self, path: str, cell_id: str) -> None:
         """Note that the conversation deleted the cell itself."""
@@ -120,8 +120,8 @@ def news_of(reads: Reads, path: str, cells: Sequence[Cell], view: View) -> News 
     reads.record_sources(path, shown)
     title = fence.line(f"Changed in {quoted(path)} since you read it, not by you:")
     text = "\n".join([title, *lines])
-    there = [now[cell_id] for cell_id in changed if cell_id in now]
-    return News(notebook=path, cell_ids=changed, text=text, cells=there)
+    existing = [now[cell_id] for cell_id in changed if cell_id in now]
+    return News(notebook=path, cell_ids=changed, text=text, cells=existing)
 
 
 def _line(

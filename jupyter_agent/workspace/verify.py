@@ -486,8 +486,8 @@ def _output_limit(stored: Sequence[Output], limit: int) -> int:
             within.stream(output["name"], join_lines(output["text"]))
         else:
             within.display(output)
-    kept = _size([entry.output for entry in within.entries(complete=True)])
-    return limit if kept >= size else max(limit, 2 * size)
+    truncated_size = _size([entry.output for entry in within.entries(complete=True)])
+    return limit if truncated_size >= size else max(limit, 2 * size)
 
 
 def _size(outputs: Sequence[Output]) -> int:

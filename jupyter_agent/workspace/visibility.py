@@ -81,8 +81,8 @@ def notebook_share(metadata: Mapping[str, Any]) -> Share:
     section = metadata.get("jupyter_agent")
     if not isinstance(section, Mapping) or "share" not in section:
         return "all"
-    said = section["share"]
-    return said if said in SHARES else SHARES[-1]
+    value = section["share"]
+    return value if value in SHARES else SHARES[-1]
 
 
 class HiddenCells:
@@ -99,23 +99,23 @@ class HiddenCells:
         """Update the hidden cells of a notebook and return them: id -> current and earlier sources.
         Includes deleted cells, but no longer those that are not hidden any more.
         """
-        known = self._notebooks.pop(path, {})
+        by_id = self._notebooks.pop(path, {})
         for cell in cells:
             if not hidden(cell):
-                known.pop(cell.id, None)
-            elif cell.source not in (sources := known.setdefault(cell.id, [])):
+                by_id.pop(cell.id, None)
+            elif cell.source not in (sources := by_id.setdefault(cell.id, [])):
                 sources.append(cell.source)
                 del sources[:-_SOURCES_KEPT]
-        if known:
-            self._notebooks[path] = known
+        if by_id:
+            self._notebooks[path] = by_id
             if len(self._notebooks) > _NOTEBOOKS_KEPT:
                 self._notebooks.popitem(last=False)
-        return known
+        return by_id
 
     def add_to_kernel(self, life: str, paths: Iterable[str]) -> None:
         """Note that these notebooks use the kernel with this `Kernel.life`."""
-        known = self._kernels.pop(life, set())
-        self._kernels[life] = known.union(paths)
+        earlier = self._kernels.pop(life, set())
+        self._kernels[life] = earlier.union(paths)
         if len(self._kernels) > _KERNELS_KEPT:
             self._kernels.popitem(last=False)
 
@@ -138,9 +138,9 @@ class HiddenCells:
         """Follow a rename of a file or folder."""
         for path in list(self._notebooks):
             if (now := moved(path, old, new)) is not None:
-                known = self._notebooks.setdefault(now, {})
+                target = self._notebooks.setdefault(now, {})
                 for cell_id, sources in self._notebooks.pop(path).items():
-                    known.setdefault(cell_id, [])[:0] = sources
+                    target.setdefault(cell_id, [])[:0] = sources
         for life, paths in self._kernels.items():
             self._kernels[life] = {moved(path, old, new) or path for path in paths}
 
@@ -165,24 +165,28 @@ class View:
         cls,
         share: Share,
         cells: Sequence[Cell],
-        known: Mapping[str, Sequence[str]] | None = None,
+        hidden_by_id: Mapping[str, Sequence[str]] | None = None,
         peer_sources: frozenset[str] = frozenset(),
         *,
         redactor: Redactor = _PLAIN,
         fence: Fence = NO_FENCE,
     ) -> View:
-        """The view of a notebook with these cells. `known` is from `HiddenCells.update`,
+        """The view of a notebook with these cells. `hidden_by_id` is from `HiddenCells.update`,
         `peer_sources` from `HiddenCells.sources_of_peers`.
         """
-        known = HiddenCells().update("", cells) if known is None else known
+        hidden_by_id = HiddenCells().update("", cells) if hidden_by_id is None else hidden_by_id
         counts = {cell.execution_count for cell in cells if hidden(cell)}
         counts -= {None, *(cell.execution_count for cell in cells if not hidden(cell))}
         return cls(
             share=share,
-            hidden_ids=frozenset(known),
-            hidden_sources=peer_sources.union(source for kept in known.values() for source in kept),
+            hidden_ids=frozenset(hidden_by_id),
+            hidden_sources=peer_sources.union(
+                source for sources in hidden_by_id.values() for source in sources
+            ),
             shown_sources=(
-                [cell.source for cell in cells if not hidden(cell)] if known or peer_sources else ()
+                [cell.source for cell in cells if not hidden(cell)]
+                if hidden_by_id or peer_sources
+                else ()
             ),
             hidden_counts=frozenset(count for count in counts if count is not None),
             redactor=redactor,
@@ -330,16 +334,18 @@ class View:
             raise NotPermitted("Variables are not shared with you, as outputs are not.")
         if not self.hidden_sources:
             return self.redactor.mask_fragments(plain(await variables(kernel, names)))
-        kept = self.hidden_names
-        if kept is None or kernel.language != "python":
+        hidden_names = self.hidden_names
+        if hidden_names is None or kernel.language != "python":
             raise NotPermitted(
                 "Variables are not shared with you: it is unknown which of them a hidden cell sets."
             )
-        secret = [name for name in names or () if name in kept or _is_kernels_own(name)]
+        secret = [name for name in names or () if name in hidden_names or _is_kernels_own(name)]
         visible = None if names is None else [name for name in names if name not in secret]
         lines = [f"{name}: hidden from you" for name in secret]
         if visible != []:
-            lines.append(self.redact(plain(await variables(kernel, visible, without=sorted(kept)))))
+            lines.append(
+                self.redact(plain(await variables(kernel, visible, without=sorted(hidden_names))))
+            )
         return self.redactor.mask_fragments("\n".join(lines))
 
     @property

@@ -158,8 +158,8 @@ class Workspace:
         except NotebookNotFound:
             return self.view(notebook, notebook.cells())
         except ToolError:
-            known = notebook.cells()
-            return self.view(notebook, known) if known else self._bare_view(SHARES[-1])
+            cells = notebook.cells()
+            return self.view(notebook, cells) if cells else self._bare_view(SHARES[-1])
 
     async def visibility_of_file(self, path: str, shared_as: str | None) -> View:
         """Like `visibility`, for other files: a file may be an export of a notebook, under the same
@@ -243,12 +243,12 @@ class Workspace:
         """A message for the model if the kernel is no longer the one that this conversation used;
         empty if nothing was lost. Reported once.
         """
-        known = self.reads.kernels.get(path)
-        if known is None:
+        former = self.reads.kernels.get(path)
+        if former is None:
             return ""
         kernel = await self.services.kernels.find(path)
         self.reads.kernels[path] = kernel.life if kernel else ""
-        if known in ("", self.reads.kernels[path]):
+        if former in ("", self.reads.kernels[path]):
             return ""
         happened = "was restarted or replaced" if kernel else "ended (culled or shut down)"
         return (

@@ -41,8 +41,9 @@ from jupyter_agent.conversations.live import LiveTurn, ServerLog, TurnStores
 from jupyter_agent.conversations.liveness import Interrupted, Presence, started
 from jupyter_agent.conversations.log import UsageAdded
 from jupyter_agent.conversations.preamble import Look, situation
+from jupyter_agent.conversations.recorded_model import RecordedModel, first_sending, notices
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
-from jupyter_agent.conversations.requests import RecordedModel, RequestLog, first_sending, notices
+from jupyter_agent.conversations.requests import RequestLog
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.conversations.usage import Charge, MonthlyBudgets

@@ -373,7 +373,7 @@ SAVE_DELAY = 1.0
 MAX_SAVE_DELAY = 5.0
 """Longest such delay, if saves are slow."""
 _SHARE = 10
-"""Saves that no one waits for take up to one in so many parts of the time."""
+"""Saves that no one waits for take at most about one in this many parts of the time."""
 
 
 class Saves:

@@ -148,9 +148,7 @@ class Connection:
         """
         try:
             client = manager.client_factory(parent=manager)
-        except (
-            TypeError
-        ):  # a gateway's client needs more arguments, and has a websocket instead of sockets
+        except TypeError:  # a gateway's client needs more arguments, and has a websocket
             client = manager.client(session=Session(parent=manager))
             try:
                 # In a thread, since its websocket blocks.

@@ -287,9 +287,7 @@ class Execution:
             if self._overdue(now):
                 self._stopping = "timeout"
                 give_up = now + _INTERRUPT_GRACE_S
-                with suppress(
-                    KernelUnavailable
-                ):  # then the reply says that the kernel does not react
+                with suppress(KernelUnavailable):  # the reply says that it does not react
                     await self._send_interrupt()
             if give_up is not None and now > give_up:
                 return "whole"
@@ -301,9 +299,7 @@ class Execution:
         Large outputs take seconds to arrive: after the reply we send a probe, whose own status
         arrives behind all outputs.
         """
-        if (
-            self._broken_once and connection.busy_since is None
-        ):  # its reply went to the old connection
+        if self._broken_once and connection.busy_since is None:  # the reply went elsewhere
             self._probe = self._probe or connection.probe()
             return self._idle or self._probe.is_set()
         if self._reply is None and not self._idle:

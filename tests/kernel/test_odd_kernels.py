@@ -179,9 +179,8 @@ async def test_a_lost_reply_does_not_keep_a_run_for_ever(
 async def test_an_interrupt_as_the_code_begins_is_never_told_as_a_success(
     kernels: Kernels, odd: str
 ) -> None:
-    kernel = await kernels.get(
-        "a.ipynb", name=odd
-    )  # like ipykernel, it sends no reply in this case
+    # Like ipykernel, it sends no reply in this case.
+    kernel = await kernels.get("a.ipynb", name=odd)
     execution = kernel.execute("wait", shown := Shown())
     await shown.begun.wait()
     await execution.interrupt()

@@ -166,8 +166,8 @@ class Assistant:
         return Allowances(everybody, options.allowances)
 
     async def _moved(self, old: str, new: str) -> None:
-        self.services.hidden.moved(old, new)
-        self.services.verified.moved(old, new)
+        self.services.hidden.rename(old, new)
+        self.services.verified.rename(old, new)
         await follow(self.database, old, new)
 
     def _stores(self, server: ServerApp, database: Database) -> TurnStores:

@@ -78,12 +78,12 @@ async def loads_of(tool: Tool, nb: Lease) -> tuple[str, ...]:
         return ()
     except ToolError:
         cells = ()
-    before = [nb.work.foreseen.get((nb.path, cell.id), cell) for cell in cells]
+    before = [nb.work.pending_cells.get((nb.path, cell.id), cell) for cell in cells]
     return tuple(map(legible, await _added(before, after)))
 
 
 async def _added(before: Sequence[Cell], after: Sequence[Cell]) -> tuple[str, ...]:
-    """As `remote_content.added`; in a thread if there is much to look through."""
+    """As `remote_content.added_addresses`; in a thread if there is much to look through."""
     if sum(len(cell.source) for cell in (*before, *after)) > _LARGE:
-        return await asyncio.to_thread(remote_content.added, before, after)
-    return remote_content.added(before, after)
+        return await asyncio.to_thread(remote_content.added_addresses, before, after)
+    return remote_content.added_addresses(before, after)

@@ -128,11 +128,11 @@ class Audit:
     def _outcome(self, call_id: str) -> Event:
         fence = self.work.fence
         if self.result is not None:
-            shown = replace(self.result, text=fence.removed(self.result.text))
+            shown = replace(self.result, text=fence.strip_marks(self.result.text))
             return CallOutput(call_id=call_id, output=shown.output())
         if self.outcome == "refused":
             return CallDenied(call_id=call_id)
-        return CallFailed(call_id=call_id, error=fence.removed(self.error))
+        return CallFailed(call_id=call_id, error=fence.strip_marks(self.error))
 
     @property
     def error(self) -> str:
@@ -193,7 +193,7 @@ class Attempt:
         they are there. Raises ToolError where the call could not succeed.
         """
         try:
-            with self.nb.foreseeing(foreseen or {}):
+            with self.nb.with_pending_cells(foreseen or {}):
                 return await self._question()
         except ToolError as error:
             raise await self._failure(error) from error
@@ -257,7 +257,7 @@ class Attempt:
     async def _failure(self, error: ToolError) -> ToolError:
         """The error as a model may be told it, once it is recorded."""
         if "current" in error.facts:
-            error = (await self.nb.visible()).error(error)
+            error = (await self.nb.view()).error(error)
         error = _as_told(error, self.nb.work, self.ruling.call.input)
         outcome: CallOutcome = "refused" if isinstance(error, NotPermitted) else "failed"
         made = error.changes if isinstance(error, NotConfirmed) else ()
@@ -291,7 +291,7 @@ class Attempt:
 def _as_told(error: ToolError, work: Workspace, input: Mapping[str, Any]) -> ToolError:
     """The error of a call with this input as a model may be told it."""
     named = {field: value for field, value in input.items() if field not in TEXTS}
-    return work.told_error(error, named)
+    return work.redact_error(error, named)
 
 
 @contextmanager
@@ -305,11 +305,11 @@ def telling(work: Workspace, input: Mapping[str, Any]) -> Iterator[None]:
 
 def _masked(result: Result, work: Workspace) -> Result:
     redactor = work.services.redactor
-    return replace(result, text=redactor.text(result.text), facts=redactor.masked(result.facts))
+    return replace(result, text=redactor.text(result.text), facts=redactor.mask_all(result.facts))
 
 
 def _masking(progress: Progress, work: Workspace) -> Progress:
     async def masked(output: Mapping[str, Any]) -> None:
-        await progress(work.services.redactor.masked(output))
+        await progress(work.services.redactor.mask_all(output))
 
     return masked

@@ -102,7 +102,7 @@ class _Step:
     def failure(self, call_id: str, text: str) -> CallFailed:
         """The call failed, or was not executed."""
         self.results[call_id] = error_result(call_id, text)
-        return CallFailed(call_id=call_id, error=self._turn.work.fence.removed(text))
+        return CallFailed(call_id=call_id, error=self._turn.work.fence.strip_marks(text))
 
     async def _parse(self, call: Call) -> _Pending | None:
         if call.error is not None:  # told when the block ended
@@ -123,7 +123,7 @@ class _Step:
         """
         for news in await self._turn.work.news() if calls else ():
             who = await self._turn.authors(news)
-            text = self._turn.work.told(f"{news.text}\n{who}".rstrip())
+            text = self._turn.work.redact(f"{news.text}\n{who}".rstrip())
             last = self.results[calls[-1].id]
             content = [*last["content"], {"type": "text", "text": text}]
             self.results[calls[-1].id] = {**last, "content": content}

@@ -185,7 +185,7 @@ class Dispatcher:
 
     async def decline(self, ruling: Ruling, work: Workspace, reason: str) -> None:
         """The call is not done: somebody said no, or nobody can be asked."""
-        await self._record(ruling.audit(work, "refused", work.told(reason)))
+        await self._record(ruling.audit(work, "refused", work.redact(reason)))
 
 
 async def _located(tool: Tool, paths: Lookup) -> Tool:

@@ -1,20 +1,20 @@
-"""Whether a cell shows the same as before: what a reader would call the same.
+"""Whether a cell shows the same as before, as a reader would judge it.
 
-What differs between two fresh runs is volatile, and not compared; everything else counts. So
-`compare` takes the outputs of a second fresh run where there is one. What it did not compare it
-says in words. The same are
+Outputs that differ between two fresh runs are volatile and not compared; everything else counts.
+So `compare` also takes the outputs of a second fresh run, if there was one. It says in words what
+it did not compare. Equal are
 
-* numbers within 1e-6, `close` those within 0.1 % and rounding around zero; whole numbers exactly;
-* sets, whatever their order, where they can be read; a dict in another order is `close`;
-* pictures with the same pixels (PNG), `close` those that look the same as a thumbnail; JPEG and
-  other files by their bytes;
-* figures and other JSON by value, data frames by what is in their table, pages and SVG whatever
-  the ids of their parts, and all other text line by line: indentation and blank lines count, the
-  width of gaps does not.
+* numbers within 1e-6 (`close`: within 0.1 %, or rounding around zero); integers only exactly;
+* sets in any order, if their text can be parsed; a dict in another order is `close`;
+* PNG pictures with the same pixels (`close`: the same thumbnail); JPEG and other files with the
+  same bytes;
+* figures and other JSON by value, data frames by the contents of their table, pages and SVG
+  regardless of the ids in them, and all other text line by line: indentation and blank lines
+  count, the width of gaps does not.
 
-Stdout, stderr and displays are compared each for themselves, as their order among each other
-depends on timing. Three things are known to be measured without a second run: a progress meter,
-durations where the cell's code takes the time, and dates that are today's.
+Stdout, stderr and displays are compared separately, since their relative order depends on timing.
+Three things are known to be measured even without a second run: progress meters, durations if the
+cell's code measures time, and today's dates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from jupyter_agent.analysis.ids import numbered
+from jupyter_agent.analysis.ids import number_ids
 from jupyter_agent.analysis.pixels import Png, png
 from jupyter_agent.analysis.values import (
     Findings,
@@ -40,19 +40,19 @@ from jupyter_agent.analysis.values import (
 )
 from jupyter_agent.document.cell import Output
 from jupyter_agent.text.images import pixels
-from jupyter_agent.text.outputs import bundle_text, joined, plain
+from jupyter_agent.text.outputs import bundle_text, join_lines, plain
 from jupyter_agent.text.tables import frame_text
 
 _LOOKS_SAME = 12
-"""Of 255: by what the fields of a thumbnail may differ where another version of the fonts or of a
-library drew the same. Found by drawing figures with matplotlib, moved by a pixel or two."""
+"""Of 255: how much the fields of a thumbnail may differ if another version of a font or library
+drew the same. Determined by drawing matplotlib figures shifted by a pixel or two."""
 _BY_CHANCE = 3
-"""How much more a picture has to differ from the stored one than from one of another run."""
+"""How many times more a picture has to differ from the stored one than from another run's."""
 _LONGEST = 1_000_000
-"""Characters of a line that is looked into; a longer one has to be equal."""
+"""Characters of a line up to which it is parsed; a longer one has to be equal."""
 _ALIGNED = 200
-"""Lines or tokens that are aligned where two runs have not as many; of more only what they begin
-and end with, as aligning takes their square."""
+"""Lines or tokens that are aligned if two runs have different numbers of them; of more, only the
+common start and end are used, since aligning takes quadratic time."""
 _NOW = timedelta(hours=1)
 _T = TypeVar("_T")
 _STREAMS = ("stdout", "stderr")
@@ -61,19 +61,19 @@ _TAKES_TIME = re.compile(
     r"(?m)^\s*%%?time(?:it)?\b|\b(?:perf_counter|process_time|monotonic|time\.time|timeit)\b"
 )
 _TIMED = re.compile(r"^(?:CPU times: |Wall time: )| per loop|\bloops? each\)")
-"""What IPython's `%time` and `%timeit` write."""
+"""Output of IPython's `%time` and `%timeit`."""
 _TAGS = re.compile(r">\s*<")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of it."""
+    """The result of a comparison."""
 
     likeness: Likeness
     why: str = ""
-    """The first difference, as a sentence; empty where all is the same."""
+    """The first difference, as a sentence; empty if all is the same."""
     not_compared: str = ""
-    """In words; empty where everything was."""
+    """The parts that were not compared, in words; empty if everything was."""
 
 
 def compare(
@@ -83,32 +83,32 @@ def compare(
     *,
     source: str = "",
 ) -> Comparison:
-    """What a cell with this source shows now, held against what it showed before.
+    """Compare the fresh outputs of a cell with this source with its stored ones.
 
-    `again` are its outputs in one more fresh run; without them everything counts.
+    `again` are its outputs in a second fresh run; without them everything counts.
     """
-    comparing = _Comparing(source)
+    comparer = _Comparer(source)
     runs = (stored, fresh, fresh if again is None else again)
     for name in _STREAMS:
-        comparing.text(*(_stream(outputs, name) for outputs in runs), at=f"{name}: ")
-    comparing.displays(*(_shown(outputs) for outputs in runs))
-    found = comparing.found
+        comparer.text(*(_stream(outputs, name) for outputs in runs), at=f"{name}: ")
+    comparer.displays(*(_displays(outputs) for outputs in runs))
+    found = comparer.found
     likeness: Likeness = "differs" if found.differs else "close" if found.close else "same"
     return Comparison(likeness, found.differs or found.close, found.not_compared)
 
 
 def _stream(outputs: Sequence[Output], name: str) -> str:
     return plain(
-        "".join(joined(output["text"]) for output in outputs if output.get("name") == name)
+        "".join(join_lines(output["text"]) for output in outputs if output.get("name") == name)
     )
 
 
-def _shown(outputs: Sequence[Output]) -> list[Output]:
+def _displays(outputs: Sequence[Output]) -> list[Output]:
     return [output for output in outputs if output["output_type"] != "stream"]
 
 
-class _Comparing:
-    """The outputs of one cell."""
+class _Comparer:
+    """Compares the outputs of one cell."""
 
     def __init__(self, source: str) -> None:
         self.found = Findings()
@@ -121,7 +121,7 @@ class _Comparing:
         self, stored: Sequence[Output], fresh: Sequence[Output], again: Sequence[Output]
     ) -> None:
         if len(fresh) != len(again):
-            self.found.anew(f"how many outputs there are ({len(fresh)} and {len(again)})")
+            self.found.volatile(f"the number of outputs ({len(fresh)} and {len(again)})")
         elif len(stored) > len(fresh):
             self.found.differ(f"an output is missing: `{_brief(stored[len(fresh)])}`")
         elif len(fresh) > len(stored):
@@ -136,42 +136,42 @@ class _Comparing:
         before, now, once_more = (output.get("data", {}) for output in (old, new, again))
         if _kinds(before) != _kinds(now):
             if _kinds(now) != _kinds(once_more):
-                self.found.anew(f"{at}what kind of output it is")
+                self.found.volatile(f"{at}the kind of output")
             else:
-                self.found.differ(f"{at}{_told(before)} before, {_told(now)} now")
+                self.found.differ(f"{at}{_kind_names(before)} before, {_kind_names(now)} now")
             return
         for kind in _kinds(now):
             values = [data.get(kind, "") for data in (before, now, once_more)]
             self._kind(kind, *values, at=at)
-        self.text(*(_said(data) for data in (before, now, once_more)), at=at)
+        self.text(*(_text_of(data) for data in (before, now, once_more)), at=at)
 
     def _kind(self, kind: str, old: Any, new: Any, again: Any, *, at: str) -> None:
         if kind == _WIDGET:
-            self.found.unread("the state of a widget")
+            self.found.incomparable("the state of a widget")
         elif kind == "image/png":
-            self._picture(*map(joined, (old, new, again)), at=at)
+            self._picture(*map(join_lines, (old, new, again)), at=at)
         elif kind == "image/svg+xml":
-            self._page(*map(joined, (old, new, again)), at=f"{at}{kind}: ")
+            self._page(*map(join_lines, (old, new, again)), at=f"{at}{kind}: ")
         elif kind == "text/html":
-            self._html(*map(joined, (old, new, again)), at=at)
+            self._html(*map(join_lines, (old, new, again)), at=at)
         elif not isinstance(new, str | list) or kind.endswith("json"):
             compare_values(old, new, again, self.found)
-        elif "".join(joined(old).split()) != "".join(joined(new).split()):
-            if joined(new) != joined(again):
-                self.found.anew(f"{kind}")
+        elif "".join(join_lines(old).split()) != "".join(join_lines(new).split()):
+            if join_lines(new) != join_lines(again):
+                self.found.volatile(f"{kind}")
             else:
                 self.found.differ(
-                    f"{at}{kind} is another file (it is compared by its bytes, not by its pixels)"
+                    f"{at}{kind} is a different file (compared by its bytes, not by its pixels)"
                 )
 
     def _html(self, old: str, new: str, again: str, *, at: str) -> None:
-        """Pages but for data frames, whose tables are compared as text."""
+        """Compare pages, except data frames, whose tables are compared as text."""
         if None in (frame_text(old), frame_text(new), frame_text(again)):
             self._page(old, new, again, at=at)
 
     def _page(self, old: str, new: str, again: str, *, at: str) -> None:
         if old != new:
-            pages = numbered((old, new, again))
+            pages = number_ids((old, new, again))
             self.text(*(_TAGS.sub(">\n<", page) for page in pages), at=at)
 
     # -- pictures
@@ -182,9 +182,9 @@ class _Comparing:
         before, now = png(old), png(new)
         if before is None or now is None:
             if new != again:
-                self.found.anew("a picture")
+                self.found.volatile("a picture")
             else:
-                self.found.differ(f"{at}image/png is another file (it is compared by its bytes)")
+                self.found.differ(f"{at}image/png is a different file (compared by its bytes)")
             return
         if before == now:
             return
@@ -192,7 +192,7 @@ class _Comparing:
             sizes = (pixels("image/png", value) for value in (old, new))
             was, is_now = (f"{size[0]}x{size[1]}" if size else "" for size in sizes)
             if png(again) is not None and pixels("image/png", again) != pixels("image/png", new):
-                self.found.anew("the size of a picture")
+                self.found.volatile("the size of a picture")
             else:
                 self.found.differ(f"{at}image/png {was} before, {is_now} now")
             return
@@ -200,8 +200,8 @@ class _Comparing:
         self._thumbnails(before, now, once_more, at)
 
     def _thumbnails(self, before: Png, now: Png, again: Png, at: str) -> None:
-        """A field that differs between the two fresh runs does not count, and nothing does where
-        they differ about as much as the stored one does: chance has drawn it elsewhere.
+        """Fields that differ between the two fresh runs do not count. If the runs differ from each
+        other about as much as from the stored picture, nothing counts: the picture is random.
         """
         old, new, once_more = (b"".join(each.thumbnail) for each in (before, now, again))
         changes = [abs(was - is_now) for was, is_now in zip(old, new, strict=True)]
@@ -209,7 +209,7 @@ class _Comparing:
         steady = (change for change, by in zip(changes, chance, strict=True) if not by)
         most = max(steady, default=0)
         if any(chance):
-            self.found.anew("a part of a picture")
+            self.found.volatile("a part of a picture")
             if sum(changes) <= _BY_CHANCE * sum(chance):
                 return
         if most > _LOOKS_SAME:
@@ -239,32 +239,34 @@ class _Comparing:
         if len(new) < len(old):
             self.found.differ(f"{at}ends before `{_first(old[len(new) :])}`")
         elif len(new) > len(old):
-            self.found.differ(f"{at}goes on with `{_first(new[len(old) :])}`")
-        elif not shifted and (why := _indented(old, new, once_more)):
+            self.found.differ(f"{at}continues with `{_first(new[len(old) :])}`")
+        elif not shifted and (why := _indent_difference(old, new, once_more)):
             self.found.differ(f"{at}{why}")
 
     def _pattern(
         self, old: Sequence[str], new: Sequence[str], again: Sequence[str], at: str
     ) -> None:
-        """Two runs have not as many lines: those that both have are in what was stored."""
-        self.found.anew(f"{at}which lines there are")
+        """The two runs differ in their number of lines: those that both have must be in the stored
+        text.
+        """
+        self.found.volatile(f"{at}the number of lines")
         missing = _misfit(old, new, again, _same_line)
         if missing:
-            self.found.differ(f"{at}no `{brief(missing[0])}` in what was stored")
+            self.found.differ(f"{at}no `{brief(missing[0])}` in the stored output")
 
     def _line(self, old: str, new: str, again: str, at: str) -> bool:
-        """False where the rest need not be compared."""
+        """Compare a line; False if the rest need not be compared."""
         if old == new:
             return True
         was_now = f"{at}was `{brief(old)}`, is now `{brief(new)}`"
         if max(len(old), len(new), len(again)) > _LONGEST:
             if new != again:
-                self.found.anew(f"`{brief(new)}`")
+                self.found.volatile(f"`{brief(new)}`")
                 return True
             self.found.differ(was_now)
             return False
         if self._takes_time and _TIMED.search(old) and _TIMED.search(new):
-            self.found.anew(f"`{brief(new)}`")
+            self.found.volatile(f"`{brief(new)}`")
             return True
         before, now, once_more = _tokens(old), _tokens(new), _tokens(again)
         if before == now:
@@ -273,7 +275,7 @@ class _Comparing:
             if now == once_more or _misfit(before, now, once_more, self._same_token):
                 self.found.differ(was_now)
                 return False
-            self.found.anew(f"`{brief(new)}`")
+            self.found.volatile(f"`{brief(new)}`")
             return True
         for token, fresh, then in zip(before, now, once_more, strict=True):
             if not self._tokens(token, fresh, then, old, new, was_now):
@@ -293,13 +295,13 @@ class _Comparing:
             elif found.close:
                 self.found.is_close(was_now)
             if found.not_compared:
-                self.found.anew(f"`{brief(fresh)}`")
+                self.found.volatile(f"`{brief(fresh)}`")
             return not found.differs
         likeness = self._token(old, new)
         if likeness == "same":
             return True
-        if new != again or self._measured(old, new):
-            self.found.anew(f"`{brief(fresh)}`")
+        if new != again or self._is_measured(old, new):
+            self.found.volatile(f"`{brief(fresh)}`")
             return True
         if likeness == "close":
             self.found.is_close(was_now)
@@ -315,7 +317,7 @@ class _Comparing:
             return "same" if old == new else "differs"
         return numbers(old.value, new.value)
 
-    def _measured(self, old: Token, new: Token) -> bool:
+    def _is_measured(self, old: Token, new: Token) -> bool:
         if old.kind != new.kind:
             return False
         if new.kind == "time":
@@ -326,25 +328,25 @@ class _Comparing:
 def _misfit(
     old: Sequence[_T], new: Sequence[_T], again: Sequence[_T], same: Callable[[_T, _T], bool]
 ) -> list[_T]:
-    """The first that both fresh runs have and the stored one has not in its place; between what
-    they share anything may stand. Empty where there is none.
+    """The first item that both fresh runs share and the stored one lacks in that order, as a list;
+    empty if the stored one has all of them. Anything may stand between shared items.
     """
-    start = _shared(new, again)
-    end = min(_shared(new[::-1], again[::-1]), len(new) - start, len(again) - start)
+    start = _common_prefix(new, again)
+    end = min(_common_prefix(new[::-1], again[::-1]), len(new) - start, len(again) - start)
     left, right = new[start : len(new) - end], again[start : len(again) - end]
-    wanted = [*new[:start]]
+    shared = [*new[:start]]
     if max(len(left), len(right)) <= _ALIGNED:
         for block in SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
-            wanted += left[block.a : block.a + block.size]
-    there = iter(old)
-    for item in [*wanted, *new[len(new) - end :]]:
-        if not any(same(candidate, item) for candidate in there):
+            shared += left[block.a : block.a + block.size]
+    candidates = iter(old)
+    for item in [*shared, *new[len(new) - end :]]:
+        if not any(same(candidate, item) for candidate in candidates):
             return [item]
     return []
 
 
-def _shared(one: Sequence[_T], other: Sequence[_T]) -> int:
-    """With how many of the same they begin."""
+def _common_prefix(one: Sequence[_T], other: Sequence[_T]) -> int:
+    """Length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -363,18 +365,18 @@ def _message(output: Output) -> str:
 
 
 def _kinds(data: Mapping[str, Any]) -> list[str]:
-    """Those that are compared for themselves; what has a text has `bundle_text`."""
+    """MIME types that are compared by themselves; the text types are part of `bundle_text`."""
     texts = ("text/plain", "text/markdown", "text/latex")
     return sorted(kind for kind in data if kind not in texts)
 
 
-def _told(data: Mapping[str, Any]) -> str:
+def _kind_names(data: Mapping[str, Any]) -> str:
     pictures = [kind for kind in _kinds(data) if kind.startswith("image/")]
     return ", ".join(pictures or _kinds(data)) or "no picture"
 
 
-def _said(data: Mapping[str, Any]) -> str:
-    """What the outputs say as text, where that is not compared as a page."""
+def _text_of(data: Mapping[str, Any]) -> str:
+    """The text of a bundle; empty if it is only compared by its other MIME types."""
     if set(_kinds(data)) - {"text/html"} and "text/plain" not in data:
         return ""
     return bundle_text(data)
@@ -385,7 +387,7 @@ def _near(old: int, new: int) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines but for blank ones at both ends."""
+    """Lines without blank ones at both ends."""
     lines = [line.rstrip() for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
@@ -398,21 +400,21 @@ def _first(lines: Sequence[str]) -> str:
     return brief(next((line for line in lines if line.strip()), ""))
 
 
-def _indented(old: Sequence[str], new: Sequence[str], again: Sequence[str]) -> str:
-    """Which line begins in another column, where the lines are otherwise the same."""
+def _indent_difference(old: Sequence[str], new: Sequence[str], again: Sequence[str]) -> str:
+    """Which line starts in another column, for lines that are otherwise the same."""
     for number, (was, is_now, then) in enumerate(zip(old, new, again, strict=True), start=1):
         columns = [len(line) - len(line.lstrip()) for line in (was, is_now, then)]
         if columns[0] != columns[1] == columns[2]:
-            return f"line {number} `{brief(is_now)}` is indented otherwise"
+            return f"line {number} `{brief(is_now)}` is indented differently"
     return ""
 
 
 def _tokens(line: str) -> tuple[Token, ...]:
-    return _kept(line) if len(line) < 10_000 else tuple(tokens(line))
+    return _cached_tokens(line) if len(line) < 10_000 else tuple(tokens(line))
 
 
 @lru_cache(maxsize=1024)
-def _kept(line: str) -> tuple[Token, ...]:
+def _cached_tokens(line: str) -> tuple[Token, ...]:
     return tuple(tokens(line))
 
 
@@ -421,17 +423,17 @@ def _same_line(one: str, other: str) -> bool:
 
 
 def _is_now(text: str, now: datetime) -> bool:
-    """Whether a date is that of this verification, which midnight may have passed, or a time is;
-    without a zone here or in Greenwich.
+    """Whether a date or time is that of this verification, which may have passed midnight; without
+    a time zone it may be local or UTC.
     """
     try:
         time = datetime.fromisoformat(text.replace("/", "-").replace(",", "."))
     except ValueError:
         return False
-    here = now.astimezone()
+    local = now.astimezone()
     if ":" not in text:
-        began = (now - _NOW, here - _NOW)
-        return time.date() in {each.date() for each in (now, here, *began)}
+        began = (now - _NOW, local - _NOW)
+        return time.date() in {each.date() for each in (now, local, *began)}
     if time.tzinfo is not None:
         return abs(time - now) < _NOW
-    return any(abs(time - each.replace(tzinfo=None)) < _NOW for each in (now, here))
+    return any(abs(time - each.replace(tzinfo=None)) < _NOW for each in (now, local))

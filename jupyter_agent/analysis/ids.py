@@ -1,7 +1,7 @@
-"""The ids in a page, which may be others each time it is made: a counter, or a random number.
+"""Normalises the ids in HTML pages, which may be a new counter or random number each time.
 
-Read with patterns that take no longer for odd pages, which `html.parser` does. What they miss, such
-as a tag with `>` in a value, stays as it is written.
+Parsed with patterns that are not slower for odd pages, as `html.parser` is. Text that they miss,
+such as a tag with `>` in a value, stays unchanged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NAMES_IDS = frozenset(
     "for form list headers aria-activedescendant aria-controls aria-describedby aria-details "
     "aria-errormessage aria-flowto aria-labelledby aria-owns".split()
 )
-"""Attributes whose words are ids. https://html.spec.whatwg.org/multipage/indices.html"""
+"""Attributes whose words are ids: https://html.spec.whatwg.org/multipage/indices.html"""
 _LINK = re.compile(r"^#(.+)")
 _URL = re.compile(r"url\([\"']?#([^\"')]+)")
 _SELECTED = re.compile(r"#([\w-]+)")
@@ -29,30 +29,30 @@ class _Name(str):
 
 
 class _Id(_Name):
-    """One that gives a part of the page its id."""
+    """An id that an element of the page declares."""
 
 
-def numbered(pages: Sequence[str]) -> Sequence[str]:
-    """The pages as they are where all have the same ids; else each with numbers in place of its
-    own, so that those which only name their parts otherwise are equal.
+def number_ids(pages: Sequence[str]) -> Sequence[str]:
+    """The pages with numbers in place of their ids, so that pages that only differ in ids become
+    equal; unchanged if all have the same ids.
 
-    An id counts as named by attributes such as `for`, links within the page, selectors of styles,
-    and strings of scripts that are nothing else. What a page does not declare stays.
+    Replaced are references in attributes such as `for`, links within the page, style selectors, and
+    script strings that consist of an id. Ids that a page does not declare stay.
     """
     read = [list(_page(page)) for page in pages]
     ids = [_numbers(pieces) for pieces in read]
     if all(each == ids[0] for each in ids):
         return pages
-    return [_renamed(pieces, names) for pieces, names in zip(read, ids, strict=True)]
+    return [_rename(pieces, names) for pieces, names in zip(read, ids, strict=True)]
 
 
 def _numbers(pieces: Sequence[str]) -> dict[str, str]:
-    """The ids and their numbers, in the order in which they are declared."""
+    """Id -> number, in the order of declaration."""
     declared = dict.fromkeys(piece for piece in pieces if isinstance(piece, _Id))
     return {name: f"<{number}>" for number, name in enumerate(declared, start=1)}
 
 
-def _renamed(pieces: Sequence[str], names: Mapping[str, str]) -> str:
+def _rename(pieces: Sequence[str], names: Mapping[str, str]) -> str:
     return "".join(
         names.get(piece, piece) if isinstance(piece, _Name) else piece for piece in pieces
     )
@@ -95,7 +95,7 @@ def _value(name: str, value: str) -> Iterator[str]:
 
 
 def _style(text: str) -> Iterator[str]:
-    """Only what stands before a block has selectors: within it, `#` begins a colour."""
+    """Selectors are only before a block: inside it, `#` starts a colour."""
     pieces = [*_BLOCKS.split(text), ""]
     for piece, end in zip(pieces[::2], pieces[1::2], strict=True):
         yield from _naming(_SELECTED if end == "{" else _URL, piece)
@@ -103,7 +103,7 @@ def _style(text: str) -> Iterator[str]:
 
 
 def _naming(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """The text in pieces: what the pattern's group matches apart from the rest."""
+    """Split the text into matches of the pattern's group, as `_Name`, and the rest."""
     done = 0
     for found in pattern.finditer(text):
         yield text[done : found.start(1)]

@@ -1,4 +1,4 @@
-"""Which code starts work on a cluster or an engine, as far as its text shows it."""
+"""Detects code that starts work on a cluster or an engine, from its text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STARTS = {
     "Ray": {"remote", "get", "wait", "materialize", "take", "take_all", "count", "show", "fit"}
     | {"iter_batches", "iter_rows", "to_pandas", "write_parquet", "write_csv"},
 }
-"""System -> methods with which its own documentation has work begin."""
+"""System -> methods that start work according to its documentation."""
 _PACKAGES = {
     "dask": "Dask",
     "distributed": "Dask",
@@ -27,10 +27,10 @@ _PACKAGES = {
 
 
 def clusters(code: Iterable[str], notebook: Sequence[str]) -> tuple[str, ...]:
-    """Names of the systems on which this code may start work, sorted.
+    """Sorted names of the systems on which this code may start work.
 
-    They are those that the notebook imports and of which the code calls a method that begins
-    something. A method of another object by that name is taken for one of theirs.
+    These are the systems that the notebook imports and of which the code calls a method that starts
+    work. A method of the same name of another object counts too.
     """
     called: set[str] = set()
     for source in code:

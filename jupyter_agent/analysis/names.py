@@ -1,4 +1,4 @@
-"""Which global names some Python of a cell needs from other cells, and which it sets or changes."""
+"""Finds the global names that a Python cell needs from other cells, sets or changes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _FOREIGN_MAGICS = frozenset(
     {"bash", "sh", "html", "HTML", "javascript", "js", "latex", "markdown", "svg", "SVG", "script"}
     | {"writefile", "perl", "ruby"}
 )
-"""Their text is no Python and, but for options that name variables, sets none."""
+"""Their text is not Python and sets no variables, except for options that name some."""
 _NAMES_VARIABLES = re.compile(r"--(?:out|err)\b")
 _CAPTURED = re.compile(r"(?<!\S)(\w+)\s*$")
-"""Where `%%capture --no-stderr shown` puts what was shown."""
+"""The variable in which `%%capture --no-stderr shown` stores the output."""
 _OPEN_MAGICS = re.compile(r"(?m)^[ \t]*%(?:run|store|reset|load|pylab|sql)\b")
 _TIMED_MAGIC = re.compile(
     r"(?m)^([ \t]*(?:\w+[ \t]*=[ \t]*)?)%(?:time|timeit|prun)[ \t]+(?:-\w *\d*[ \t]+)*(?=[^-\s])"
 )
-"""What follows is Python."""
+"""Python follows these magics."""
 _ASSIGNED_MAGIC = re.compile(r"(?m)^([ \t]*\w[\w., \t]*=[ \t]*)([%!].*)$")
 _LINE_MAGIC = re.compile(r"(?m)^([ \t]*)([%!?].*|[\w.]+\?{1,2})$")
 _IN_MAGIC = re.compile(r"(?<!\$)\$(\w+)|(?<!\{)\{([^{}\n]+)\}")
@@ -33,12 +33,12 @@ _CHANGING = frozenset(
     {"append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse", "add", "discard"}
     | {"update", "setdefault", "popitem", "appendleft", "popleft", "fit", "partial_fit"}
 )
-"""Methods that change what they are called on, where their result is not used."""
+"""Methods that change their object, if their result is not used."""
 _ONE_MORE_EACH_TIME = frozenset(
     {"append", "extend", "insert", "remove", "pop", "reverse", "popitem", "appendleft", "popleft"}
     | {"partial_fit"}
 )
-"""Of them those that change it once more when they are called once more."""
+"""Those of them that change it again with each call."""
 _PURE_CALLS = frozenset(
     {"abs", "all", "any", "bool", "bytes", "complex", "dict", "enumerate", "float", "frozenset"}
     | {"int", "len", "list", "max", "min", "pow", "range", "repr", "reversed", "round", "set"}
@@ -52,37 +52,37 @@ _SHOWS_NOTHING = frozenset({"print", "display"})
 
 @dataclass
 class Names:
-    """What is found; nothing where it is no Python, by its magic or its errors."""
+    """The names of a cell; nothing if its magic or a syntax error shows that it is not Python."""
 
     used: set[str] = field(default_factory=set)
-    """Needed from before when the cell runs."""
+    """Names that must exist before the cell runs."""
     defined: set[str] = field(default_factory=set)
     """Set, changed in place or deleted."""
     imported: dict[str, str] = field(default_factory=dict)
-    """Name -> the module, or what of it, that it stands for."""
+    """Name -> the module, or `module:attribute`, that it stands for."""
     stars: set[str] = field(default_factory=set)
-    """Modules of which every name was imported."""
+    """Modules imported with `*`."""
     deferred: dict[str, set[str]] = field(default_factory=dict)
-    """Function or class -> what it needs when it is called."""
+    """Function or class -> the names that it needs when called."""
     called: set[str] = field(default_factory=set)
-    """Called, or given to what is called."""
+    """Called, or passed as an argument."""
     later: dict[str, set[str]] = field(default_factory=dict)
-    """Function -> what it sets or changes outside of itself when it is called."""
+    """Function -> the outer names that it sets or changes when called."""
     repeating: set[str] = field(default_factory=set)
-    """Of what is defined: what is something else each time the cell runs once more (`n += 1`)."""
+    """Defined names that change each time the cell runs again (`n += 1`)."""
     result: Literal["none", "sure", "maybe"] = "none"
-    """Whether it sets `_`, by a last line with a value."""
+    """Whether it sets `_`, with a last line that has a value."""
     pure: bool = False
-    """The same again where it runs again with the same: it calls nothing that could tell apart."""
+    """Running it again with the same inputs gives the same: it only calls pure functions."""
     meaning: str = ""
-    """Of the code: the same where only comments and layout are not."""
+    """A digest of the code that ignores comments and layout."""
     anything: bool = False
-    """It may set any name: `from x import *`, `%run`, a language of its own."""
+    """It may set any name: `from x import *`, `%run`, another language."""
 
 
-@lru_cache(maxsize=20_000)  # in a notebook with more cells, each look would parse all of them again
+@lru_cache(maxsize=20_000)  # with more cells than this, each look would parse all of them again
 def names_of(source: str) -> Names:
-    """The names of a cell's code; not to be changed."""
+    """The names of a cell's code. Cached: do not change the result."""
     names = _names_of(source)
     names.meaning = names.meaning or source
     return names
@@ -121,13 +121,13 @@ def _names_of(source: str) -> Names:
 
 
 def without_magics(source: str) -> str:
-    """Python in which lines for magics and commands only use the names that they are given."""
+    """The code with magics and shell commands replaced with uses of the names in them."""
     timed = _TIMED_MAGIC.sub(r"\1", re.sub(r"^\s*%%(?:time|timeit|capture|prun)\b.*", "", source))
     return _LINE_MAGIC.sub(_read_magic, _ASSIGNED_MAGIC.sub(_read_magic, timed))
 
 
 def _read_magic(found: re.Match[str]) -> str:
-    """A line for a magic or a command: the names that IPython puts into it."""
+    """Replace a magic or command with a tuple of the names that IPython inserts into it."""
     names = sorted(_in_magic(found[2])) if found[2][0] in "%!" else []
     if not names:
         return f"{found[1]}None" if "=" in found[1] else f"{found[1]}pass"
@@ -176,10 +176,10 @@ def _is_pure_call(function: ast.expr) -> bool:
 
 @lru_cache(maxsize=4096)
 def made_of(source: str, name: str) -> str:
-    """The statements of a cell's code from which this name of it follows, as one text.
+    """The statements of a cell's code that determine this name, as one text.
 
-    The same text means that an edit left the name alone. Statements that only call something may
-    do anything, so they are part of every name; all of the code is, where it has magics.
+    The same text means that an edit did not affect the name. Statements that only call something
+    may do anything, so they count for every name; code with magics counts as a whole.
     """
     try:
         tree = ast.parse(source)
@@ -200,7 +200,7 @@ def made_of(source: str, name: str) -> str:
 
 
 def with_deferred(used: Iterable[str], deferred: Mapping[str, set[str]]) -> set[str]:
-    """Also what the functions among the names need, and those that they call."""
+    """The names, and what the functions among them need, directly or by their calls."""
     every: set[str] = set()
     left = list(used)
     while left:
@@ -213,27 +213,27 @@ def with_deferred(used: Iterable[str], deferred: Mapping[str, set[str]]) -> set[
 
 @dataclass
 class _Scope:
-    """A function, class or comprehension around the code that is looked at."""
+    """A function, class or comprehension around the visited code."""
 
     local: set[str]
     outer: frozenset[str] = frozenset()
-    """`global` in it."""
+    """Names declared `global` in it."""
     passing: bool = False
-    """A comprehension: `:=` in it sets a name around it."""
+    """A comprehension: `:=` in it sets a name in the enclosing scope."""
 
 
 class _Finder(ast.NodeVisitor):
-    """Follows the code from top to bottom."""
+    """Collects names while visiting the code from top to bottom."""
 
     def __init__(self) -> None:
         self.names = Names()
         self._scopes: list[_Scope] = []
         self._deferred: set[str] | None = None
-        """Where the needs of the function go whose body this is; None at the top."""
+        """Collects the needs of the function whose body is visited; None at the top level."""
         self._later: set[str] = set()
-        """What that function sets outside of itself."""
+        """Outer names that this function sets."""
 
-    def _set(self, name: str) -> None:
+    def _define(self, name: str) -> None:
         if self._scopes and name not in self._scopes[-1].outer:
             self._scopes[-1].local.add(name)
         elif self._deferred is not None:
@@ -255,7 +255,7 @@ class _Finder(ast.NodeVisitor):
         if isinstance(node.ctx, ast.Load):
             self._use(node.id)
         else:
-            self._set(node.id)
+            self._define(node.id)
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
         self.visit(node.value)
@@ -291,11 +291,11 @@ class _Finder(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         self.generic_visit(node)
         if self._deferred is None:
-            given = (node.func, *node.args, *(word.value for word in node.keywords))
-            self.names.called |= {each.id for each in given if isinstance(each, ast.Name)}
+            operands = (node.func, *node.args, *(word.value for word in node.keywords))
+            self.names.called |= {each.id for each in operands if isinstance(each, ast.Name)}
         if isinstance(node.func, ast.Name) and node.func.id == "next":
             for iterator in node.args[:1]:
-                self._changed(iterator)
+                self._mark_changed(iterator)
                 self._repeat(iterator)
 
     def _repeat(self, target: ast.expr) -> None:
@@ -327,16 +327,16 @@ class _Finder(ast.NodeVisitor):
                     self._repeat(call.func)
 
     def _change(self, target: ast.expr) -> None:
-        """`df["x"] = 1` and `model.rate = 2` change a name that they do not set."""
+        """`df["x"] = 1` and `model.rate = 2` change a name without setting it."""
         if isinstance(target, ast.Starred):
             target = target.value
         if isinstance(target, ast.Tuple | ast.List):
             for item in target.elts:
                 self._change(item)
         elif isinstance(target, ast.Subscript | ast.Attribute):
-            self._changed(target)
+            self._mark_changed(target)
 
-    def _changed(self, target: ast.expr) -> None:
+    def _mark_changed(self, target: ast.expr) -> None:
         name = _base(target)
         if name is None:
             return
@@ -379,7 +379,7 @@ class _Finder(ast.NodeVisitor):
         self._in_order(
             *node.decorator_list, *arguments.defaults, *filter(None, arguments.kw_defaults)
         )
-        self._set(node.name)
+        self._define(node.name)
         with self._when_called(node.name):
             self._function(arguments, node.body)
 
@@ -391,7 +391,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._in_order(*node.decorator_list, *node.bases, *node.keywords)
-        self._set(node.name)
+        self._define(node.name)
         methods = [
             part for part in node.body if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
         ]
@@ -401,7 +401,7 @@ class _Finder(ast.NodeVisitor):
 
     @contextmanager
     def _when_called(self, name: str) -> Iterator[None]:
-        """What is needed in this block is needed when `name` is called."""
+        """Names used in this block are needed when `name` is called."""
         if self._scopes or self._deferred is not None:
             yield
             return
@@ -423,20 +423,20 @@ class _Finder(ast.NodeVisitor):
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         if node.name:
-            self._set(node.name)
+            self._define(node.name)
         self.generic_visit(node)
 
     def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> None:
         self.generic_visit(node)
         if node.name:
-            self._set(node.name)
+            self._define(node.name)
 
     visit_MatchStar = visit_MatchAs
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
         self.generic_visit(node)
         if node.rest:
-            self._set(node.rest)
+            self._define(node.rest)
 
     def _function(self, arguments: ast.arguments, body: Sequence[ast.AST]) -> None:
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -477,8 +477,10 @@ def _base(target: ast.expr) -> str | None:
 
 
 def _grows(target: ast.expr, value: ast.expr) -> bool:
-    """`x = x + 1`, `x = [*x, 1]`, `x = x[1:]`, `df["a"] = df["a"] * 2`: no longer what it was."""
-    wanted = ast.unparse(target)
+    """Whether the value derives from the target: `x = x + 1`, `x = [*x, 1]`, `x = x[1:]`,
+    `df["a"] = df["a"] * 2`.
+    """
+    target_text = ast.unparse(target)
     if isinstance(target, ast.Tuple | ast.List):  # `a, b = b, a`
         return any(
             isinstance(part, ast.Name) and any(_base(each) == part.id for each in target.elts)
@@ -488,7 +490,7 @@ def _grows(target: ast.expr, value: ast.expr) -> bool:
         parts: list[ast.AST] = [value]
         while parts:
             part = parts.pop()
-            if isinstance(part, ast.Name) and part.id == wanted and part is not value:
+            if isinstance(part, ast.Name) and part.id == target_text and part is not value:
                 return True
             if isinstance(part, ast.BinOp | ast.UnaryOp | ast.List | ast.Starred):
                 parts += ast.iter_child_nodes(part)
@@ -496,6 +498,6 @@ def _grows(target: ast.expr, value: ast.expr) -> bool:
                 parts.append(part.value)
         return False
     return isinstance(target, ast.Subscript | ast.Attribute) and any(
-        isinstance(part, ast.Subscript | ast.Attribute) and ast.unparse(part) == wanted
+        isinstance(part, ast.Subscript | ast.Attribute) and ast.unparse(part) == target_text
         for part in ast.walk(value)
     )

@@ -1,6 +1,6 @@
-"""The pixels of a PNG, and a picture so small that two of them can be compared by eye or machine.
+"""Decodes PNG pixels and makes thumbnails for comparing pictures.
 
-Read here, without a library: zlib is all that the format needs, and servers have no other.
+Without a library: the format only needs zlib, and servers may have nothing else.
 https://www.w3.org/TR/png-3/
 """
 
@@ -15,17 +15,17 @@ from functools import cached_property
 from itertools import accumulate
 
 SIDE = 32
-"""Fields of a thumbnail in each direction."""
+"""Fields of a thumbnail per direction."""
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-"""Colour type -> values of a pixel."""
+"""Colour type -> values per pixel."""
 _MOST_BYTES = 50_000_000
-"""Of pixels. More would take half a minute."""
+"""Bytes of pixels. More would take half a minute."""
 
 
 @dataclass(frozen=True)
 class Png:
-    """A picture that is not looked into yet."""
+    """A picture whose pixels are not decoded yet."""
 
     width: int
     height: int
@@ -34,7 +34,7 @@ class Png:
     palette: bytes
     alpha: bytes
     rows: bytes
-    """As the format filters them."""
+    """Rows with their filter bytes, as the format stores them."""
 
     @cached_property
     def thumbnail(self) -> Sequence[bytes]:
@@ -45,7 +45,7 @@ class Png:
             (start, max(stop, start + 1)) for start, stop in zip(columns, columns[1:], strict=False)
         ]
         lines = [0] * SIDE
-        for y, row in enumerate(self._unfiltered()):
+        for y, row in enumerate(self._unfilter_rows()):
             field = y * SIDE // self.height
             lines[field] += 1
             for number, channel in enumerate(self._channels(row)):
@@ -71,8 +71,8 @@ class Png:
             return grey, grey, grey, row[1::2] if count == 2 else opaque
         return row[0::count], row[1::count], row[2::count], row[3::4] if count == 4 else opaque
 
-    def _unfiltered(self) -> Iterator[bytes]:
-        """The rows, a byte per value."""
+    def _unfilter_rows(self) -> Iterator[bytes]:
+        """The rows with a byte per value."""
         bits = _CHANNELS[self.colour] * self.depth
         step, stride = max(1, bits // 8), (self.width * bits + 7) // 8
         above = bytes(stride)
@@ -94,7 +94,7 @@ class Png:
 
 
 def png(value: str) -> Png | None:
-    """The picture in this base64; None where it is broken, interlaced or too large."""
+    """The picture in this base64; None for a broken, interlaced or too large one."""
     try:
         data = base64.b64decode("".join(value.split()), validate=True)
     except binascii.Error:
@@ -123,7 +123,7 @@ def png(value: str) -> Png | None:
 
 
 def _chunks(data: bytes) -> dict[bytes, bytes]:
-    """What the file holds by name, parts of one name joined."""
+    """The chunks by name, those of the same name joined."""
     found: dict[bytes, list[bytes]] = {}
     place = len(_SIGNATURE)
     while place + 12 <= len(data):
@@ -134,7 +134,7 @@ def _chunks(data: bytes) -> dict[bytes, bytes]:
 
 
 def _unfilter(kind: int, line: bytes, above: bytes, step: int) -> bytes:
-    """A row as it was before its filter, from its neighbours to the left and above."""
+    """Undo the filter of a row, from its neighbours to the left and above."""
     if kind == 1:
         done = bytearray(line)
         for channel in range(step):

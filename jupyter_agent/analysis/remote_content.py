@@ -1,9 +1,10 @@
-"""What a page loads from elsewhere as soon as it shows a cell.
+"""Finds the remote content that a page loads as soon as it shows a cell.
 
-Between a cell and a browser stand several parsers (Markdown, a sanitizer, HTML, CSS, TeX), which
-differ. So this does not look for what loads. It takes out what all of them read alike: plain links,
-pictures and tags. In the rest, if anything may load and anything looks like an address, the one may
-belong to the other, and all these addresses are named. Nothing takes more than linear time.
+Several parsers (Markdown, a sanitizer, HTML, CSS, TeX) stand between a cell and a browser, and they
+differ. So this does not search for loading constructs. It removes everything that all parsers read
+alike: plain links, pictures and tags. If the rest has anything that may load and anything that
+looks like an address, the two may belong together, so all these addresses are reported. Everything
+takes linear time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from itertools import chain
 from jupyter_agent.document.cell import Cell
 
 MOST_SHOWN = 300
-"""Characters of an address that has to be read by a person."""
+"""Characters of an address that a person has to read."""
 
 _JOINED = re.compile(r"\n[ \t>]*|[\x00-\x08\x0b-\x1f\x7f\t\xad\u200b-\u200f\u2060-\u2064\ufeff]")
 _CODE = re.compile(r"\\([0-9a-fA-F]{1,6})[ \t\n\f]?")
@@ -26,10 +27,10 @@ _ADDRESS = re.compile(
     r"((?:\w+:|[/\\]{2})\S[^\s\"'<>()`]*)",
     re.I,
 )
-"""TeX ends lines with `\\\\` and divides by `/\\`: those count only where an address may begin."""
+"""TeX ends lines with `\\\\` and divides by `/\\`: these only count where an address may start."""
 _HOST = re.compile(r"(?:https?:)?//([a-z0-9.\-]+(?::\d+)?)[/?#]", re.I)
 _USER = re.compile(r"^((?:\w+:)?[/\\]*)[^/\\?#]*@")
-_NO_NAME = r"(?!/[\w:\-]+=)"  # where it is cut open, an attribute could begin there
+_NO_NAME = r"(?!/[\w:\-]+=)"  # if it were cut open, an attribute could start there
 _CLEAR = re.compile(
     rf"(?:https?:)?//(?:{_NO_NAME}[^\s<>()\[\]|\\\"'`$&]|&(?:amp;)?(?![^&]*;))++", re.I | re.A
 )
@@ -56,7 +57,7 @@ _ATTRIBUTE = re.compile(rf"{_NAME}(?:=({_VALUE}))?")
 _LINKS = {("a", "href"), ("area", "href"), ("blockquote", "cite"), ("q", "cite")}
 _WORDS = {"title", "alt", "xmlns", "xmlns:xlink"}
 _GAP = "<>"
-"""Where something plain was: around it nothing is, though no tag begins there."""
+"""Replaces a plain element: no tag starts here, and no construct spans it."""
 _MARKUP = re.compile(r"<[^<>]*>")
 _OPEN_TAG = re.compile(r"<(?=[a-zA-Z])")
 _ASSIGNED = re.compile(r"[\s\"'/>][a-zA-Z][\w:\-]+\s*=|=\s*[\"']")
@@ -66,7 +67,7 @@ _ACTIVE = re.compile(
     r"|(?<=[\s\"'/>])(?:srcdoc|on[a-z]{3,})\s*=[^>]{0,100}",
     re.I,
 )
-"""What is a document or a program of its own: it loads what it likes."""
+"""Documents and programs, which load what they like."""
 
 _FORMULA = re.compile(r"\$|\\[()\[\]]|\\(?:begin|end)|@@")
 _QUIET_TEX = re.compile(
@@ -85,7 +86,7 @@ _STRONG_TEX = re.compile(
     rf"\\(?:{_STYLING}|{_DEFINING})[^\n$]{{0,100}}"
     r"|\\[a-zA-Z]*<(?:[!?]|[a-zA-Z/][^<>]*=\s*[\"'])"  # the name continues after the tag
 )
-"""It writes styles, attributes or addresses into the page, or defines what may."""
+"""TeX that writes styles, attributes or addresses into the page, or defines such commands."""
 _IN_TEX = re.compile(r"(?:https?|ftps?|wss?):\S|//\S|[(\"']\s*[/\\]{2}\S|src\s*=", re.I)
 
 _FENCE = re.compile(r"(?:`{3,}|~{3,})([^\n]*)")
@@ -103,13 +104,13 @@ _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _UNSEEN = re.compile(
     r"[`$\\|]|@@|\]:|[^\s\[]\[*!\[|\A {0,3}(?:\t| {4})|^ *[>*+\-\d.)][ >*+\-\d.)]*(?:\t| {4})", re.M
 )
-"""In a paragraph: there may be a formula, code, a definition, an unfinished address."""
+"""Signs of a formula, code, a definition or an unfinished address in a paragraph."""
 
 
-def added(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:
-    """The addresses that these cells would load once they are as in `after`, each shortened.
+def added_addresses(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:
+    """The addresses, shortened, that these cells would load after an edit and did not before.
 
-    Those of hosts from which the notebook surely loads something already are not among them.
+    Hosts from which the notebook certainly loads something already are left out.
     """
     cells = {cell.id: cell for cell in before}
     turned = any(cell.type != "code" and _turns_tex(cell.source) for cell in cells.values())
@@ -117,9 +118,9 @@ def added(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:
     for cell in after:
         was = cells.get(cell.id)
         if cell.type != "code" and (was is None or was.version != cell.version):
-            found.update(loads(cell.source))
+            found.update(loaded_addresses(cell.source))
             formulas = _formulas(cell.source) if turned else ()
-            found.update((_shortened(each), "") for each in formulas if "\\" in each)
+            found.update((_shorten(each), "") for each in formulas if "\\" in each)
     if not found:
         return ()
     shown = [cell.source for cell in cells.values() if cell.type == "markdown"]
@@ -127,11 +128,11 @@ def added(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:
     return tuple(address for address, host in found.items() if host not in known)
 
 
-def loads(source: str) -> Mapping[str, str]:
-    """Address -> its host, lower case, of all that a Markdown or raw cell may load when shown.
+def loaded_addresses(source: str) -> Mapping[str, str]:
+    """Everything that a Markdown or raw cell may load when shown: address -> its lower-case host.
 
-    The host is empty where it is not certain for every reader. What may load without an address
-    of its own stands for itself.
+    The host is empty if parsers may disagree on it. A construct that may load something without a
+    visible address is listed as its own text.
     """
     source = _LINE_END.sub("\n", source)
     rest, found = _without_the_plain(source)
@@ -139,17 +140,17 @@ def loads(source: str) -> Mapping[str, str]:
     if strong or _may_load(rest, source):
         found.update((address, _host(address)) for address in _addresses(rest))
     found.update(dict.fromkeys(strong, ""))
-    return {_shortened(address): host for address, host in found.items()}
+    return {_shorten(address): host for address, host in found.items()}
 
 
 def _surely(source: str) -> Iterator[str]:
-    """The hosts of pictures that no reader takes for anything else than pictures."""
+    """The hosts of pictures that every parser takes for pictures."""
     text = _LINE_END.sub("\n", source)
     for paragraph in _PARAGRAPHS.split(_UNSURE.split(text, maxsplit=1)[0]):
         rest, found = _without_the_plain(paragraph)
         is_plain = "<" not in rest.replace(_GAP, "")
         if not is_plain or ("<" in paragraph and re.search(r"[\[`$\\]", paragraph)):
-            return  # what follows may be within an attribute
+            return  # the rest may be inside an attribute
         if "![" not in rest and not _UNSEEN.search(paragraph):
             yield from filter(None, found.values())
 
@@ -158,13 +159,15 @@ def _surely(source: str) -> Iterator[str]:
 
 
 def _host(address: str) -> str:
-    """Empty unless its end is certain: what cuts an address off for one is userinfo for others."""
+    """The host; empty unless its end is certain: a character that ends an address for one parser is
+    part of the userinfo for another.
+    """
     match = _HOST.match(address)
     return match[1].lower() if match else ""
 
 
-def _shortened(address: str) -> str:
-    """Its beginning, with the whole host."""
+def _shorten(address: str) -> str:
+    """The start of an address, with the whole host."""
     text = " ".join(address.split())
     if len(text) > MOST_SHOWN:
         text = _USER.sub(r"\1…@", text)
@@ -176,18 +179,20 @@ def _addresses(text: str) -> Iterator[str]:
 
 
 def _readings(text: str) -> Iterable[str]:
-    """The text for whoever resolves entities, line ends, codes or escapes."""
+    """The text as parsers see it that resolve entities, line ends, codes or escapes."""
     plain = unicodedata.normalize("NFKC", html.unescape(text.replace(_GAP, "")))
     joined = _JOINED.sub("", plain)
     resolved = html.unescape(_CODE.sub(r"&#x\1;", joined))
     return dict.fromkeys([text, plain, joined, resolved, resolved.replace("\\", "")])
 
 
-# -- what is plain
+# -- plain content
 
 
 def _without_the_plain(text: str) -> tuple[str, dict[str, str]]:
-    """The text without what loads nothing for any reader, and what loads for each."""
+    """The text without plain elements that every parser reads alike, and the addresses that every
+    parser loads, with their hosts.
+    """
     found: dict[str, str] = {}
 
     def is_plain(address: str) -> bool:
@@ -229,7 +234,7 @@ def _without_the_plain(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _without_definitions(text: str) -> str:
-    """Without those addresses that no picture refers to."""
+    """The text without the link definitions that no picture refers to."""
     pictures = _REFERENCE.findall(text)
     labels = {_label(each) for labels in pictures for each in labels if each}
     if "" in labels or text.count("![") > len(pictures):
@@ -244,12 +249,12 @@ def _without_definitions(text: str) -> str:
 
 
 def _label(text: str) -> str:
-    """The same for labels that any reader takes for the same; empty if that is not certain."""
+    """A label in a form that is equal if any parser takes two for equal; empty if uncertain."""
     return re.sub(r"[^a-z0-9]", "", text.lower()) if text.isascii() and "&" not in text else ""
 
 
 def _leads_away(target: str) -> bool:
-    """Whether it is one address, or none that could be loaded."""
+    """Whether the target is a single clear address, or has nothing that could be loaded."""
     return _CLEAR.match(target.strip("<>")) is not None or _is_quiet(target)
 
 
@@ -257,11 +262,11 @@ def _is_quiet(value: str) -> bool:
     return next(_addresses(value), None) is None
 
 
-# -- what may load
+# -- content that may load
 
 
 def _strong(text: str) -> Iterator[str]:
-    """What may load without an address that can be seen: it puts one together, or is a document."""
+    """Constructs that may load without a visible address: they compose one, or are a document."""
     plain = html.unescape(text)
     for reading in dict.fromkeys([text, plain, _MARKUP.sub("", plain)]):
         if _FORMULA.search(reading):
@@ -275,7 +280,7 @@ def _strong(text: str) -> Iterator[str]:
 
 
 def _may_load(text: str, source: str) -> bool:
-    """Whether anything in there could be a picture, a tag or a formula that uses an address."""
+    """Whether the text could have a picture, a tag or a formula that uses an address."""
     tag = _OPEN_TAG.search(text)
     if "![" in text or (tag and _ASSIGNED.search(text, tag.end())) or "<style" in text.lower():
         return True
@@ -288,7 +293,7 @@ def _may_load(text: str, source: str) -> bool:
 
 
 def _formulas(text: str) -> Iterator[str]:
-    """Per paragraph, all from the first sign of a formula to the last."""
+    """For each paragraph the text from its first to its last sign of a formula."""
     for paragraph in _PARAGRAPHS.split(text):
         signs = list(_FORMULA.finditer(paragraph))
         if len(signs) > 1:
@@ -296,13 +301,13 @@ def _formulas(text: str) -> Iterator[str]:
 
 
 def _writes(formulas: str) -> bool:
-    """Whether a command may get an address; it may be another name of any."""
+    """Whether a command may get an address; any command may be an alias."""
     return "\\" in formulas and any(map(_IN_TEX.search, _readings(formulas)))
 
 
 def _turns_tex(source: str) -> bool:
-    """Whether it may define a command, of any name, that writes styles: there is one MathJax, so
-    it would hold in the formulas of all cells.
+    """Whether the source may define a command, of any name, that writes styles. A page has one
+    MathJax, so the command would apply to the formulas of all cells.
     """
     plain = html.unescape(source) if "\\" in source else ""
     return bool(re.search(rf"\\{_DEFINING}", plain)) and bool(
@@ -311,5 +316,5 @@ def _turns_tex(source: str) -> bool:
 
 
 def _breaks_out(formulas: str) -> bool:
-    """JupyterLab puts formulas back as they are, with their quotes, also into attributes."""
+    """JupyterLab puts formulas back unchanged, with their quotes, even into attributes."""
     return '"' in formulas and _BROKEN_OUT.search(formulas) is not None

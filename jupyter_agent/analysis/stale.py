@@ -1,11 +1,10 @@
-"""Which cells show results that no longer follow from the code above them.
+"""Finds cells whose results no longer follow from the code above them.
 
-A document tells how often a kernel had run when a cell ran, and no more: counts begin again with
-each kernel, and an edit leaves them. So what is seen of a notebook over time is remembered: in
-which order its cells ran, with which text, and which run had then set each name last. That is
-held against the cells above, which would set it in a run from the top. A count names one run of
-one kernel process, so a run is known by both. After a restart of the server that begins again,
-with what the counts say.
+A document only has execution counts: they restart with each kernel, and an edit leaves them
+unchanged. So the history of a notebook is recorded as it is seen: the order in which its cells ran,
+with which text, and which run had last set each name. This is compared with the cells above, which
+would set the names in a run from the top. A run is identified by its count and its kernel process.
+After a restart of the server the history starts again from the counts.
 """
 
 from __future__ import annotations
@@ -20,102 +19,103 @@ from jupyter_agent.analysis.names import Names, made_of, names_of, with_deferred
 from jupyter_agent.document.cell import Cell
 
 _NOTEBOOKS = 200
-"""That are remembered, the last used ones."""
-_TOLD = 1_000
-"""Runs of a notebook that are kept until somebody looks."""
+"""Notebooks to remember, the most recently used."""
+_MAX_RUNS = 1_000
+"""Reported runs of a notebook that are stored until the next look."""
 _EDITED = "It was edited and has not run since."
 _BUILTINS = frozenset(dir(builtins))
 
 
 @dataclass(frozen=True)
 class Setter:
-    """What set a name."""
+    """The cell that set a name."""
 
     cell_id: str
     module: str = ""
-    """Of an import, which sets the same however often it runs."""
+    """The module of an import, which sets the same however often it runs."""
 
 
 _ANYWHERE = Setter("")
-"""It cannot be told."""
+"""The setter is unknown: it may be any cell."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What names one run of a cell."""
+    """Identifies one run of a cell."""
 
     kernel: str
-    """`Kernel.life`, as far as it was known."""
+    """`Kernel.life`, if it was known."""
     count: int
 
 
 @dataclass(frozen=True)
 class RecordedExecution:
-    """How a cell ran last, as far as it was seen."""
+    """The last run of a cell, as far as it was seen."""
 
     order: int
-    """The higher, the later."""
+    """Higher for later runs."""
     changed: Mapping[str, int]
-    """Name -> the order of its last run that may have set it to something else than before."""
+    """Name -> the order of the last run of this cell that may have changed its value."""
     run: _Run
     writes: int
-    """`Cell.writes` when it was last looked at."""
+    """`Cell.writes` at the last look."""
     meaning: str
     source: str
     sources: Mapping[str, Setter]
-    """Name -> what had set it last."""
+    """Name -> the cell that had set it last."""
 
 
 class Executions:
-    """What was seen of the notebooks of this server."""
+    """The execution histories of this server's notebooks."""
 
     def __init__(self) -> None:
-        self._notebooks: OrderedDict[str, _Seen] = OrderedDict()
+        self._notebooks: OrderedDict[str, _History] = OrderedDict()
 
-    def ran(self, path: str, cell: Cell, count: int, kernel: str) -> None:
-        """A cell has run, with this text, and got this number in a kernel of this life
-        (`Kernel.life`).
+    def record_run(self, path: str, cell: Cell, count: int, kernel: str) -> None:
+        """Record that a cell ran with this text and got this execution count; `kernel` is the
+        `Kernel.life`.
         """
-        self._seen(path).ran.append((replace(cell, outputs=()), _Run(kernel, count)))
+        self._history(path).reported.append((replace(cell, outputs=()), _Run(kernel, count)))
 
     async def stale(
         self, path: str, cells: Sequence[Cell], language: str, kernel: str
     ) -> dict[str, str]:
-        """Ids of the stale cells, each with why, as a sentence; `cells` are remembered. `kernel` is
-        the life of the notebook's kernel now (`Kernel.life`), empty where none runs.
-        """
-        seen = self._seen(path)
-        async with seen.lock:
-            await asyncio.to_thread(_parse, cells, language)
-            return seen.look(cells, language, kernel)
+        """Stale cells: id -> the reason, as a sentence. Records the runs that `cells` show.
 
-    def _seen(self, path: str) -> _Seen:
-        seen = self._notebooks.setdefault(path, _Seen())
+        `kernel` is the `Kernel.life` of the notebook's current kernel, empty if none runs.
+        """
+        history = self._history(path)
+        async with history.lock:
+            await asyncio.to_thread(_parse, cells, language)
+            return history.look(cells, language, kernel)
+
+    def _history(self, path: str) -> _History:
+        history = self._notebooks.setdefault(path, _History())
         self._notebooks.move_to_end(path)
         if len(self._notebooks) > _NOTEBOOKS:
             self._notebooks.popitem(last=False)
-        return seen
+        return history
 
 
 def stale_cells(cells: Sequence[Cell], language: str) -> dict[str, str]:
-    """As `Executions.stale`, for a notebook that is seen for the first time."""
-    return _Seen().look(cells, language, "")
+    """Like `Executions.stale`, for a notebook without a history."""
+    return _History().look(cells, language, "")
 
 
 class _Flow:
-    """Where names come from as one cell after the other runs."""
+    """Tracks which cell sets each name as cells run one after the other."""
 
     def __init__(self) -> None:
         self.setters: dict[str, Setter] = {}
         self._opaque = False
-        """Something may have set any name."""
+        """Whether some code may have set any name."""
         self._star: Setter | None = None
-        """What has the names that nothing else sets."""
+        """The star imports that may have set names that nothing else sets."""
         self._needs: dict[str, set[str]] = {}
         self._later: dict[str, set[str]] = {}
 
     def take(self, cell_id: str, names: Names) -> dict[str, Setter]:
-        """Name -> what had set it, of those that the cell uses; then it has run."""
+        """Run the cell: returns the names that it uses, each with the cell that had set it."""
         used = with_deferred(names.used, self._needs)
         found = {name: setter for name in used if (setter := self._setter(name)) is not None}
         if names.stars:
@@ -131,7 +131,7 @@ class _Flow:
             self._later.pop(name, None)
         self._needs.update(names.deferred)
         self._later.update(names.later)
-        for name in self.defined(names):
+        for name in self.names_set(names):
             self.setters[name] = Setter(cell_id)
         for name, module in names.imported.items():
             self.setters[name] = Setter(cell_id, module)
@@ -139,16 +139,16 @@ class _Flow:
             self.setters["_"] = Setter(cell_id) if names.result == "sure" else _ANYWHERE
         return found
 
-    def defined(self, names: Names) -> set[str]:
-        """What the cell sets, by the functions that it calls, too."""
+    def names_set(self, names: Names) -> set[str]:
+        """The names that the cell sets, itself or by the functions that it calls."""
         later = {**self._later, **names.later}
         called = with_deferred(names.called, {**self._needs, **names.deferred})
         return names.defined.union(*(later.get(name, ()) for name in called))
 
-    def repeating(self, names: Names) -> set[str]:
-        """Of these what is something else each time the cell runs."""
+    def names_changing(self, names: Names) -> set[str]:
+        """Those of the names that change each time the cell runs."""
         needed = with_deferred(names.called, {**self._needs, **names.deferred})
-        return names.repeating | (needed & self.defined(names)) - names.defined
+        return names.repeating | (needed & self.names_set(names)) - names.defined
 
     def _setter(self, name: str) -> Setter | None:
         if name in self.setters:
@@ -159,18 +159,18 @@ class _Flow:
 
 
 @dataclass
-class _Seen:
-    """One notebook over time."""
+class _History:
+    """The execution history of one notebook."""
 
     executions: dict[str, RecordedExecution] = field(default_factory=dict)
-    ran: deque[tuple[Cell, _Run]] = field(default_factory=lambda: deque(maxlen=_TOLD))
-    """What ran since the last look and was told, in order."""
+    reported: deque[tuple[Cell, _Run]] = field(default_factory=lambda: deque(maxlen=_MAX_RUNS))
+    """Runs since the last look that were reported with `record_run`, in order."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One look at a time, in the order in which the cells were read."""
+    """Held for a look: one at a time, in the order in which the cells were read."""
     flow: _Flow = field(default_factory=_Flow)
     order: int = 0
     last: _Run = _Run("", 0)
-    """The run that was recorded last."""
+    """The most recently recorded run."""
 
     def look(self, cells: Sequence[Cell], language: str, kernel: str) -> dict[str, str]:
         code = [cell for cell in cells if cell.type == "code"]
@@ -188,15 +188,15 @@ class _Seen:
         return _by_counts(ran)
 
     def _remember(self, code: Sequence[Cell], language: str, kernel: str) -> None:
-        """Which cells ran since the last look; of several the counts tell the order."""
+        """Record the cells that ran since the last look, ordered by their counts."""
         known = self.executions
-        told = [
+        reported = [
             (cell, run)
-            for cell, run in self.ran
+            for cell, run in self.reported
             if cell.id not in known or known[cell.id].run != run
         ]
-        counts = {(cell.id, run.count) for cell, run in self.ran}
-        self.ran.clear()
+        counts = {(cell.id, run.count) for cell, run in self.reported}
+        self.reported.clear()
         seen = [
             (cell, _Run(kernel, cell.execution_count))
             for cell in code
@@ -206,7 +206,7 @@ class _Seen:
             and self._is_new(cell, kernel)
         ]
         seen.sort(key=lambda each: each[1].count)
-        for cell, run in told:
+        for cell, run in reported:
             while seen and seen[0][1].count < run.count:
                 self._record(*seen.pop(0), language)
             self._record(cell, run, language)
@@ -220,8 +220,8 @@ class _Seen:
                 known[cell.id] = replace(known[cell.id], writes=cell.writes)
 
     def _is_new(self, cell: Cell, kernel: str) -> bool:
-        """Whether what the cell says of its last run is of a run that is not recorded. After a
-        restart it may have the count that it had before.
+        """Whether the cell's execution count is from a run that is not recorded. After a restart of
+        the kernel a new run may have the same count as before.
         """
         known = self.executions.get(cell.id)
         if known is None or known.run.count != cell.execution_count:
@@ -232,12 +232,12 @@ class _Seen:
         names = names_of(cell.source) if language == "python" else Names(meaning=cell.source)
         former = self.executions.get(cell.id)
         if run.kernel != self.last.kernel or run.count <= self.last.count:
-            self.flow = _Flow()  # of another kernel: nothing is set in it
+            self.flow = _Flow()  # another kernel process: nothing is set in it
         self.last = run
-        repeating = self.flow.repeating(names)
+        repeating = self.flow.names_changing(names)
         sources = self.flow.take(cell.id, names)
         if former is not None:
-            # What it has changed itself is what it was, where one more time changes nothing.
+            # A name that the cell changed itself keeps its setter if running again changes nothing.
             sources = {
                 name: former.sources.get(name, setter)
                 if setter.cell_id == cell.id and name not in repeating
@@ -255,14 +255,14 @@ class _Seen:
             name: former.changed.get(name, self.order)
             if former is not None and same and _same(name, former.source, cell.source)
             else self.order
-            for name in self.flow.defined(names).union(names.imported, ["_"])
+            for name in self.flow.names_set(names).union(names.imported, ["_"])
         }
         self.executions[cell.id] = RecordedExecution(
             self.order, changed, run, cell.writes, names.meaning, cell.source, sources
         )
 
     def _changed_since(self, order: int, sources: Mapping[str, Setter]) -> bool:
-        """Whether one of these names was set to something else after that."""
+        """Whether one of these names changed after that run."""
         for name, setter in sources.items():
             execution = self.executions.get(setter.cell_id)
             if execution is None or execution.changed.get(name, execution.order) > order:
@@ -271,14 +271,14 @@ class _Seen:
 
 
 def _same(name: str, before: str, now: str) -> bool:
-    """Whether two texts of a cell make the same of a name."""
+    """Whether two texts of a cell give a name the same value."""
     if before == now or names_of(before).meaning == names_of(now).meaning:
         return True
     return name != "_" and made_of(before, name) == made_of(now, name)
 
 
 def _parse(cells: Sequence[Cell], language: str) -> None:
-    """Have the names of all of them at hand: that takes a while."""
+    """Fill the cache of `names_of`, which takes a while."""
     for cell in cells if language == "python" else ():
         if cell.type == "code":
             names_of(cell.source)
@@ -292,7 +292,7 @@ def _by_names(
 ) -> dict[str, str]:
     stale: dict[str, str] = {}
     spoiled: set[str] = set()
-    """Those whose names follow from something else than they would in order."""
+    """Cells whose names have other values than in a run from the top."""
     for cell, own in ran:
         now = expected[cell.id]
         for name in sorted(own.sources.keys() | now.keys()):
@@ -322,8 +322,8 @@ def _reason(
         return _no_setter(name, cell_id, former, by_id)
     if setter.module:
         if former is None or not former.module or former.module == setter.module:
-            return None  # importing once more changes nothing
-        return f"It uses `{name}`, of which cell `{setter.cell_id}` imports another now."
+            return None  # importing again changes nothing
+        return f"It uses `{name}`, which cell `{setter.cell_id}` now imports from another module."
     above = setter.cell_id
     execution = executions.get(above)
     if execution is None:

@@ -1,4 +1,4 @@
-"""Values that are compared by what they are, of two fresh runs with one that was stored."""
+"""Compares stored values with those of two fresh runs."""
 
 from __future__ import annotations
 
@@ -19,56 +19,59 @@ from jupyter_agent.legible import clip
 Likeness: TypeAlias = Literal["same", "close", "differs"]
 
 SAME = 1e-6
-"""Relative: what other processors and libraries make of the same sum."""
+"""Relative: other processors and libraries compute the same sum within this."""
 CLOSE = 1e-3
-"""Relative. Such a number is no other result at first sight, and is not the same either."""
+"""Relative: such a number looks like the same result but is not equal."""
 _NOISE = 1e-14
-"""Numbers around zero that are rounding alone."""
+"""Absolute: smaller numbers are rounding errors around zero."""
 _SHOWN = 80
 """Characters of a value or line in an explanation."""
 _NAMED = 3
-"""Things of one kind that are named in an explanation."""
+"""Items of one kind that an explanation names."""
 _PACKED = {"f8": "d", "f4": "f", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
-"""Types of plotly's packed arrays -> those of `array`. https://plotly.com/python/reference/"""
+"""Type of plotly's packed arrays -> that of `array`. https://plotly.com/python/reference/"""
 
 
 class Findings:
-    """What a comparison found, gathered along the way."""
+    """Collects the differences that a comparison finds."""
 
     def __init__(self) -> None:
         self.differs = ""
         """The first difference, as a sentence."""
         self.close = ""
-        """The first that is small."""
-        self._anew: list[str] = []
-        self._unread: list[str] = []
+        """The first small difference, as a sentence."""
+        self._volatile: list[str] = []
+        self._incomparable: list[str] = []
 
     def differ(self, why: str) -> None:
-        """A difference that counts."""
+        """Note a difference that counts."""
         self.differs = self.differs or why
 
     def is_close(self, why: str) -> None:
-        """One that is small."""
+        """Note a small difference."""
         self.close = self.close or why
 
-    def anew(self, what: str) -> None:
-        """Each run makes this anew, so it was not compared."""
-        self._anew.append(what)
+    def volatile(self, what: str) -> None:
+        """Note something that differs in every run and so was not compared."""
+        self._volatile.append(what)
 
-    def unread(self, what: str) -> None:
-        """This cannot be compared, so it was not."""
-        self._unread.append(what)
+    def incomparable(self, what: str) -> None:
+        """Note something that cannot be compared."""
+        self._incomparable.append(what)
 
     @property
     def not_compared(self) -> str:
-        """In words; empty where everything was."""
-        anew = f"What each run makes anew: {_list(self._anew)}." if self._anew else ""
-        unread = f"What cannot be compared: {_list(self._unread)}." if self._unread else ""
-        return " ".join(filter(None, (anew, unread)))
+        """The parts that were not compared, in words; empty if everything was."""
+        notes = []
+        if self._volatile:
+            notes.append(f"Different in every run: {_list(self._volatile)}.")
+        if self._incomparable:
+            notes.append(f"Not comparable: {_list(self._incomparable)}.")
+        return " ".join(notes)
 
 
 def numbers(old: float, new: float) -> Likeness:
-    """How much alike two numbers are; whole ones are the same or not."""
+    """How similar two numbers are; two integers are never `close`."""
     if old == new or (old != old and new != new):
         return "same"
     if isinstance(old, int) and isinstance(new, int):
@@ -82,15 +85,15 @@ def numbers(old: float, new: float) -> Likeness:
 def compare_values(
     old: Any, new: Any, again: Any, found: Findings, *, at: str = "", ordered: bool = False
 ) -> None:
-    """Compare, and tell `found` what is not the same; what differs between the two new ones does
-    not count. `ordered`: the order of a dict's entries is seen.
+    """Compare, and report differences to `found`; those between the two new values do not count.
+    `ordered`: the order of a dict's entries is visible and counts.
     """
-    old, new, again = _unpacked(old), _unpacked(new), _unpacked(again)
+    old, new, again = _unpack(old), _unpack(new), _unpack(again)
     if isinstance(old, Mapping) and isinstance(new, Mapping) and isinstance(again, Mapping):
         _mappings(old, new, again, found, at, ordered)
     elif _is_list(old) and _is_list(new) and _is_list(again):
         if len(new) != len(again):
-            found.anew(at or "a list")
+            found.volatile(at or "a list")
         elif len(old) != len(new):
             found.differ(f"{at or 'it'} had {len(old)} items, has {len(new)} now")
         else:
@@ -102,16 +105,16 @@ def compare_values(
             tell = found.is_close if likeness == "close" else found.differ
             tell(_was(old, new, at))
         elif likeness != "same":
-            found.anew(_named(new, at))
+            found.volatile(_name_or_value(new, at))
     elif old != new:
         if new != again:
-            found.anew(_named(new, at))
+            found.volatile(_name_or_value(new, at))
         else:
             found.differ(_was(old, new, at))
 
 
 def brief(text: str) -> str:
-    """The beginning of a text, on one line."""
+    """The start of a text, on one line."""
     return clip(" ".join(text.split()), _SHOWN)
 
 
@@ -124,10 +127,10 @@ def _mappings(
     ordered: bool,
 ) -> None:
     if new.keys() != again.keys():
-        found.anew(f"names in {at}" if at else "names")
+        found.volatile(f"names in {at}" if at else "names")
     elif old.keys() != new.keys():
         (other,) = sorted(map(str, old.keys() ^ new.keys()))[:1]
-        found.differ(f"`{brief(f'{at}.{other}'.lstrip('.'))}` is there only once")
+        found.differ(f"`{brief(f'{at}.{other}'.lstrip('.'))}` is in only one of the two")
     elif ordered and list(old) != list(new) and list(new) == list(again):
         found.is_close("the same entries in another order")
     for key in new:
@@ -136,8 +139,8 @@ def _mappings(
             compare_values(old[key], new[key], again[key], found, at=where, ordered=ordered)
 
 
-def _unpacked(value: Any) -> Any:
-    """The numbers of an array as plotly packs it; everything else as it is."""
+def _unpack(value: Any) -> Any:
+    """The numbers of an array that plotly packed; any other value unchanged."""
     if not (isinstance(value, Mapping) and isinstance(value.get("bdata"), str)):
         return value
     code = _PACKED.get(str(value.get("dtype")))
@@ -167,7 +170,7 @@ def _was(old: Any, new: Any, at: str) -> str:
     return f"{where}was `{brief(str(old))}`, is now `{brief(str(new))}`"
 
 
-def _named(value: Any, at: str) -> str:
+def _name_or_value(value: Any, at: str) -> str:
     return f"`{brief(at)}`" if at else f"`{brief(str(value))}`"
 
 
@@ -222,19 +225,19 @@ _TOKEN = re.compile(
     r"|(?P<word>\w++|[^\w\s])"
 )
 _LITERAL = 4_000
-"""Characters of a literal that is read."""
+"""Characters of a literal up to which it is parsed."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """One thing that a line says."""
+    """One token of a line."""
 
     kind: str
     text: str
 
     @property
     def value(self) -> Any:
-        """What a number, a duration (in seconds) or a literal is worth; else its text."""
+        """The value of a number, a duration (in seconds) or a literal; else the text."""
         if self.kind == "literal":
             return literal(self.text)
         if self.kind == "duration":
@@ -245,7 +248,7 @@ class Token:
 
 
 def tokens(line: str) -> list[Token]:
-    """What the line says, in order."""
+    """The tokens of a line, in order."""
     for pattern, instead in _OWN:
         line = pattern.sub(instead, line)
     found: list[Token] = []
@@ -253,7 +256,7 @@ def tokens(line: str) -> list[Token]:
     while (match := _TOKEN.search(line, place)) is not None:
         place = match.end()
         if match.group() == "{" and tried < _LITERAL:
-            text = _braced(line, match.start())
+            text = _braced_text(line, match.start())
             tried += len(text) or _LITERAL
             if text and literal(text) is not None:
                 found.append(Token("literal", text))
@@ -265,15 +268,15 @@ def tokens(line: str) -> list[Token]:
 
 @lru_cache(maxsize=256)
 def literal(text: str) -> Any:
-    """The value of a Python literal; None where it is none."""
+    """The value of a Python literal; None for other text."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
 
 
-def _braced(line: str, start: int) -> str:
-    """From a brace to the one that closes it; empty where none does soon."""
+def _braced_text(line: str, start: int) -> str:
+    """The text from a brace to its closing brace; empty if that is too far away."""
     depth, quote = 0, ""
     for place in range(start, min(len(line), start + _LITERAL)):
         character = line[place]

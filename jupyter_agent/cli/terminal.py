@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, TextIO, TypeAlias
 
 from jupyter_agent.legible import legible
-from jupyter_agent.text.images import Picture, fitting, pixels
+from jupyter_agent.text.images import Picture, pixels, prepare_pictures
 
 Protocol: TypeAlias = Literal["kitty", "iterm"]
 """https://sw.kovidgoyal.net/kitty/graphics-protocol and
@@ -59,7 +59,7 @@ def protocol_of(environment: Mapping[str, str]) -> Protocol | None:
 
 def drawn(picture: Picture, protocol: Protocol, stream: TextIO, most: int) -> str:
     """What shows the picture at the cursor, as large as it is but at most `most` columns wide;
-    empty for what the protocol cannot show. The picture is one of `fitting`.
+    empty for what the protocol cannot show. The picture is one of `prepare_pictures`.
     """
     size = pixels(*picture)
     if size is None or (protocol == "kitty" and picture[0] != "image/png"):
@@ -150,7 +150,7 @@ class Console:
         if self._pictures is None:
             return
         most = shutil.get_terminal_size().columns - len(_INDENT) - 1
-        for picture in fitting(pictures):
+        for picture in prepare_pictures(pictures):
             if shown := drawn(picture, self._pictures, self._out, most):
                 self.end_line()
                 self._out.write(f"{_INDENT}{shown}\n")

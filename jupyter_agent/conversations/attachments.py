@@ -19,8 +19,8 @@ from jupyter_agent.events import Notice
 from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.models.base import Block
 from jupyter_agent.models.facts import Facts
-from jupyter_agent.text.encodings import Decoded, decoded
-from jupyter_agent.text.images import fitting
+from jupyter_agent.text.encodings import Decoded, decode
+from jupyter_agent.text.images import prepare_pictures
 from jupyter_agent.text.notebook import render_cells, whole
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, Need, Workspace
@@ -71,7 +71,7 @@ class SelectionAttached(_Attached):
     async def text(self, work: Workspace) -> str:
         where = f" of cell `{quoted_id(self.cell_id)}`" if self.cell_id else ""
         async with lease(work, self.notebook, self.needs) as nb:
-            view = await nb.visible()
+            view = await nb.view()
             cells = (await nb.read()).cells if view.share != "all" else ()
         text = view.selection(self.text_, cells, of=self.cell_id)
         return f"Attached selection{where}:\n{_data(text, work)}"
@@ -133,7 +133,7 @@ async def attached_blocks(
     documents: list[Block] = []
 
     def missing(kind: str, error: ToolError, given: object = None) -> str:
-        told = work.told_error(error, given)
+        told = work.redact_error(error, given)
         return f"Attached {kind}: not available. {told.message}"
 
     for attachment in attachments:
@@ -160,7 +160,7 @@ async def attached_blocks(
                     texts.append(_file(name, read, work, part["mediaType"]))
             except ToolError as error:
                 texts.append(missing("file", error, name))
-    text = work.told("\n\n".join(texts))
+    text = work.redact("\n\n".join(texts))
     return [*([{"type": "text", "text": text}] if text else []), *documents]
 
 
@@ -174,7 +174,7 @@ def _is_picture(part: Mapping[str, str]) -> bool:
 
 async def _read(name: str, data: str) -> Decoded:
     """The text of a file in base64. Raises ToolError."""
-    read = await asyncio.to_thread(decoded, base64.b64decode(data))
+    read = await asyncio.to_thread(decode, base64.b64decode(data))
     if read is None:  # of before, when more was taken for text
         raise ToolError(f"`{quoted(name)}` is no text file.")
     return read
@@ -213,7 +213,7 @@ async def fit_pictures(parts: Sequence[Mapping[str, str]]) -> list[dict[str, str
         part = {name: value for name, value in part.items() if name != "leftOut"}
         if _is_picture(part):
             given = [(part["mediaType"], part["url"].partition(",")[2])]
-            found = await asyncio.to_thread(fitting, given)
+            found = await asyncio.to_thread(prepare_pictures, given)
             if found:
                 ((kind, data),) = found
                 part |= {"mediaType": kind, "url": f"data:{kind};base64,{data}"}

@@ -687,7 +687,7 @@ class _Turn:
             result = replace(
                 act.result,
                 text=redactor.text(act.result.text),
-                facts=redactor.masked(act.result.facts),
+                facts=redactor.mask_all(act.result.facts),
                 changes=act.changes,
             )
             audit = Audit(
@@ -726,7 +726,7 @@ class _Turn:
         authors = NewsAuthors(self._clients.runner.stores.journal, work.user, conversation)
         for news in await work.news():
             who = await authors(news)
-            told.append(work.told(f"{news.text}\n{who}".rstrip()))
+            told.append(work.redact(f"{news.text}\n{who}".rstrip()))
             await self._live.append(news_notice(news, self._caller.name))
         return told
 

@@ -90,10 +90,10 @@ async def situation(
         attended=options.attended,
         changes=[*verdicts, *(each.text for each in news)],
     )
-    told = work.told(told)
+    told = work.redact(told)
     if not shown.text:
         return Situation(text=told)
-    text = f"{told}\n{work.fence.enclosed(shown.text)}"
+    text = f"{told}\n{work.fence.wrap(shown.text)}"
     return Situation(text=text, shows=path, outline=shown.outline)
 
 
@@ -132,7 +132,7 @@ class Look:
         outline, *whole = found
         fence = nb.work.fence
         # The same for the same outline, which has another mark in each turn.
-        digest = sha256(f"{share}\n{fence.removed(outline.text)}".encode()).hexdigest()
+        digest = sha256(f"{share}\n{fence.strip_marks(outline.text)}".encode()).hexdigest()
         if whole and not whole[0].facts["lines_only"]:
             return Shown(text=whole[0].text, outline=digest)
         parts = [fence.line(_SAME) if digest == known else outline.text]

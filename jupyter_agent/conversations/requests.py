@@ -60,7 +60,7 @@ class RequestLog:
         if request.effort is not None:
             parts["effort"] = request.effort
         parts["messages"] = [_without_pictures(message) for message in request.messages]
-        kept = {"model": model.id, **self._redactor.masked(parts)}
+        kept = {"model": model.id, **self._redactor.mask_all(parts)}
         sent = {**kept, "characters": len(json.dumps(kept, ensure_ascii=False))}
         added = json.dumps(_added(sent, self._before))
         await self._write([SentRequest(host=model.host, added=added)])

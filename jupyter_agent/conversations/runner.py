@@ -93,7 +93,7 @@ def _instruct(transcript: Transcript, begun: _Begun) -> tuple[MessageAdded, ...]
     if digest == transcript.instructed:
         return ()
     text = project_instructions(followed, begun.work.fence)
-    return transcript.instruct(begun.work.told(text), digest)
+    return transcript.instruct(begun.work.redact(text), digest)
 
 
 class TurnRunner:
@@ -441,7 +441,7 @@ class TurnRunner:
             dispatcher=dispatcher,
             work=work,
             policy=policy,
-            system=work.told(system(begun.own)),
+            system=work.redact(system(begun.own)),
             log=log,
             answers=live,
             options=request.options,
@@ -515,7 +515,7 @@ class TurnRunner:
 
     async def _journal(self, live: LiveTurn, run: Run) -> None:
         await run.wait()
-        changes = [self._services.redactor.change(change) for change in run.report()]
+        changes = [self._services.redactor.change(change) for change in run.take_changes()]
         if changes:
             made = ChangesMade(call_id=run.id, changes=changes)
             await self.stores.conversations.append(live.record.id, [made])

@@ -1,4 +1,4 @@
-"""Our own channels to one kernel process: each message finds the request that it answers."""
+"""Our own channels to one kernel process, which route each message to its request."""
 
 from __future__ import annotations
 
@@ -26,38 +26,39 @@ from jupyter_agent.kernel.widgets import Widgets
 log = logging.getLogger(__name__)
 
 End: TypeAlias = Literal["died", "restarted"]
-"""How a kernel process ended: by itself, or because somebody asked (for a shutdown, too)."""
+"""How a kernel process ended: by itself, or on request (a restart or shutdown)."""
 ConnectionEnd: TypeAlias = Literal["died", "restarted", "broke"]
-"""How a connection ended: with the process, or it broke and the process may go on."""
+"""How a connection ended: with the process, or it broke and the process may continue."""
 _CHANNELS = ("iopub", "shell", "control")
 KernelMessage: TypeAlias = dict[str, Any]
 _GREETING_S = 5.0
-"""Seconds in which a kernel that runs nothing answers on shell."""
+"""Seconds in which an idle kernel answers on shell."""
 _SLICE_S = 0.005
-"""Seconds of reading or taking messages after which other work of the server has its turn."""
+"""Seconds of reading messages after which the event loop gets a chance to do other work."""
 _THREAD_BYTES = 1_000_000
-"""Bytes of a message's content from which on it is parsed in a thread."""
+"""Bytes of a message's content from which it is parsed in a thread."""
 MAX_CONTENT_BYTES = 50_000_000
-"""Bytes of a content that is parsed at all: that blocks every thread, and no cell can hold it."""
-_WAKE_S = 0.3
-"""Seconds after which a kernel is woken that may have left a request where it is."""
-_MAX_WAKE_S = 60.0
-"""Seconds between two such messages at most: a kernel that is busy answers all of them at its end.
+"""Bytes of a content up to which it is parsed: parsing blocks all threads, and no cell can hold
+more.
 """
+_WAKE_S = 0.3
+"""Seconds after which a kernel is woken that may have left a request unread."""
+_MAX_WAKE_S = 60.0
+"""Longest pause between two wake-up messages: a busy kernel answers all of them once it is free."""
 _WIDGET_S = 2.0
-"""Seconds for a kernel to take in what a widget holds."""
+"""Seconds for a kernel to process the state of a widget."""
 _KEEP_S = 5.0
-"""Seconds for a kernel to take in what keeps a person's results."""
+"""Seconds for a kernel to process `scratch.keep_results`."""
 _MAX_LATE_REQUESTS = 100
-"""Requests whose late messages still find their way."""
+"""Requests whose late messages are still delivered."""
 
 
 class KernelGone(ConnectionError):
-    """A gateway has no such kernel any more."""
+    """A gateway no longer has this kernel."""
 
 
 class Received(NamedTuple):
-    """A message and the channel it came on."""
+    """A message and its channel."""
 
     channel: str
     kind: str
@@ -65,7 +66,7 @@ class Received(NamedTuple):
 
 
 class Inbox:
-    """What the kernel sends about one request, in order."""
+    """The messages of the kernel about one request, in order."""
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
@@ -96,32 +97,32 @@ class Connection:
         self,
         client: Any,
         receive: Callable[[Any], Awaitable[list[KernelMessage]]],
-        told: Callable[[End], None],
+        on_end: Callable[[End], None],
     ) -> None:
         self.ended: asyncio.Future[ConnectionEnd] = asyncio.get_running_loop().create_future()
         self.language_info: Mapping[str, Any] | None = None
-        """As the kernel tells it; None until then."""
+        """From the kernel's `kernel_info_reply`; None until it arrives."""
         self._client = client
         self._receive = receive
-        self._told = told
+        self._on_end = on_end
         self._inboxes: dict[str, Inbox] = {}
         self._late: OrderedDict[str, Callable[[Received], None]] = OrderedDict()
         self._running: dict[str, float] = {}
         self._announced = set[str]()
-        """Of what runs: requests whose code the kernel told to all its clients."""
+        """Running requests whose code the kernel sent to all its clients (`execute_input`)."""
         self._probes: dict[str, asyncio.Event] = {}
         self._handled: dict[str, asyncio.Event] = {}
-        """Messages of which we wait until the kernel is done with them."""
-        self._unheard = set[str]()
-        """Requests on shell about which the kernel has said nothing yet."""
+        """Message id -> set once the kernel has processed the message."""
+        self._unanswered = set[str]()
+        """Requests on shell without any response from the kernel yet."""
         self._waking: asyncio.TimerHandle | None = None
         self._wake_up = ""
-        """The last message that was sent only to wake the kernel."""
+        """The id of the last message that was only sent to wake the kernel."""
         self._replied = False
-        """Whether the kernel has sent a reply since, and may have left what came meanwhile."""
+        """Whether the kernel has sent a reply since then, and may have left requests unread."""
         self._has_subshells = False
         self.widgets = Widgets()
-        self._heard = asyncio.Event()
+        self._iopub_ready = asyncio.Event()
         self._answered = asyncio.Event()
         self._free = asyncio.Event()
         self._opened = time.monotonic()
@@ -138,50 +139,51 @@ class Connection:
 
     @classmethod
     async def open(
-        cls, manager: Any, context: zmq.asyncio.Context, *, told: Callable[[End], None]
+        cls, manager: Any, context: zmq.asyncio.Context, *, on_end: Callable[[End], None]
     ) -> Connection:
-        """Connect to the kernel of a `jupyter_client` manager; it can be used once `ready`.
+        """Connect to the kernel of a `jupyter_client` manager; usable after `wait_ready`.
 
-        `told` is called when the kernel's own messages tell its end. Raises KernelGone where a
-        gateway has no such kernel, other ConnectionErrors where it does not let us in.
+        `on_end` is called when the kernel's own messages announce its end. Raises KernelGone if a
+        gateway has no such kernel, other ConnectionErrors if it refuses the connection.
         """
         try:
             client = manager.client_factory(parent=manager)
-        except TypeError:  # a gateway's client wants more, and has a websocket instead of sockets
+        except TypeError:  # a gateway's client needs more arguments, and has a websocket
             client = manager.client(session=Session(parent=manager))
             try:
-                await asyncio.to_thread(asyncio.run, _started(client))  # its websocket blocks
-            except WebSocketBadStatusException as error:  # its own words have cookies in them
+                # In a thread, since its websocket blocks.
+                await asyncio.to_thread(asyncio.run, _start_channels(client))
+            except WebSocketBadStatusException as error:  # its message contains cookies
                 if error.status_code == HTTPStatus.NOT_FOUND:
-                    raise KernelGone("it has no such kernel any more") from error
+                    raise KernelGone("it no longer has this kernel") from error
                 raise ConnectionError(f"it answered {error.status_code}") from error
             except (OSError, WebSocketException) as error:
                 raise ConnectionError(str(error)) from error
-            # Its time limit is that of a kernel's start: a cell may say nothing for longer.
+            # Its timeout is for the start of a kernel: a cell may be silent for longer.
             client.channel_socket.settimeout(None)
-            return cls(client, from_queue, told)
+            return cls(client, from_queue, on_end)
         client.context = context
         client.load_connection_info(manager.get_connection_info())
-        await _started(client)
-        return cls(client, from_socket, told)
+        await _start_channels(client)
+        return cls(client, from_socket, on_end)
 
-    async def ready(self, *, busy: bool) -> bool:
+    async def wait_ready(self, *, busy: bool) -> bool:
         """True once the kernel answers and its outputs reach us, False if it ends before that.
 
-        A kernel that is known to be busy answers on control alone, or when it is free.
+        A `busy` kernel only has to answer on the control channel.
         """
         answered = self._answered if busy else self._free
         self._greet()
         pause = 0.05
-        while not (answered.is_set() and self._heard.is_set()):
-            # The status that goes with each answer shows whether iopub is connected by now:
-            # subscribing takes a moment, and what is sent before is lost.
+        while not (answered.is_set() and self._iopub_ready.is_set()):
+            # The status message with each answer shows whether iopub is connected: subscribing
+            # takes a moment, and messages sent before are lost.
             greeting = self._client.session.msg("kernel_info_request")
             self._send(self._client.control_channel, greeting)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await answered.wait()
-                    await self._heard.wait()
+                    await self._iopub_ready.wait()
             pause = min(2 * pause, 1.0)
             self._greet_again()
             if self.ended.done():
@@ -190,23 +192,23 @@ class Connection:
 
     @property
     def busy_since(self) -> float | None:
-        """When what runs now was begun (`time.monotonic`), whoever sent it; None when idle."""
+        """When the running code started (`time.monotonic`), whoever sent it; or None."""
         if self._running:
             return min(self._running.values())
         return None if self._free.is_set() else self._opened
 
     @property
     def runs_silently(self) -> bool:
-        """Whether something runs, and all of it was sent as silent. A kernel tells its clients what
-        a person runs (`execute_input`), and not what extensions ask it without showing it:
+        """Whether the kernel runs only silent requests. It announces code of people to its clients
+        (`execute_input`), but not the silent requests of extensions:
         https://jupyter-client.readthedocs.io/en/stable/messaging.html#execute
         """
         return bool(self._running) and self._announced.isdisjoint(self._running)
 
-    async def free(self) -> None:
-        """Return when nothing runs: a person's own cells go first."""
+    async def wait_free(self) -> None:
+        """Wait until nothing runs: a person's own cells go first."""
         if not self._free.is_set():
-            self._greet()  # should an `idle` be lost, the answer still comes
+            self._greet()  # if an `idle` was lost, the answer still comes
         while not self._free.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GREETING_S):
@@ -217,7 +219,7 @@ class Connection:
     def request(
         self, kind: str, content: Mapping[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> Iterator[Inbox]:
-        """Send a request on shell; its answers go to the inbox while the block lasts."""
+        """Send a request on shell; within the block its answers go to the inbox."""
         message = self._client.session.msg(kind, dict(content), metadata=dict(metadata or {}))
         with self.following(Inbox(message["header"]["msg_id"])) as inbox:
             self._send_on_shell(message)
@@ -225,8 +227,8 @@ class Connection:
 
     @contextmanager
     def following(self, inbox: Inbox) -> Iterator[Inbox]:
-        """While the block lasts, what comes about the inbox's request goes there. It may have been
-        sent through an earlier connection: then its outputs come, and its reply does not.
+        """Within the block, deliver messages about the inbox's request to it. If the request was
+        sent through an earlier connection, its outputs arrive but its reply does not.
         """
         self._inboxes[inbox.request_id] = inbox
         try:
@@ -235,14 +237,14 @@ class Connection:
             del self._inboxes[inbox.request_id]
 
     def probe(self) -> asyncio.Event:
-        """Set once everything that the kernel has shown up to now has arrived."""
+        """An event that is set once all outputs that the kernel has sent so far have arrived."""
         message = self._client.session.msg("kernel_info_request")
         arrived = self._probes[message["header"]["msg_id"]] = asyncio.Event()
         self._send(self._client.control_channel, message)
         return arrived
 
-    async def beats(self, seconds: float) -> bool:
-        """Whether the process is there, however busy it is: its heart is a thread of its own.
+    async def has_heartbeat(self, seconds: float) -> bool:
+        """Whether the process is alive, however busy: its heartbeat has its own thread.
         https://jupyter-client.readthedocs.io/en/stable/messaging.html#heartbeat-for-kernels
         """
         heart = self._client.connect_hb()
@@ -252,10 +254,10 @@ class Connection:
         finally:
             heart.close(linger=0)
 
-    async def tell_widgets(self) -> None:
-        """Have the kernel know what its Output widgets hold now: code may read it.
+    async def sync_widgets(self) -> None:
+        """Send the contents of Output widgets to the kernel, where code may read them.
 
-        One after the other: a kernel may leave the second of two that come at once (`_wake`).
+        One after the other: a kernel may leave the second of two requests unread (`_wake`).
         """
         for content in self.widgets.unsent():
             message = self._client.session.msg("comm_msg", dict(content))
@@ -268,7 +270,7 @@ class Connection:
     async def ask(
         self, kind: str, content: Mapping[str, Any], *, seconds: float
     ) -> Mapping[str, Any] | None:
-        """The content of the reply to `{kind}_request`; None if none comes in time."""
+        """The content of the reply to `{kind}_request`; None on a timeout."""
         with self.request(f"{kind}_request", content) as inbox:
             until = time.monotonic() + seconds
             while (left := until - time.monotonic()) > 0 and not self.ended.done():
@@ -278,8 +280,8 @@ class Connection:
         return None
 
     async def keep_results(self) -> None:
-        """Have the kernel leave alone what it keeps for a person while code in no cell runs. Where
-        that cannot be, such code runs all the same.
+        """Make code outside of cells leave a person's results (`_`, `Out`) unchanged. If that
+        fails, such code runs all the same.
         """
         python = self.language_info is not None and self.language_info.get("name") == "python"
         if self._keeps_results or not python or self.ended.done():
@@ -297,9 +299,9 @@ class Connection:
         reply = await self.ask("execute", request, seconds=_KEEP_S)
         self._keeps_results = reply is not None and reply.get("status") == "ok"
 
-    def when_late(self, request_id: str, take: Callable[[Received], None]) -> None:
-        """Have `take` called with what still comes about a request after its block: threads go on
-        when their cell has ended.
+    def on_late_message(self, request_id: str, take: Callable[[Received], None]) -> None:
+        """Call `take` with messages about a request that arrive after its block: threads continue
+        after their cell has ended.
         """
         self._late[request_id] = take
         if len(self._late) > _MAX_LATE_REQUESTS:
@@ -307,32 +309,32 @@ class Connection:
             self.widgets.forget(forgotten)
 
     def end(self, how: ConnectionEnd) -> None:
-        """Nothing more comes of what is under way; the first word counts."""
+        """Mark the connection as ended; only the first call counts."""
         if not self.ended.done():
             self.ended.set_result(how)
 
     async def close(self) -> None:
-        """Close the channels. What is still under way counts as ended by a restart."""
+        """Close the channels. Running requests count as ended by a restart."""
         self.end("restarted")
         if self._waking is not None:
             self._waking.cancel()
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
-        if self._receive is from_queue:  # it waits for the other side of its websocket
+        if self._receive is from_queue:  # it waits for the other end of its websocket
             await asyncio.to_thread(self._client.stop_channels)
         else:
             self._client.stop_channels()
 
     def _send(self, channel: Any, message: KernelMessage) -> None:
-        """What cannot be sent has no answer: the connection is of no use any more."""
-        if self._receive is from_queue:  # a gateway takes everything for shell that says nothing
+        """Send a message; a failure ends the connection, since no answer would come."""
+        if self._receive is from_queue:  # a gateway takes messages without a channel for shell
             message = {**message, "channel": channel.channel_name}
         try:
             channel.send(message)
             if self._receive is from_socket:
-                # jupyter_client sends behind the back of pyzmq: what has come meanwhile would not
-                # be read before something else comes. https://libzmq.readthedocs.io/en/latest/zmq_getsockopt.html
+                # jupyter_client bypasses pyzmq's event handling when it sends: messages that have
+                # arrived would stay unread until another one arrives. https://libzmq.readthedocs.io/en/latest/zmq_getsockopt.html
                 channel.socket.get(zmq.EVENTS)
         except (OSError, WebSocketException):
             log.warning("A message to a kernel could not be sent.", exc_info=True)
@@ -340,7 +342,7 @@ class Connection:
 
     def _send_on_shell(self, message: KernelMessage) -> None:
         self._send(self._client.shell_channel, message)
-        self._unheard.add(message["header"]["msg_id"])
+        self._unanswered.add(message["header"]["msg_id"])
         self._wake_in(_WAKE_S)
 
     def _wake_in(self, seconds: float) -> None:
@@ -349,19 +351,20 @@ class Connection:
         self._waking = asyncio.get_running_loop().call_later(seconds, self._wake, seconds)
 
     def _wake(self, waited: float) -> None:
-        """ipykernel 7.0 to 7.3 leaves a request that comes while it sends a reply where it is until
-        another comes: ours, and a cell that a person runs as one of ours ends.
+        """Wake a kernel that has left a request unread. ipykernel 7.0 to 7.3 leaves a request that
+        comes while it sends a reply until the next one comes: one of our requests, or a cell that a
+        person runs as our code ends.
         https://github.com/ipython/ipykernel/blob/v7.4.0/ipykernel/subshell_manager.py
         """
         self._waking = None
-        if self.ended.done() or not (self._unheard or self._replied):
+        if self.ended.done() or not (self._unanswered or self._replied):
             return
         message = self._client.session.msg("kernel_info_request")
         self._wake_up = message["header"]["msg_id"]
         self._replied = False
         self._send(self._client.shell_channel, message)
-        # A word about it is enough: what was sent before it has been read by then.
-        self._unheard = {self._wake_up}
+        # Any response to it is enough: by then the kernel has read all earlier messages.
+        self._unanswered = {self._wake_up}
         self._wake_in(min(2 * waited, _MAX_WAKE_S))
 
     async def _read(self, name: str) -> None:
@@ -371,13 +374,13 @@ class Connection:
             for message in messages:
                 try:
                     self._dispatch(name, message)
-                except Exception:  # one odd message must not end what other runs wait for
-                    log.exception("A message of a kernel does not fit and was left out.")
-            # While messages wait, receiving does not yield: a flood must not stop the server.
+                except Exception:  # one odd message must not stop other runs
+                    log.exception("An invalid message of a kernel was left out.")
+            # Receiving does not yield while messages wait: a flood must not block the server.
             await asyncio.sleep(0)
 
     def _reader_ended(self, reader: asyncio.Task[None]) -> None:
-        """Nothing more would be heard: without one of its readers a connection is of no use."""
+        """Mark the connection as broken: without one of its readers it cannot be used."""
         if self.ended.done():
             return
         error = None if reader.cancelled() else reader.exception()
@@ -388,7 +391,7 @@ class Connection:
         parent = message.get("parent_header") or {}
         kind, content = message["header"]["msg_type"], message["content"]
         if not isinstance(content, Mapping):
-            raise TypeError(f"the content of a `{kind}` is no mapping")
+            raise TypeError(f"the content of a `{kind}` is not a mapping")
         received = Received(channel, kind, content)
         if channel == "iopub":
             self._observe(kind, content, parent)
@@ -402,7 +405,7 @@ class Connection:
                     self._running.pop(done, None)
                 self._note_free()
         request_id = parent.get("msg_id", "")
-        self._unheard.discard(request_id)
+        self._unanswered.discard(request_id)
         if channel == "shell" and self._has_subshells and request_id != self._wake_up:
             self._replied = True
             self._wake_in(_WAKE_S)
@@ -420,9 +423,9 @@ class Connection:
                 other.put(received)
 
     def _observe(self, kind: str, content: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
-        """Follow what the kernel does, for whomever: what runs, and its last words."""
-        if kind == "shutdown_reply":  # somebody asked; a kernel that dies has no time for it
-            self._told("restarted")
+        """Track what the kernel runs, for any client, and the announcement of its end."""
+        if kind == "shutdown_reply":  # on request; a kernel that dies does not send it
+            self._on_end("restarted")
         if kind == "execute_input":
             self._announced.intersection_update(self._running)
             self._announced.add(parent.get("msg_id", ""))
@@ -434,9 +437,9 @@ class Connection:
         if state == "idle" and (handled := self._handled.pop(parent.get("msg_id", ""), None)):
             handled.set()
         if state == "starting" and self._settled:
-            self._told("restarted")
-        elif state in ("restarting", "dead"):  # a gateway's word for a kernel that died
-            self._told("died")
+            self._on_end("restarted")
+        elif state in ("restarting", "dead"):  # a gateway reports a kernel that died this way
+            self._on_end("died")
         elif parent.get("msg_type") == "execute_request":
             if state == "busy":
                 self._running[parent["msg_id"]] = time.monotonic()
@@ -444,11 +447,11 @@ class Connection:
                 self._running.pop(parent["msg_id"], None)
             self._note_free()
         elif parent.get("session") == self._client.session.session:
-            self._heard.set()
+            self._iopub_ready.set()
             self._settled |= parent["msg_id"] == self._greeting
 
     def _greet(self) -> None:
-        """Ask something on shell: the answer shows that what ran before is done."""
+        """Send a request on shell, whose answer shows that all earlier code has ended."""
         request = self._client.session.msg("kernel_info_request")
         self._greeting = request["header"]["msg_id"]
         self._greeted = False
@@ -457,8 +460,9 @@ class Connection:
         self._send_on_shell(request)
 
     def _greet_again(self) -> None:
-        """Should the answer be lost too: where nothing is known to run, it is overdue. Ever more
-        rarely, as a kernel that was busy before we came answers all of them at its end.
+        """Send the request again if its answer is overdue: nothing is known to run, and the answer
+        may be lost. The pause doubles, since a kernel that was already busy when we connected
+        answers all of them once it is free.
         """
         waited = time.monotonic() - self._greeted_at
         if not self._free.is_set() and not self._running and waited > self._patience:
@@ -472,15 +476,15 @@ class Connection:
             self._free.clear()
 
 
-async def _started(client: Any) -> None:
+async def _start_channels(client: Any) -> None:
     channels = client.start_channels(shell=True, iopub=True, control=True, stdin=False, hb=False)
     await ensure_async(channels)
 
 
 async def from_socket(channel: Any) -> list[KernelMessage]:
-    """What waits in a zmq channel, in order; waits for one where there is none.
+    """The waiting messages of a zmq channel, in order; waits for the first one.
 
-    Those that cannot be read, or are not signed by our kernel, are logged and left out.
+    Messages that cannot be read or lack the kernel's signature are logged and left out.
     """
     frames = await channel.socket.recv_multipart(copy=False)
     waiting: Any = zmq.Socket.shadow(channel.socket)
@@ -489,7 +493,7 @@ async def from_socket(channel: Any) -> list[KernelMessage]:
     while True:
         try:
             messages.append(await _read(channel.session, frames))
-        except Exception:  # whatever reading raises: what a kernel sends must not end its reader
+        except Exception:  # of any kind: no message of a kernel may end its reader
             log.exception("A message of a kernel cannot be read and was left out.")
         if time.monotonic() > until:
             return messages
@@ -500,9 +504,9 @@ async def from_socket(channel: Any) -> list[KernelMessage]:
 
 
 async def from_queue(channel: Any) -> list[KernelMessage]:
-    """What waits in a channel of a gateway, at least one message.
+    """The next message of a gateway channel.
 
-    It is a queue that a thread fills; waiting in it would spin. Raises ConnectionError.
+    The channel is a queue that a thread fills; its own waiting would spin. Raises ConnectionError.
     """
     while True:
         try:
@@ -519,13 +523,13 @@ async def _read(session: Any, frames: list[Any]) -> KernelMessage:
     _, parts = session.feed_identities(frames, copy=False)
     size = len(parts[4]) if len(parts) > 4 else 0
     if size < _THREAD_BYTES:
-        return _deserialized(session, parts)
+        return _deserialize(session, parts)
     if size <= MAX_CONTENT_BYTES:
-        return await asyncio.to_thread(_deserialized, session, parts)
+        return await asyncio.to_thread(_deserialize, session, parts)
     return await asyncio.to_thread(_without_content, session, parts)
 
 
-def _deserialized(session: Any, parts: list[Any]) -> KernelMessage:
+def _deserialize(session: Any, parts: list[Any]) -> KernelMessage:
     message: KernelMessage = session.deserialize(parts, copy=False)
     return message
 

@@ -1,4 +1,4 @@
-"""The way of one piece of code through a kernel: its turn, its outputs, its reply."""
+"""Runs one piece of code in a kernel: waits for its turn, its outputs and its reply."""
 
 from __future__ import annotations
 
@@ -25,39 +25,40 @@ log = logging.getLogger(__name__)
 
 ExecutionStatus: TypeAlias = Literal["ok", "error", "timeout", "interrupted", "died", "restarted"]
 _POLL_S = 0.25
-"""Seconds of silence after which we look whether the kernel is still there."""
+"""Seconds of silence after which we check whether the kernel is alive."""
 _SILENCE_S = 2.0
-"""Seconds without a message after the reply until we ask whether `idle` was lost."""
+"""Seconds without a message after the reply until we probe whether `idle` was lost."""
 _LOST_S = 10.0
-"""Seconds without a message that mean that a reply, or `idle`, was lost."""
+"""Seconds without a message after which a reply or `idle` counts as lost."""
 _INTERRUPT_GRACE_S = 5.0
 """Seconds that a kernel has to react to an interrupt after a timeout."""
 _CONNECT_AGAIN_S = 60.0
-"""Seconds in which a connection that broke is made again, while the code goes on."""
+"""Seconds in which we reconnect after a connection broke, while the code continues."""
 _AGAIN_S = 0.5
-"""Seconds between two attempts to do so."""
+"""Seconds between two attempts to reconnect."""
 _BREAK = "The connection to the kernel broke"
-_RESTART = "The Jupyter server was started again meanwhile"
+_RESTART = "The Jupyter server was restarted in the meantime"
 _BROKE = (
     f"{_BREAK}: how the code ended is unknown, outputs are missing, and "
     "it may still be running. The next run connects again."
 )
 _ENDED_UNHEARD = (
-    "{why}, and the code ended before it was followed again: how it ended is unknown, outputs are "
-    "missing."
+    "{why}, and the code ended before we reconnected: how it ended is unknown, outputs are missing."
 )
-_UNANSWERED = "The kernel did not say how far the code came: maybe it never began."
+_UNANSWERED = "The kernel did not say how far the code got: it may never have started."
 _LOST_REPLY = "The kernel's reply was lost; how it ended is taken from its outputs."
 _NO_REPLY = (
-    "The kernel became idle without saying how the code ended: somebody interrupted it as it began "
-    "or ended, or the kernel's reply was lost."
+    "The kernel became idle without saying how the code ended: someone interrupted it as it "
+    "started or ended, or the kernel's reply was lost."
 )
 _MISSING_OUTPUTS = "{why}: outputs may be missing."
 _EXITED = (
     "The code asked the kernel to exit: its variables are gone. The next run has a new kernel."
 )
 _PROPOSED = "The code proposes a cell, as `%load` does; it was not inserted."
-_LOST_OUTPUTS = "Some outputs could not be shown for an internal error; see the server's log."
+_LOST_OUTPUTS = (
+    "Some outputs could not be shown because of an internal error; see the server's log."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +68,13 @@ class ExecutionReply:
     status: ExecutionStatus
     execution_count: int | None = None
     error: Mapping[str, Any] | None = None
-    """`ename`, `evalue`, `traceback` where the code raised something."""
+    """`ename`, `evalue` and `traceback` if the code raised an error."""
     note: str = ""
-    """What a reader has to know besides, as a sentence."""
+    """Anything else that a reader has to know, as a sentence."""
     user_expressions: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def raised(self) -> bool:
+    def raised_error(self) -> bool:
         """Whether the code itself raised an error."""
         return self.status == "error" and self.error is not None
 
@@ -82,7 +83,7 @@ class KernelProcess(Protocol):
     """What an execution needs of its kernel."""
 
     queue: asyncio.Lock
-    """Held by the execution that is in the kernel; the others get it in the order they came."""
+    """Held by the execution that runs in the kernel; the others wait in order of arrival."""
 
     @property
     def generation(self) -> int: ...
@@ -90,7 +91,7 @@ class KernelProcess(Protocol):
     async def connect(self, *, busy: bool = False) -> Connection: ...
 
     async def check(self) -> None:
-        """Look whether the process is still there; `connection.ended` tells it."""
+        """Check whether the process is alive; `connection.ended` is set if not."""
 
     async def interrupt_process(self) -> None: ...
 
@@ -98,16 +99,16 @@ class KernelProcess(Protocol):
         """How the process before this one ended."""
 
     def why_it_ended(self) -> str:
-        """What is known about it, as the end of a sentence; mostly empty."""
+        """The known cause, as the end of a sentence; usually empty."""
 
     def leave(self) -> None:
-        """The code asked the process to end: what follows has the next one."""
+        """The code asked the process to exit: later code runs in the next process."""
 
 
 class Execution:
     """Code in a kernel's queue; `await` it for its reply. Cancelling the waiter does not cancel it.
 
-    Raises KernelUnavailable where no kernel could be reached.
+    Raises KernelUnavailable if no kernel could be reached.
     """
 
     def __init__(
@@ -120,8 +121,8 @@ class Execution:
         timeout: float | None = None,
         sent: str | None = None,
     ) -> None:
-        """Code in no cell has `metadata`. `sent` is the id of a request that an earlier server
-        sent: it is only followed.
+        """`metadata` marks code outside of cells. `sent` is the id of a request that an earlier
+        server sent, which is only followed.
         """
         self._kernel = kernel
         self._sink = sink
@@ -143,7 +144,7 @@ class Execution:
         self._broken_once = sent is not None
         self._why = _BREAK if sent is None else _RESTART
         self.began: float | None = None
-        """When the kernel began with it (`time.monotonic`), None while it waits."""
+        """When the kernel started the code (`time.monotonic`); None before that."""
         self._task = asyncio.create_task(self._run())
 
     def __await__(self) -> Generator[Any, None, ExecutionReply]:
@@ -151,20 +152,20 @@ class Execution:
 
     @property
     def request_id(self) -> str:
-        """The id of the message that has the code; empty until it is sent."""
+        """The id of the message with the code; empty until it is sent."""
         return self._sent or ""
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return self._task.done()
 
-    def when_done(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called at the end, whatever it is."""
+    def on_done(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when it ends in any way."""
         self._task.add_done_callback(lambda _: callback())
 
     async def interrupt(self) -> None:
-        """Interrupt this code, and only this: what still waits never starts."""
-        if self.done or self._reply is not None:
+        """Interrupt only this code; if it still waits, it never starts."""
+        if self.is_done or self._reply is not None:
             return
         self._stopping = self._stopping or "interrupted"
         self._withdrawn.set()
@@ -172,7 +173,7 @@ class Execution:
             await self._send_interrupt()
 
     async def cancel(self) -> None:
-        """Give it up without telling the kernel: for the end of the server."""
+        """Stop waiting without an interrupt, when the server ends."""
         self._task.cancel()
         await asyncio.wait([self._task])
 
@@ -183,55 +184,55 @@ class Execution:
     async def _run(self) -> ExecutionReply:
         async with self._kernel.queue:
             if self._sent is not None:
-                return await self._run_on(self._sent)
-            connection = await self._ready()
+                return await self._resume(self._sent)
+            connection = await self._connect_when_free()
             while _broke(connection):
-                connection = await self._ready()  # nothing was sent yet
+                connection = await self._connect_when_free()  # nothing was sent yet
             if connection.ended.done() or self._kernel.generation != self._generation:
                 return ExecutionReply(
                     status=self._kernel.how_it_ended(), note="The code never started."
                 )
-            if self._withdrawn.is_set() or not await self._sink.wanted():
+            if self._withdrawn.is_set() or not await self._sink.prepare():
                 return ExecutionReply(status="interrupted", note="The code never started.")
-            await connection.tell_widgets()
+            await connection.sync_widgets()
             with connection.request("execute_request", self._request, self._metadata) as inbox:
                 self._sent = inbox.request_id
-                return await self._followed(connection, inbox)
+                return await self._follow_to_end(connection, inbox)
 
-    async def _run_on(self, request_id: str) -> ExecutionReply:
-        """The kernel has the code already, from a server that is gone."""
+    async def _resume(self, request_id: str) -> ExecutionReply:
+        """Follow code that an earlier server sent to the kernel."""
         connection = await self._kernel.connect(busy=True)
-        if not await self._sink.wanted():
+        if not await self._sink.prepare():
             return ExecutionReply(status="interrupted", note="The cell is gone.")
         self._begin()
         with connection.following(Inbox(request_id)) as inbox:
-            return await self._followed(connection, inbox)
+            return await self._follow_to_end(connection, inbox)
 
-    async def _followed(self, connection: Connection, inbox: Inbox) -> ExecutionReply:
-        """How the code ended whose messages come into this inbox."""
+    async def _follow_to_end(self, connection: Connection, inbox: Inbox) -> ExecutionReply:
+        """Follow the request of this inbox to its end, across connections."""
         with ExitStack() as stack:
             while await self._follow(connection, inbox) == "broke":
-                again = await self._connected_again()
+                again = await self._reconnect()
                 if again is None:
                     break
                 connection = again
                 stack.enter_context(connection.following(inbox))
         if not self._request.get("silent"):
-            connection.when_late(inbox.request_id, self._take_late)
+            connection.on_late_message(inbox.request_id, self._take_late)
         return self._with_losses(self._conclude(connection), connection)
 
-    async def _ready(self) -> Connection:
-        """A connection to the kernel, which may have the code now."""
+    async def _connect_when_free(self) -> Connection:
+        """A connection to the kernel once it is free for the code."""
         connection = await self._kernel.connect()
-        await self._turn(connection)
+        await self._wait_turn(connection)
         if self._metadata and not self._withdrawn.is_set():
             await connection.keep_results()
         return connection
 
-    async def _turn(self, connection: Connection) -> None:
+    async def _wait_turn(self, connection: Connection) -> None:
         """Wait until the kernel is free, the code is withdrawn, or the kernel ends."""
         waiting: list[asyncio.Future[Any]] = [
-            asyncio.ensure_future(connection.free()),
+            asyncio.ensure_future(connection.wait_free()),
             asyncio.ensure_future(self._withdrawn.wait()),
         ]
         try:
@@ -248,8 +249,8 @@ class Execution:
             for waiter in waiting:
                 waiter.cancel()
 
-    async def _connected_again(self) -> Connection | None:
-        """Another connection to the same process, where the code goes on; None if there is none."""
+    async def _reconnect(self) -> Connection | None:
+        """A new connection to the same process, where the code continues; None without success."""
         self._broken_once, self._probe = True, None
         with suppress(TimeoutError):
             async with asyncio.timeout(_CONNECT_AGAIN_S):
@@ -261,9 +262,9 @@ class Execution:
         return None
 
     async def _follow(self, connection: Connection, inbox: Inbox) -> Literal["whole", "broke"]:
-        """Take messages until the reply and `idle` are there, or nothing more can come.
+        """Take messages until the reply and `idle` have arrived, or nothing more can come.
 
-        ExecutionReply and outputs come on two channels, and either may be first.
+        Reply and outputs arrive on two channels, in any order.
         """
         heard = time.monotonic()
         give_up: float | None = None
@@ -281,24 +282,24 @@ class Execution:
                 await self._kernel.check()
             if self._reply is not None:
                 continue
-            if self._withdrawn.is_set() and not self._interrupted and self._hears(now):
+            if self._withdrawn.is_set() and not self._interrupted and self._accepts_interrupt(now):
                 await self._send_interrupt()
             if self._overdue(now):
                 self._stopping = "timeout"
                 give_up = now + _INTERRUPT_GRACE_S
-                with suppress(KernelUnavailable):  # then it is said that it does not react
+                with suppress(KernelUnavailable):  # the reply says that it does not react
                     await self._send_interrupt()
             if give_up is not None and now > give_up:
                 return "whole"
         return "whole"
 
     def _nothing_follows(self, connection: Connection, silence: float) -> bool:
-        """Whether the reply or `idle` will not come any more.
+        """Whether the reply or `idle` will not arrive any more.
 
-        A large output takes seconds on its way: after the reply we ask something, whose own status
-        comes behind everything that was shown.
+        Large outputs take seconds to arrive: after the reply we send a probe, whose own status
+        arrives behind all outputs.
         """
-        if self._broken_once and connection.busy_since is None:  # its reply went elsewhere
+        if self._broken_once and connection.busy_since is None:  # the reply went elsewhere
             self._probe = self._probe or connection.probe()
             return self._idle or self._probe.is_set()
         if self._reply is None and not self._idle:
@@ -309,9 +310,9 @@ class Execution:
             self._probe = connection.probe()
         return silence > _LOST_S or (self._probe is not None and self._probe.is_set())
 
-    def _hears(self, now: float) -> bool:
-        """Whether an interrupt reaches the code: ipykernel ignores one that comes before it has
-        accepted the code, which silent code does not show.
+    def _accepts_interrupt(self, now: float) -> bool:
+        """Whether an interrupt would reach the code: ipykernel ignores one that comes before it has
+        accepted the code. Silent code does not show when that is, so we wait a moment.
         """
         return self._accepted or (self.began is not None and now - self.began > _POLL_S)
 
@@ -329,11 +330,11 @@ class Execution:
             self._reply = content
             self._count = count_of(content) or self._count
             for each in payload_of(content):
-                if each.get("source") == "page":  # `len?`; JupyterLab shows it as an output, too
+                if each.get("source") == "page":  # `len?`; JupyterLab also shows it as an output
                     self._show("display_data", each)
             return
         if self.began is None and message.channel == "iopub" and kind != "update_display_data":
-            self._begin()  # by whatever is heard first of it; updates may be of other cells
+            self._begin()  # by any first message about it; updates may be for other cells
         self._accepted = self._accepted or (self.began is not None and kind != "status")
         if kind == "status":
             self._idle = content["execution_state"] == "idle"
@@ -347,7 +348,7 @@ class Execution:
     def _show(self, kind: str, content: Mapping[str, Any]) -> None:
         try:
             deliver(kind, content, self._sink)
-        except Exception:  # a bug of a sink, or a message that fits none: the code itself continues
+        except Exception:  # a bug in a sink, or an invalid message: the code itself continues
             log.exception("An output of a kernel cannot be shown.")
             self._lost_outputs = True
 
@@ -357,14 +358,14 @@ class Execution:
 
     def _begin(self) -> None:
         self.began = time.monotonic()
-        self._sink.started()
+        self._sink.on_start()
 
     def _conclude(self, connection: Connection) -> ExecutionReply:
         reply = self._reply
         end = connection.ended.result() if connection.ended.done() else None
         if reply is None and end is not None:
             another = self._kernel.generation != self._generation
-            return self._ended(self._kernel.how_it_ended() if another else end)
+            return self._reply_for_end(self._kernel.how_it_ended() if another else end)
         if reply is None and self._idle:
             return self._idle_without_reply()
         if reply is None and self._broken_once and connection.busy_since is None:
@@ -378,8 +379,8 @@ class Execution:
             seconds = f"{_INTERRUPT_GRACE_S:g} s"
             note = f"The kernel did not react to the interrupt within {seconds}: it is still busy."
             return ExecutionReply(status="timeout", execution_count=self._count, note=note)
-        said = reply.get("status")
-        if said == "ok":
+        reply_status = reply.get("status")
+        if reply_status == "ok":
             exits = _asks_to_exit(reply)
             notes = [_EXITED] if exits else []
             if any(each.get("source") == "set_next_input" for each in payload_of(reply)):
@@ -392,19 +393,19 @@ class Execution:
                 note=" ".join(notes),
                 user_expressions=mapping(reply.get("user_expressions")),
             )
-        # `abort` is what bash and its like say instead of an error.
-        stopped = said == "abort" or "Interrupt" in str(reply.get("ename"))
+        # Kernels such as bash's send `abort` instead of an error.
+        stopped = reply_status == "abort" or "Interrupt" in str(reply.get("ename"))
         if stopped and self._kernel.generation != self._generation:
             # A restart interrupts the code first, so that it can end in order.
-            return self._ended(self._kernel.how_it_ended())
-        if said == "abort":
+            return self._reply_for_end(self._kernel.how_it_ended())
+        if reply_status == "abort":
             return ExecutionReply(
                 status=self._stopping or "interrupted", execution_count=self._count
             )
-        if said == "aborted":  # a cell before it failed
-            note = "The kernel dropped the code because what ran before it failed. It did not run."
+        if reply_status == "aborted":  # a cell before it failed
+            note = "The kernel dropped the code because a cell before it failed. It did not run."
             return ExecutionReply(status="error", note=note)
-        if said != "error":
+        if reply_status != "error":
             note = "The kernel does not say how the code ended."
             return ExecutionReply(status="error", execution_count=self._count, note=note)
         error = error_of(reply)
@@ -431,18 +432,18 @@ class Execution:
         )
 
     def _with_losses(self, reply: ExecutionReply, connection: Connection) -> ExecutionReply:
-        """The reply with a note where outputs did not reach the cell."""
+        """The reply with a note if outputs did not reach the cell."""
         if self._lost_outputs:
             status: ExecutionStatus = "error" if reply.status == "ok" else reply.status
             return replace(reply, status=status, note=f"{reply.note} {_LOST_OUTPUTS}".strip())
-        known = (_BROKE, _ENDED_UNHEARD.format(why=self._why))
-        unheard = self._broken_once and reply.note not in known
+        final_notes = (_BROKE, _ENDED_UNHEARD.format(why=self._why))
+        unheard = self._broken_once and reply.note not in final_notes
         if unheard or (self._reply is not None and not self._idle and _broke(connection)):
             missing = _MISSING_OUTPUTS.format(why=self._why)
             return replace(reply, note=f"{reply.note} {missing}".strip())
         return reply
 
-    def _ended(self, how: ConnectionEnd) -> ExecutionReply:
+    def _reply_for_end(self, how: ConnectionEnd) -> ExecutionReply:
         if how == "broke":
             return ExecutionReply(status="error", execution_count=self._count, note=_BROKE)
         cause = self._kernel.why_it_ended()
@@ -453,7 +454,7 @@ class Execution:
 
 
 def _asks_to_exit(reply: Mapping[str, Any]) -> bool:
-    """Whether the code called `exit()` or `quit()`, without keeping its kernel."""
+    """Whether the code called `exit()` or `quit()`, and not with `keep_kernel=True`."""
     return any(
         each.get("source") == "ask_exit" and not each.get("keepkernel")
         for each in payload_of(reply)

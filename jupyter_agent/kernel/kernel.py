@@ -1,4 +1,4 @@
-"""A running kernel, and our way into it."""
+"""A running kernel and our connection to it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ log = logging.getLogger(__name__)
 
 KernelState: TypeAlias = Literal["idle", "busy", "starting", "dead", "unknown"]
 START_FAILURES = (OSError, RuntimeError, ValueError, HTTPError)
-"""What kernel provisioners and gateways raise where a kernel does not start."""
+"""Errors of kernel provisioners and gateways when a kernel does not start."""
 _INSPECT_SECONDS = 2.0
 _LOOK = 0.25
-"""Seconds between two looks at a process that does not answer yet."""
+"""Seconds between two checks of a process that does not answer yet."""
 _LOOK_PATIENCE_S = 2.0
-"""Seconds that such a look may take: behind a gateway it is a request, which may be repeated."""
+"""Seconds that such a check may take: with a gateway it is a request, which may be retried."""
 _EXIT_S = 15.0
-"""Seconds that a kernel has to end in whose code asked for it."""
+"""Seconds for a kernel to exit after its code asked for that."""
 
 
 class Kernel:
-    """A running kernel: runs code in the order it is handed over, and tells what the kernel does.
+    """A running kernel: executes code in order of arrival, and reports the kernel's state.
 
-    The connection is made at first use, kept, and made again when the process was replaced.
+    It connects on first use, and again when the process was replaced.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Kernel:
         self.id = kernel_id
         self.queue = asyncio.Lock()
         self.only_user: object | None = None
-        """Who had it started, as long as nobody else has used it."""
+        """The user that started it, as long as no one else has used it."""
         self._all = kernel_manager
         self._manager = kernel_manager.get_kernel(kernel_id)
         self._context = context
@@ -69,10 +69,10 @@ class Kernel:
         self._ports: Any = None
         self._answered = False
         self._language_info: Mapping[str, Any] | None = None
-        self._manager.add_restart_callback(self._died, "restart")
+        self._manager.add_restart_callback(self._on_death, "restart")
 
     def use(self, user: object) -> None:
-        """It is somebody else's too from now on, unless `user` had it started."""
+        """Note that `user` uses the kernel: `only_user` is cleared for anyone but its starter."""
         if self.only_user is not user:
             self.only_user = None
 
@@ -83,7 +83,7 @@ class Kernel:
 
     @property
     def language(self) -> str:
-        """Language of the code, lower case as in the kernelspec; empty where nothing tells it."""
+        """Language of the code, in lower case as in the kernelspec; empty if unknown."""
         if self.language_info is not None:
             return str(self.language_info["name"]).lower()
         spec = getattr(self._manager, "kernel_spec", None)
@@ -91,16 +91,16 @@ class Kernel:
 
     @property
     def language_info(self) -> Mapping[str, Any] | None:
-        """A notebook's `language_info` metadata for that kernel; None until it was connected to."""
+        """The `language_info` metadata for notebooks; None until the first connection."""
         if self._connection is not None and self._connection.language_info is not None:
             self._language_info = self._connection.language_info
         return self._language_info
 
     @property
     def state(self) -> KernelState:
-        """What the kernel does now, as far as can be told without asking it."""
+        """The state of the kernel, as far as known without a request."""
         self._look()
-        if self.gone:
+        if self.is_gone:
             return "dead"
         if not self._living:
             ended = self._manager.ready.done() and self._leaving is None
@@ -114,46 +114,46 @@ class Kernel:
 
     @property
     def busy_seconds(self) -> float | None:
-        """How long what runs now has been running, whoever sent it; None when nothing runs."""
+        """How long the current code has been running, whoever sent it; or None."""
         connection = self._connection
         since = connection.busy_since if connection and not connection.ended.done() else None
-        if since is None or (self._connecting.locked() and not self._said_to_be_busy()):
-            return None  # it does not answer yet because it starts
+        if since is None or (self._connecting.locked() and not self._is_reported_busy()):
+            return None  # it does not answer yet since it is starting
         return time.monotonic() - since
 
     @property
-    def looked_into(self) -> bool:
-        """Whether it is busy with nothing but what other extensions ask it, and with no cell."""
+    def busy_silently(self) -> bool:
+        """Whether it only runs silent code, such as requests of other extensions, and no cell."""
         return self._connection is not None and self._connection.runs_silently
 
-    def shown(self, outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """These outputs with their widgets as they are now, as a page would show them."""
+    def resolve_widgets(self, outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """These outputs with the current state of their widgets, as a page would show them."""
         if self._connection is None:
             return [dict(output) for output in outputs]
-        return self._connection.widgets.shown(outputs)
+        return self._connection.widgets.resolve_widgets(outputs)
 
     def widget_models(self) -> dict[str, dict[str, Any]]:
-        """The widgets that live in it now, as far as we heard of them (Widgets.models)."""
+        """The known widgets of the kernel (Widgets.models)."""
         return {} if self._connection is None else self._connection.widgets.models()
 
     @property
     def life(self) -> str:
-        """Names the process: when it is another, the variables are lost."""
+        """Identifies the process: if it changes, all variables are lost."""
         return f"{self.id}/{self.generation}"
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """Whether the kernel was shut down, culled, or died for good."""
         return self.id not in self._all
 
     @property
     def in_use(self) -> bool:
-        """Whether code of ours runs or waits."""
+        """Whether our code runs or waits."""
         return bool(self._executions)
 
     @property
     def generation(self) -> int:
-        """Grows whenever the process is replaced: variables of an earlier one are lost."""
+        """Number of the process: increases when it is replaced, and all variables are lost."""
         self._look()
         return self._generation
 
@@ -167,11 +167,11 @@ class Kernel:
         timeout: float | None = None,
         user_expressions: Mapping[str, str] | None = None,
     ) -> Execution:
-        """Queue code; `await` the result for its Reply.
+        """Queue code; `await` the result for its reply.
 
-        It starts when what we were handed before and what the person runs is done. `timeout` counts
-        the seconds from that start; after it the kernel is interrupted. `input()` fails at once.
-        What is in no history leaves a person's results (`_`, `Out`) as they are, too.
+        It starts after all code queued earlier and the person's running cells. `timeout` is in
+        seconds from that start; then the kernel is interrupted. `input()` fails at once. Without
+        `store_history` a person's results (`_`, `Out`) also stay unchanged.
         """
         request = {
             "code": code,
@@ -179,35 +179,35 @@ class Kernel:
             "store_history": store_history and not silent,
             "user_expressions": dict(user_expressions or {}),
             "allow_stdin": False,
-            # A failure of ours must not make the kernel drop what the person queued meanwhile.
+            # Our failure must not make the kernel drop cells that the person has queued.
             "stop_on_error": False,
         }
         metadata = {} if silent or store_history else {MARK: SCRATCH}
-        return self._added(Execution(self, sink, request, metadata=metadata, timeout=timeout))
+        return self._track(Execution(self, sink, request, metadata=metadata, timeout=timeout))
 
     def follow(
         self, request_id: str, sink: OutputSink, *, timeout: float | None = None
     ) -> Execution:
-        """Take what comes of code that an earlier server sent, and sees its end; `timeout` counts
-        from now. Outputs that came while no server listened are lost.
+        """Follow code that an earlier server sent, to its end; `timeout` counts from now. Outputs
+        sent while no server was connected are lost.
         """
-        return self._added(Execution(self, sink, {}, timeout=timeout, sent=request_id))
+        return self._track(Execution(self, sink, {}, timeout=timeout, sent=request_id))
 
-    def _added(self, execution: Execution) -> Execution:
+    def _track(self, execution: Execution) -> Execution:
         self._executions.add(execution)
-        execution.when_done(lambda: self._executions.discard(execution))
+        execution.on_done(lambda: self._executions.discard(execution))
         return execution
 
     @property
     def connection_file(self) -> str:
-        """That of a kernel which another program started, and which may outlive this server; else
-        empty.
+        """The connection file of a kernel that another program started, and that may outlive this
+        server; else empty.
         """
         files = getattr(self._all, "kernel_id_to_connection_file", {})
         return str(files.get(self.id, ""))
 
     async def interrupt(self) -> None:
-        """Interrupt what runs now; code of ours ends as `interrupted`. Raises Busy at a start."""
+        """Interrupt the running code; ours ends as `interrupted`. Raises Busy during a start."""
         began = [execution for execution in self._executions if execution.began is not None]
         if not began:
             if self.state == "starting":
@@ -219,7 +219,7 @@ class Kernel:
     async def restart(self) -> None:
         """Restart the process and wait for the new one. Raises KernelUnavailable."""
         try:
-            # The manager's answer is a second awaitable, done when the new process answers.
+            # The manager returns a second awaitable, done when the new process answers.
             answered = await ensure_async(self._all.restart_kernel(self.id))
             if answered is not None:
                 await answered
@@ -227,15 +227,15 @@ class Kernel:
             raise KernelUnavailable(f"The kernel could not be restarted: {error}") from error
         self._look()
         if self._connection is not None and not self._connection.ended.done():
-            self._end("restarted")  # behind a gateway the manager does not tell
+            self._end("restarted")  # with a gateway the manager does not report it
         await self.connect()
 
     async def inspect(
         self, code: str, cursor_pos: int, *, detail_level: int = 0
     ) -> Mapping[str, Any]:
-        """The kernel's own words about the name at the cursor: an inspect_reply's content.
+        """The kernel's description of the name at the cursor: an inspect_reply's content.
 
-        Raises Busy where the kernel does not answer within 2 s.
+        Raises Busy if the kernel does not answer within 2 s.
         """
         request = {"code": code, "cursor_pos": cursor_pos, "detail_level": detail_level}
         connection = await self.connect()
@@ -245,7 +245,7 @@ class Kernel:
         return reply
 
     async def connect(self, *, busy: bool = False) -> Connection:
-        """Channels to the process as it is now; `busy` where it is known to run something.
+        """The connection to the current process; `busy` if it is known to run something.
 
         Raises KernelUnavailable.
         """
@@ -258,16 +258,16 @@ class Kernel:
                 if self._connection is not None and not self._connection.ended.done():
                     return self._connection
                 await self._disconnect()
-                if self.gone:
+                if self.is_gone:
                     raise KernelUnavailable(self._why_gone())
                 await self._open(until, busy)
 
     async def check(self) -> None:
-        """Look whether the process is still there, and end the connection if it is not."""
+        """Check whether the process is alive, and end the connection if not."""
         self._look()
         if not self._living:
             return
-        if self.gone:
+        if self.is_gone:
             self._end("restarted")
             return
         alive = await self._is_alive()
@@ -279,15 +279,15 @@ class Kernel:
             self._unheard_since = time.monotonic()
         elif time.monotonic() - self._unheard_since > self._start_timeout:
             self._unheard_since = None
-            if self._connection is not None:  # nobody may have told it that the line is cut
+            if self._connection is not None:  # it may not have noticed that the network is down
                 self._connection.end("broke")
 
     async def _is_alive(self) -> bool | None:
-        """None where nobody answers: a gateway may be slow, or out of reach for a while. Of a
-        process that another program started only its own heart tells.
+        """None without an answer: a gateway may be slow or temporarily unreachable. Only the
+        heartbeat shows whether a process of another program is alive.
         """
         if getattr(self._manager, "owns_kernel", True) is False and self._connection is not None:
-            return await self._connection.beats(_LOOK_PATIENCE_S) or None
+            return await self._connection.has_heartbeat(_LOOK_PATIENCE_S) or None
         try:
             async with asyncio.timeout(_LOOK_PATIENCE_S):
                 return bool(await ensure_async(self._manager.is_alive()))
@@ -295,7 +295,7 @@ class Kernel:
             return None
 
     async def interrupt_process(self) -> None:
-        """Interrupt the kernel, whatever it does. Raises KernelUnavailable where there is none."""
+        """Interrupt the kernel, whatever it does. Raises KernelUnavailable."""
         try:
             await ensure_async(self._all.interrupt_kernel(self.id))
         except START_FAILURES as error:
@@ -308,33 +308,33 @@ class Kernel:
         return self._cause
 
     def leave(self) -> None:
-        """The code asked the process to end, and it does soon: nothing more is sent to it."""
+        """The code asked the process to exit, so it will end soon: send nothing more to it."""
         connection = self._connection
         if connection is None or not self._living:
             return
         self._living = False
         self._generation += 1
         self._last_end = "restarted"
-        self._leaving = asyncio.create_task(self._left(connection))
+        self._leaving = asyncio.create_task(self._await_exit(connection))
 
-    async def _left(self, connection: Connection) -> None:
+    async def _await_exit(self, connection: Connection) -> None:
         try:
             async with asyncio.timeout(_EXIT_S):
-                while not (connection.ended.done() or self.gone):
+                while not (connection.ended.done() or self.is_gone):
                     if self._manager.ready is not self._ready or await self._is_alive() is False:
                         break
                     await asyncio.wait([connection.ended], timeout=_LOOK)
         except TimeoutError:
-            log.warning("A kernel goes on though its code asked it to exit.")
+            log.warning("A kernel keeps running though its code asked it to exit.")
         finally:
             connection.end("restarted")
             self._leaving = None
 
     async def close(self) -> None:
-        """Close our channels; the kernel continues. Code of ours that still runs is given up."""
+        """Close our channels; the kernel continues. Our running code is no longer followed."""
         for execution in list(self._executions):
             await execution.cancel()
-        self._manager.remove_restart_callback(self._died, "restart")
+        self._manager.remove_restart_callback(self._on_death, "restart")
         if self._leaving is not None:
             self._leaving.cancel()
         await self._disconnect()
@@ -344,20 +344,20 @@ class Kernel:
         ready = self._manager.ready
         if ready is self._ready:
             return
-        if self._living:  # else its end is known, and what was connected since is to the next one
+        if self._living:  # else its end is known, and the connection is to its successor
             self._end("restarted")
         if ready.done():
             self._ready = ready
             self._living = True
             if self._connection is not None and self._ports != self._ports_now():
-                self._connection.end("broke")  # it waits for a process that died at its start
+                self._connection.end("broke")  # it waits for a process that died while starting
 
-    def _died(self) -> None:
+    def _on_death(self) -> None:
         """The kernel manager found the process dead and is about to start another."""
         self._end("died")
 
     def _end(self, how: End) -> None:
-        """The process ended. The first word counts: a death comes before the restart it causes."""
+        """The process ended. The first call counts: a death comes before the restart it causes."""
         if self._living:
             self._living = False
             if how != "died" or self._has_answered():
@@ -375,19 +375,19 @@ class Kernel:
         return "The kernel is gone. Start it again."
 
     def _has_answered(self) -> bool:
-        """Whether the process ever answered anybody. Where it did not, as when another program took
-        one of its ports, code that waits for it can run in the next one: nothing is lost.
+        """Whether the process has ever answered anyone. If not, for instance because another
+        program took one of its ports, waiting code can run in the next process: nothing is lost.
         """
         return self._answered or getattr(self._manager, "execution_state", None) != "starting"
 
     def _ports_now(self) -> Any:
-        """The ports of the process; None behind a gateway. Jupyter may choose others for the next
-        one of a kernel that died at its start.
+        """The ports of the process; None with a gateway. After a kernel died while starting,
+        Jupyter may choose other ports for its next process.
         """
         return getattr(self._manager, "ports", None)
 
     def _exit(self) -> str:
-        """How the process ended, in words; empty where nobody knows, as behind a gateway."""
+        """How the process ended, in words; empty if unknown, as with a gateway."""
         process = getattr(getattr(self._manager, "provisioner", None), "process", None)
         code = getattr(process, "returncode", None)
         if not isinstance(code, int):
@@ -401,10 +401,10 @@ class Kernel:
         why = {"SIGKILL": ", probably because memory ran out", "SIGSEGV": ", a crash"}
         return f"its process was ended by {name} ({code}){why.get(name, '')}"
 
-    def _said_to_be_busy(self) -> bool:
-        """What the manager heard last; a process that died or does not answer cannot be busy."""
-        there = self._living and self._unheard_since is None
-        return there and getattr(self._manager, "execution_state", None) == "busy"
+    def _is_reported_busy(self) -> bool:
+        """Whether the manager last reported it as busy; not if it died or does not answer."""
+        answers = self._living and self._unheard_since is None
+        return answers and getattr(self._manager, "execution_state", None) == "busy"
 
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
@@ -413,10 +413,10 @@ class Kernel:
             await connection.close()
 
     async def _open(self, until: float, busy: bool) -> None:
-        """Connect once the process answers. A kernel that is known to be busy may take its time."""
+        """Connect once the process answers. A busy kernel has no time limit."""
         try:
-            connection = await Connection.open(self._manager, self._context, told=self._end)
-        except KernelGone as error:  # culled there: Jupyter's list may not learn of it
+            connection = await Connection.open(self._manager, self._context, on_end=self._end)
+        except KernelGone as error:  # culled by the gateway, which Jupyter may not notice
             self._all.remove_kernel(self.id)
             raise KernelUnavailable("The kernel is gone. Start it again.") from error
         except ConnectionError as error:
@@ -424,15 +424,15 @@ class Kernel:
                 f"The kernel's gateway cannot be reached: {error}. Try again later."
             ) from error
         self._connection, self._ports = connection, self._ports_now()
-        busy = busy or self._said_to_be_busy()  # a gateway may not know it
-        ready = asyncio.ensure_future(connection.ready(busy=busy))
+        busy = busy or self._is_reported_busy()  # a gateway's manager may not know its state
+        ready = asyncio.ensure_future(connection.wait_ready(busy=busy))
         try:
             while not ready.done():
                 await asyncio.wait([ready], timeout=_LOOK)
                 await self.check()
-                if self.gone:
+                if self.is_gone:
                     raise KernelUnavailable(self._why_gone())
-                if time.monotonic() > until and not self._said_to_be_busy():
+                if time.monotonic() > until and not self._is_reported_busy():
                     raise KernelUnavailable(
                         f"The kernel did not answer within {self._start_timeout:g} s. Restart it."
                     )

@@ -1,4 +1,4 @@
-"""Which kernel belongs to a notebook, and kernels of their own for one purpose."""
+"""Finds, starts and ends the kernels of notebooks, and fresh kernels for one purpose."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from jupyter_agent.legible import with_names_quoted
 from jupyter_agent.tasks import begin
 
 _KERNEL_FAILURES = (OSError, RuntimeError, ValueError, KeyError, HTTPError)
-"""What kernel provisioners and gateways raise where a kernel does not start or is gone already."""
+"""Errors of kernel provisioners and gateways when a kernel does not start or is gone."""
 _INTERRUPT_GRACE_S = 1.0
-"""Seconds that code has to end after its interrupt, before its kernel is killed."""
+"""Seconds for code to end after its interrupt, before its kernel is killed."""
 _SESSION_GRACE_S = 5.0
-"""Seconds. A kernel that was begun without a session is in none for good."""
+"""Seconds after which a kernel that was started without a session is assumed to get none."""
 _RACE_PAUSE_S = 0.3
-"""Seconds in which a page that found no session, as we did, has begun its kernel."""
+"""Seconds in which a page that also found no session will have started its kernel."""
 _CHOOSE = (
-    "Name one of these: `restart_kernel` and `verify_notebook` take it as `kernel`, so does "
-    "`POST notebooks/{path}/verify`; `POST notebooks/{path}/kernel` starts it as `name`."
+    "Name one of these: as `kernel` for `restart_kernel`, `verify_notebook` and "
+    "`POST notebooks/{path}/verify`, as `name` for `POST notebooks/{path}/kernel`."
 )
 
 
@@ -53,15 +53,15 @@ class Kernels:
         self._kernels: dict[str, Kernel] = {}
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._ours = set[str]()
-        """Ids of the sessions that we began."""
+        """Ids of the sessions that we started."""
         self._ending: dict[str, asyncio.Task[None]] = {}
-        """Kernels that nobody uses any more, by id."""
-        # Not Jupyter's own context: its receive limit lost a third of a flood of outputs.
+        """Kernel id -> the task that shuts it down."""
+        # Not Jupyter's context: its receive limit dropped a third of a flood of outputs.
         self._context = zmq.asyncio.Context()
         self._context.setsockopt(zmq.RCVHWM, 0)
 
     async def find(self, path: str) -> Kernel | None:
-        """The kernel of the notebook's session; None if none runs."""
+        """The running kernel of the notebook's session, or None."""
         while True:
             session = await self._session(path)
             await self._forget_gone()
@@ -82,9 +82,9 @@ class Kernels:
     async def get(
         self, path: str, *, name: str | None = None, user: object | None = None
     ) -> Kernel:
-        """The notebook's kernel, started where none runs; then `user` may `end_unused` it.
+        """The notebook's kernel, started if none runs; then `user` may `end_unused` it.
 
-        `name` is a kernelspec's, the server's default without one. Raises KernelNotInstalled,
+        `name` is that of a kernelspec, by default the server's. Raises KernelNotInstalled,
         KernelUnavailable.
         """
         async with self._starting[path]:
@@ -101,18 +101,19 @@ class Kernels:
             return kernel
 
     async def attach(self, path: str, kernel_id: str, connection_file: str) -> Kernel | None:
-        """The kernel that an earlier server used for this notebook, where it outlived that server;
-        None where it is gone. The notebook has it for its own again, unless it has another by now.
+        """The kernel that an earlier server used for this notebook, if it outlived that server; or
+        None. It becomes the notebook's kernel again, unless the notebook now has another.
 
-        Raises KernelUnavailable where that cannot be found out now.
+        Raises KernelUnavailable if its state is unknown.
         """
-        known = self._manager.list_kernel_ids()  # looks for those that other programs started, too
+        # Also looks for kernels that other programs started.
+        known = self._manager.list_kernel_ids()
         if kernel_id not in known:
             files = getattr(self._manager, "kernel_id_to_connection_file", {})
-            found = [each for each, file in files.items() if str(file) == connection_file]
-            if not found and not await self._attach_far(kernel_id):
+            matches = [each for each, file in files.items() if str(file) == connection_file]
+            if not matches and not await self._attach_far(kernel_id):
                 return None
-            kernel_id = found[0] if found else kernel_id
+            kernel_id = matches[0] if matches else kernel_id
         kernel = self._kernel(kernel_id)
         async with self._starting[path]:
             if await self._session(path) is None:
@@ -126,12 +127,12 @@ class Kernels:
         return kernel
 
     async def _attach_far(self, kernel_id: str) -> bool:
-        """Whether a gateway still has this kernel; then it is one of our manager's again."""
+        """Whether a gateway still has this kernel; if so, adds it to the kernel manager again."""
         if not isinstance(self._manager, GatewayMappingKernelManager):
             return False
         every: Any = self._manager
         try:
-            await every.start_kernel(kernel_id=kernel_id)  # looks for it: it starts none of an id
+            await every.start_kernel(kernel_id=kernel_id)  # with an id it only looks for the kernel
         except START_FAILURES as error:
             every.remove_kernel(kernel_id)
             raise KernelUnavailable(f"The kernel's gateway cannot be reached: {error}.") from error
@@ -143,7 +144,7 @@ class Kernels:
         return True
 
     async def paths(self, kernel: Kernel) -> list[str]:
-        """The paths of all notebooks that are in that kernel now."""
+        """The paths of all notebooks that use this kernel."""
         sessions = await ensure_async(self._sessions.list_sessions())
         return [
             session["path"].strip("/")
@@ -153,15 +154,15 @@ class Kernels:
 
     @property
     def default_name(self) -> str:
-        """The kernelspec of notebooks that name none."""
+        """The kernelspec name for notebooks without one."""
         return str(self._manager.default_kernel_name)
 
     async def kernelspec(self, name: str | None = None) -> dict[str, str]:
-        """A notebook's `kernelspec` metadata for that kernel, the server's default without a name.
+        """A notebook's `kernelspec` metadata for this kernel name, by default the server's.
 
-        Raises KernelNotInstalled; KernelUnavailable where a gateway does not tell.
+        Raises KernelNotInstalled; KernelUnavailable if a gateway does not answer.
         """
-        installed = await self._installed()
+        installed = await self._installed_specs()
         chosen = name or self.default_name
         found = chosen if chosen in installed else chosen.lower()  # as Jupyter looks for it
         if found not in installed:
@@ -177,24 +178,22 @@ class Kernels:
         }
 
     async def shutdown(self, path: str) -> None:
-        """End the notebook's session and its kernel; nothing if none runs. Raises
-        KernelUnavailable.
-        """
+        """End the notebook's session and its kernel, if any. Raises KernelUnavailable."""
         session = await self._session(path)
         if session is not None:
             await self._shut_down(session["id"])
         await self._forget_gone()
 
     async def end_unused(self, path: str, user: object) -> None:
-        """As `shutdown`, of a kernel that `user` had started, unless somebody else has used it
-        since, a page is connected to it or code runs in it. Whoever asks for it meanwhile gets
-        another one. Raises KernelUnavailable.
+        """Shut down the kernel that `user` started, unless someone else has used it since, a page
+        is connected to it or code runs in it. Requests for it in the meantime get a new kernel.
+        Raises KernelUnavailable.
         """
         session = await self._session(path)
         kernel = self._kernels.get(session["kernel"]["id"]) if session else None
         if session is None or kernel is None or kernel.id in self._ending:
             return
-        if kernel.only_user is not user or self._used(session["kernel"]):
+        if kernel.only_user is not user or self._is_used(session["kernel"]):
             return
         ending = asyncio.create_task(self._shut_down(session["id"]))
         self._ending[kernel.id] = ending
@@ -209,17 +208,17 @@ class Kernels:
             raise KernelUnavailable(f"The kernel could not be shut down: {error}") from error
 
     async def close(self) -> None:
-        """Close all our channels. The kernels belong to the server and go on."""
+        """Close all our channels. The kernels belong to the server and continue."""
         for kernel in self._kernels.values():
             await kernel.close()
         self._kernels.clear()
         self._context.destroy(linger=0)
 
     async def _session(self, path: str) -> dict[str, Any] | None:
-        """The notebook's session; None if it has none.
+        """The notebook's session, or None.
 
-        A page that begins one while ours begins gets one more. Then it is theirs, which the person
-        looks at, and ours ends as soon as nobody is in it.
+        A page that starts a session while ours starts creates a second one. Then the page's
+        session, which the person sees, counts, and ours ends as soon as it is unused.
         """
         if not await ensure_async(self._sessions.session_exists(path=path)):
             return None
@@ -228,21 +227,22 @@ class Kernels:
             return only
         every = await ensure_async(self._sessions.list_sessions())
         self._ours.intersection_update(session["id"] for session in every)
-        here = [session for session in every if session["path"] == path]
-        theirs = [session for session in here if session["id"] not in self._ours]
-        for session in here if theirs else ():
-            if session["id"] in self._ours and not self._used(session["kernel"]):
+        sessions = [session for session in every if session["path"] == path]
+        theirs = [session for session in sessions if session["id"] not in self._ours]
+        for session in sessions if theirs else ():
+            if session["id"] in self._ours and not self._is_used(session["kernel"]):
                 await ensure_async(self._sessions.delete_session(session["id"]))
-        return next(iter(theirs or here), None)
+        return next(iter(theirs or sessions), None)
 
-    def _used(self, model: Mapping[str, Any]) -> bool:
-        """Whether a page is connected to that kernel, or code of ours runs in it."""
+    def _is_used(self, model: Mapping[str, Any]) -> bool:
+        """Whether a page is connected to the kernel, or our code runs in it."""
         kernel = self._kernels.get(model["id"])
         return bool(model.get("connections")) or (kernel is not None and kernel.in_use)
 
     async def _start(self, path: str, name: str | None) -> str:
-        """The id of the kernel that was started."""
-        await self.kernelspec(name)  # what it cannot start Jupyter keeps as if it would still come
+        """Start a session and its kernel; returns the kernel's id."""
+        # Check first: Jupyter keeps a kernel that fails to start as if it were starting.
+        await self.kernelspec(name)
         before = set(self._manager.list_kernel_ids())
         starting = asyncio.ensure_future(
             self._sessions.create_session(
@@ -259,50 +259,51 @@ class Kernels:
             why = str(error)
         else:
             self._ours.add(session["id"])
-            await self._others(before)
+            await self._wait_for_rivals(before)
             return str(session["kernel"]["id"])
-        installed = await self._installed(why)
+        installed = await self._installed_specs(why)
         message = _no_kernel(name or self.default_name, why, installed)
         raise KernelUnavailable(message, installed=sorted(installed))
 
-    async def _installed(self, why: str = "") -> Mapping[str, Any]:
-        """The kernelspecs by name. Raises KernelUnavailable where a gateway does not tell them."""
+    async def _installed_specs(self, why: str = "") -> Mapping[str, Any]:
+        """The kernelspecs by name. Raises KernelUnavailable if a gateway does not answer."""
         try:
             specs: Mapping[str, Any] = await ensure_async(self._specs.get_all_specs())
         except START_FAILURES as error:
-            raise KernelUnavailable(f"No kernel can be had now: {why or error}") from error
+            raise KernelUnavailable(f"No kernel is available now: {why or error}") from error
         return specs
 
-    async def _others(self, before: set[str]) -> None:
-        """Waits for whoever began a kernel while we did, and has it in no session yet: it may be
-        this notebook's page, and nothing shall run in ours then. Nothing tells of a new session.
+    async def _wait_for_rivals(self, before: set[str]) -> None:
+        """Wait until all kernels that others started at the same time are in sessions. One of them
+        may be from this notebook's page; then nothing should run in ours. Polls, since there is no
+        event for new sessions.
         """
-        await asyncio.sleep(_RACE_PAUSE_S)  # costs nothing: our kernel is not up yet
+        await asyncio.sleep(_RACE_PAUSE_S)  # no delay: our kernel is not up yet anyway
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SESSION_GRACE_S):
                 while True:
                     every = await ensure_async(self._sessions.list_sessions())
-                    known = {session["kernel"]["id"] for session in every}
-                    if not set(self._manager.list_kernel_ids()) - known - before:
+                    in_sessions = {session["kernel"]["id"] for session in every}
+                    if not set(self._manager.list_kernel_ids()) - in_sessions - before:
                         return
                     await asyncio.sleep(0.05)
 
     async def _forget_gone(self) -> None:
         for kernel in list(self._kernels.values()):
-            if kernel.gone and not kernel.in_use:  # its last code has still to learn of the end
+            if kernel.is_gone and not kernel.in_use:  # its last code still has to notice the end
                 del self._kernels[kernel.id]
                 await kernel.close()
 
 
 def _no_kernel(name: str, why: str, installed: Mapping[str, Any]) -> str:
-    there = f"Installed: {', '.join(sorted(installed))}."
+    choices = f"Installed: {', '.join(sorted(installed))}."
     if not installed:
-        there = "None is installed: `pip install ipykernel` where Jupyter is brings Python's."
-    return with_names_quoted(f"No kernel `{name}`: {why}. {there}", [name])
+        choices = "None is installed: `pip install ipykernel` in Jupyter's environment adds Python."
+    return with_names_quoted(f"No kernel `{name}`: {why}. {choices}", [name])
 
 
 class FreshKernels:
-    """Starts kernels beside those of the sessions, and sees to it that each of them ends."""
+    """Starts kernels outside of sessions, and makes sure that each of them ends."""
 
     def __init__(
         self, session_manager: Any, kernel_manager: Any, *, start_timeout: float = 60
@@ -314,23 +315,23 @@ class FreshKernels:
 
     @asynccontextmanager
     async def kernel(self, path: str, name: str) -> AsyncIterator[Kernel]:
-        """A new kernel of the kernelspec `name` as the notebook at `path` would get it: the same
-        folder, the same environment. It is no session of that notebook.
+        """A new kernel of the kernelspec `name`, in the folder and environment of the notebook at
+        `path`, but without a session.
 
-        It is shut down at the end of the block, whatever happens; code that still runs then is
-        interrupted first. Raises KernelUnavailable.
+        It is always shut down at the end of the block; code that still runs then is interrupted
+        first. Raises KernelUnavailable.
         """
         starting = asyncio.ensure_future(self._start(path, name))
         kernel: Kernel | None = None
         context = zmq.asyncio.Context()
-        context.setsockopt(zmq.RCVHWM, 0)  # as for the sessions' kernels: no output is lost
+        context.setsockopt(zmq.RCVHWM, 0)  # as for the kernels of sessions: no output is lost
         try:
-            kernel_id = await self._started(starting, name)
+            kernel_id = await self._wait_started(starting, name)
             kernel = Kernel(kernel_id, self._manager, context, start_timeout=self._start_timeout)
             yield kernel
         finally:
             ending = begin(self._end(starting, kernel, context), self._ending)
-            if kernel is not None:  # one that still starts is not waited for, but it will end
+            if kernel is not None:  # a kernel that is still starting will end later
                 await asyncio.shield(ending)
 
     async def close(self) -> None:
@@ -338,7 +339,7 @@ class FreshKernels:
         await asyncio.gather(*self._ending)
 
     async def _start(self, path: str, name: str) -> str:
-        # What the session manager does for a session: folder and environment of the notebook.
+        # Same as the session manager: folder and environment of the notebook.
         contents = self._sessions.contents_manager
         folder = await ensure_async(contents.get_kernel_path(path=path))
         environment = self._sessions.get_kernel_env(path, path.rpartition("/")[2])
@@ -347,7 +348,7 @@ class FreshKernels:
         )
         return str(kernel_id)
 
-    async def _started(self, starting: asyncio.Future[str], name: str) -> str:
+    async def _wait_started(self, starting: asyncio.Future[str], name: str) -> str:
         try:
             async with asyncio.timeout(self._start_timeout):
                 return await asyncio.shield(starting)
@@ -372,7 +373,7 @@ class FreshKernels:
 
     @staticmethod
     async def _leave(kernel: Kernel) -> None:
-        """Interrupt what still runs, so that its `finally` is done, and close our channels."""
+        """Interrupt running code, so that its `finally` blocks run, and close our channels."""
         if kernel.in_use:
             with suppress(KernelUnavailable, TimeoutError):
                 await kernel.interrupt()

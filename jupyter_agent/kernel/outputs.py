@@ -1,4 +1,4 @@
-"""Kernel messages as nbformat outputs, and where they go."""
+"""Converts kernel messages to nbformat outputs and delivers them to sinks."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from typing import Any, Protocol
 _OK = re.compile(rb'"status"\s*:\s*"ok"')
 _JSON = re.compile(r"application/(.*\+)?json")
 _ENDS = 200
-"""Bytes at both ends of a reply where its status is: between them is what makes it large."""
+"""Bytes at both ends of a large reply that are searched for its status."""
 
 
 class OutputSink(Protocol):
-    """Takes what one piece of code shows, in the order in which the kernel sends it."""
+    """Receives the outputs of one piece of code, in the order in which the kernel sends them."""
 
-    async def wanted(self) -> bool:
-        """Asked just before the code is sent; False withdraws it."""
+    async def prepare(self) -> bool:
+        """Called just before the code is sent; False withdraws it."""
 
-    def started(self) -> None:
-        """The kernel begins with the code."""
+    def on_start(self) -> None:
+        """The kernel has started the code."""
 
     def stream(self, name: str, text: str) -> None:
         """`name` is `stdout` or `stderr`."""
 
     def display(self, output: Mapping[str, Any], display_id: str | None = None) -> None:
-        """A display_data, execute_result or error output as nbformat 4 writes it."""
+        """A display_data, execute_result or error output in nbformat 4."""
 
     def update_display(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> None:
-        """Replaces what outputs with that id show, also those of other cells."""
+        """Replaces the data of all outputs with that id, including those of other cells."""
 
     def clear(self, wait: bool) -> None:
-        """Removes the outputs so far; with `wait` only when the next one comes."""
+        """Removes the outputs so far; with `wait`, only when the next one arrives."""
 
 
 class Discarded:
-    """A sink for code whose outputs nobody looks at."""
+    """A sink that discards all outputs."""
 
-    async def wanted(self) -> bool:
+    async def prepare(self) -> bool:
         return True
 
-    def started(self) -> None: ...
+    def on_start(self) -> None: ...
 
     def stream(self, name: str, text: str) -> None: ...
 
@@ -57,7 +57,7 @@ class Discarded:
 
 
 def deliver(kind: str, content: Mapping[str, Any], sink: OutputSink) -> None:
-    """Hand an iopub message to the sink; messages that show nothing are passed over.
+    """Pass an iopub message to the sink; messages without outputs are ignored.
 
     Message types and their content: https://jupyter-client.readthedocs.io/en/stable/messaging.html
     """
@@ -73,9 +73,9 @@ def deliver(kind: str, content: Mapping[str, Any], sink: OutputSink) -> None:
 
 
 def as_output(kind: str, content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A message as one output of nbformat 4; None for those that show nothing by themselves."""
+    """A message as one output of nbformat 4; None for messages that are not an output."""
     if kind == "stream":
-        # A notebook knows two streams; kernels may name others.
+        # nbformat has two streams; kernels may name others.
         name = "stderr" if content.get("name") == "stderr" else "stdout"
         text = storable(str(content.get("text") or ""))
         return {"output_type": kind, "name": name, "text": text}
@@ -103,20 +103,20 @@ def error_of(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def count_of(content: Mapping[str, Any]) -> int | None:
-    """The number of the cell, where the message has one."""
+    """The execution count of a message, if it has a valid one."""
     count = content.get("execution_count")
     return count if isinstance(count, int) and not isinstance(count, bool) else None
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The value where it is a mapping, as the protocol has it; else an empty one."""
+    """The value if it is a mapping, as the protocol requires; else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def storable(value: Any) -> Any:
-    """The value without halves of characters (lone surrogates): no file and no socket takes them.
+    """The value without lone surrogates, which no file or socket accepts.
 
-    JSON can spell them, and programs that cut UTF-16 in the middle do.
+    JSON can encode them, and programs that cut UTF-16 inside of a pair produce them.
     """
     if isinstance(value, str):
         try:
@@ -131,9 +131,7 @@ def storable(value: Any) -> Any:
 
 
 def language_info_of(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The language in a kernel_info_reply as nbformat takes it in a notebook's metadata; None where
-    the reply does not name it.
-    """
+    """The language in a kernel_info_reply as nbformat metadata; None without a name."""
     info = storable(mapping(content.get("language_info")))
     if not isinstance(info.get("name"), str):
         return None
@@ -144,7 +142,7 @@ def language_info_of(content: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def payload_of(reply: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What an execute_reply asks of its client: a page to show, a cell to propose, an exit.
+    """The payloads of an execute_reply: a page to show, a cell to propose, an exit.
 
     https://jupyter-client.readthedocs.io/en/stable/messaging.html#payloads-deprecated
     """
@@ -153,7 +151,7 @@ def payload_of(reply: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _data(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A bundle as nbformat takes it: text is a string or lines, JSON may be anything."""
+    """A MIME bundle that nbformat accepts: text is a string or lines, JSON may be any value."""
     return {
         storable(kind): storable(value) if _fits(kind, value) else json.dumps(value)
         for kind, value in mapping(content.get("data")).items()
@@ -172,7 +170,7 @@ def _display_id(content: Mapping[str, Any]) -> str | None:
 
 
 def too_large(kind: str, raw: bytes) -> dict[str, Any]:
-    """In place of a content that is too large to be read: what it would show is named."""
+    """A replacement for a content that is too large to be parsed, with a note on its size."""
     note = f"[... {len(raw) / 1e6:,.0f} MB in one output: too much for a notebook, left out ...]"
     match kind:
         case "stream":

@@ -1,8 +1,8 @@
-"""What IPython keeps for a person (`_`, `__`, `___`, `_N`, `Out`) stays as it is while code of ours
-that is in no cell runs. This text is sent to the kernel and runs there; Python 3.8 can read it.
+"""Keeps a person's results in IPython (`_`, `__`, `___`, `_N`, `Out`) unchanged while our code
+outside of cells runs. This source is sent to the kernel and runs there, in Python 3.8 or later.
 
-IPython's displayhook keeps each value that it shows, also of code that is in no history, and asks
-the person's last cell whether to show it at all: not after a semicolon.
+IPython's displayhook stores each value that it shows, even of code without history, and looks at
+the person's last cell to decide whether to show it: not after a semicolon.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import tokenize
 from typing import Any, Callable  # noqa: UP035  for Python 3.8
 
 MARK = "jupyter_agent"
-"""Key of the metadata of our requests."""
+"""Key in the metadata of our requests."""
 SCRATCH = "scratch"
-"""Its value where the code is in no cell."""
+"""Value of that key for code outside of cells."""
 
 
 def keep_results() -> None:
-    """Has the displayhook look whose code it is, for as long as the process lives.
+    """Patch the displayhook to treat our code separately, for the lifetime of the process.
 
-    Raises whatever it meets in a kernel that is none of ipykernel's, and has changed nothing then.
+    Raises any error, without changing anything, in a kernel that is not based on ipykernel.
     """
     from IPython import get_ipython
 
@@ -29,7 +29,7 @@ def keep_results() -> None:
         return
 
     def scratch() -> str | None:
-        """The code that runs, where it is ours and in no cell."""
+        """The running code, if it is ours and outside of cells."""
         parent = request("shell")
         ours = parent.get("metadata", {}).get(MARK) == SCRATCH
         return str(parent["content"]["code"]) if ours else None

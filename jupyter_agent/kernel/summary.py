@@ -1,9 +1,8 @@
-"""What Python variables hold, in a line each. This text is sent to the kernel and runs there.
+"""Summarises Python variables, one line each. This source is sent to the kernel and runs there.
 
-It imports nothing that is not loaded there, sets no name, and looks only into values of types that
-it knows: the `repr` of anything else may be slow, huge, or do something. Of frames that a cluster
-or an engine would work out only the plan is told, so that looking never starts a job. Python 3.8
-can read it.
+It imports only modules that are loaded there, sets no name, and only looks into values of known
+types: the `repr` of others may be slow, huge or have side effects. For frames that a cluster or an
+engine would compute, it only shows the plan, so that it never starts a job. Runs in Python 3.8.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ def summary(
     names: Sequence[str] | None = None,
     without: Sequence[str] = (),
 ) -> str:
-    """A line per variable; without names those that a person set, and what functions there are.
+    """A line per variable: the given names, or all that a person set, and the names of functions.
 
-    `without` are names that are not listed then.
+    `without` are names to leave out of the latter.
     """
     if names is not None:
         return "\n".join(
@@ -67,13 +66,13 @@ def line(value: Any) -> str:
             library = kind.__module__.partition(".")[0].lstrip("_")
             return f"{kind.__name__} ({library}, lazy) {known_of(tell, value)}"
     if is_scalar(value):
-        told = brief(value)
-        return told if value is None or told.startswith("int of") else f"{kind.__name__} {told}"
+        text = brief(value)
+        return text if value is None or text.startswith("int of") else f"{kind.__name__} {text}"
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def tellers() -> Iterable[tuple[type, Callable[[Any], str]]]:
-    """Types of values with an inside, where their library is loaded."""
+    """Types of known containers, if their library is loaded, with functions to describe them."""
     for kind in (list, tuple, set, frozenset, dict):
         yield kind, tell_items
     for library, name, tell in (
@@ -89,9 +88,9 @@ def tellers() -> Iterable[tuple[type, Callable[[Any], str]]]:
 
 
 def lazy_tellers() -> Iterable[tuple[type, Callable[[Any], str]]]:
-    """Types of values that are worked out when somebody asks for them, and what is known before.
+    """Types of values that are computed on demand, with functions to describe their plans.
 
-    What each teller reads is metadata by its library's own documentation.
+    Each function only reads what its library documents as metadata.
     """
     for library, name, tell in (
         ("dask.dataframe", "DataFrame", tell_dask_frame),
@@ -112,10 +111,10 @@ def lazy_tellers() -> Iterable[tuple[type, Callable[[Any], str]]]:
 
 
 def known_of(tell: Callable[[Any], str], value: Any) -> str:
-    """What it tells; a library may have no plan, or have lost its cluster."""
+    """The description; a library may have no plan, or have lost its cluster."""
     try:
         return tell(value)
-    except Exception as error:  # noqa: BLE001  theirs, of any kind
+    except Exception as error:  # noqa: BLE001  any error of the library
         return f"(its schema could not be read: {type(error).__name__})"
 
 
@@ -203,15 +202,15 @@ def tell_array(value: Any) -> str:
 
 
 def columns(names: Iterable[Any], kinds: Iterable[Any]) -> str:
-    told = [f"{brief(name)} {kind}" for name, kind in zip(names, kinds)]  # noqa: B905  `strict` came with 3.10
-    more = f", ... {len(told) - COLUMNS} more" if len(told) > COLUMNS else ""
-    return ", ".join(told[:COLUMNS]) + more
+    parts = [f"{brief(name)} {kind}" for name, kind in zip(names, kinds)]  # noqa: B905  `strict` came with 3.10
+    more = f", ... {len(parts) - COLUMNS} more" if len(parts) > COLUMNS else ""
+    return ", ".join(parts[:COLUMNS]) + more
 
 
 def tell_frame(value: Any) -> str:
     rows, count = value.shape
-    held = size(int(value.memory_usage().sum()))
-    lines = [f"{rows}x{count}, {held}: {columns(value.columns, value.dtypes)}"]
+    memory = size(int(value.memory_usage().sum()))
+    lines = [f"{rows}x{count}, {memory}: {columns(value.columns, value.dtypes)}"]
     for row in range(min(rows, ROWS)):
         cells = [brief(value.iat[row, column]) for column in range(min(count, COLUMNS))]
         lines.append(f"  {brief(value.index[row])} | {', '.join(cells)}")
@@ -224,20 +223,20 @@ def tell_series(value: Any) -> str:
 
 
 def tell_polars(value: Any) -> str:
-    held = size(value.estimated_size())
-    lines = [f"{value.height}x{value.width}, {held}: {columns(value.columns, value.dtypes)}"]
+    memory = size(value.estimated_size())
+    lines = [f"{value.height}x{value.width}, {memory}: {columns(value.columns, value.dtypes)}"]
     for row in value.head(ROWS).rows():
         lines.append(f"  {', '.join(brief(item) for item in row[:COLUMNS])}")
     return "\n".join(lines)
 
 
 def tell_tensor(value: Any) -> str:
-    held = size(value.numel() * value.element_size())
-    told = f"{'x'.join(map(str, value.shape))} {value.dtype} on {value.device}, {held}"
+    memory = size(value.numel() * value.element_size())
+    text = f"{'x'.join(map(str, value.shape))} {value.dtype} on {value.device}, {memory}"
     if value.device.type != "cpu":  # asking another device waits for it
-        return told
+        return text
     head = value.detach()
     while head.ndim > 1 and len(head):  # views all the way: a flat copy could be huge
         head = head[0]
     items = head[:ITEMS].tolist() if head.ndim else [head.item()]
-    return f"{told}: {', '.join(map(brief, items))}"
+    return f"{text}: {', '.join(map(brief, items))}"

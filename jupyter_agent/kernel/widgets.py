@@ -1,7 +1,7 @@
-"""The widgets of a kernel as a page would have them: what they capture, and what they show.
+"""Tracks the widgets of a kernel as a page would: their state and captured outputs.
 
-`ipywidgets.Output` asks its page to take what the cell shows while it is entered. Where a run has
-no page, or another than ours, somebody has to do that: as nbclient does, which this follows.
+`ipywidgets.Output` asks its page to capture the outputs of the cell while its context is entered.
+If no page follows the run, this does it, the way nbclient does:
 https://github.com/jupyter/nbclient/blob/main/nbclient/output_widget.py
 """
 
@@ -19,26 +19,26 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 MODEL = "IPY_MODEL_"
 _TAG = re.compile(r"<[^<>]*>")
 _MOST_CAPTURED = 2_000_000
-"""Characters of text that one widget holds; the oldest goes first."""
+"""Characters of text that one widget stores; the oldest are dropped."""
 _DEPTH = 8
 _MOST_BUFFERED = 50_000_000
-"""Bytes of binary state (pictures, arrays) that are kept of all widgets; no more is."""
+"""Bytes of binary state (pictures, arrays) stored for all widgets together."""
 
 
 class Widgets:
-    """Follows the widgets of one kernel process."""
+    """The widgets of one kernel process."""
 
     def __init__(self) -> None:
         self._states: dict[str, dict[str, Any]] = {}
         self._capturing: defaultdict[str, list[str]] = defaultdict(list)
-        """Requests, and the Output widgets that take what they show: the last one does."""
+        """Request -> the Output widgets that capture its outputs; the last one gets them."""
         self._clear_before_next = set[str]()
         self._unsent = set[str]()
         self._buffers: defaultdict[str, dict[tuple[str | int, ...], bytes]] = defaultdict(dict)
-        """Of widgets, what their state holds in bytes, by its place in the state."""
+        """Widget -> binary values of its state, by their paths in the state."""
 
     def follow(self, kind: str, content: Mapping[str, Any], buffers: Sequence[Any] = ()) -> None:
-        """Take in a `comm_open`, `comm_msg` or `comm_close`; others are passed over."""
+        """Process a `comm_open`, `comm_msg` or `comm_close`; other messages are ignored."""
         comm_id = content.get("comm_id")
         if not isinstance(comm_id, str):
             return
@@ -51,7 +51,7 @@ class Widgets:
             self._states[comm_id].update(state)
             self._buffer(comm_id, content, buffers)
             if self._is_output(comm_id) and "msg_id" in state:
-                self._entered(comm_id, before, state["msg_id"])
+                self._set_capture(comm_id, before, state["msg_id"])
         elif kind == "comm_close":
             self._states.pop(comm_id, None)
             self._buffers.pop(comm_id, None)
@@ -59,7 +59,7 @@ class Widgets:
             self._unsent.discard(comm_id)
 
     def take(self, request_id: str, kind: str, content: Mapping[str, Any]) -> bool:
-        """Whether an Output widget took this message, so that the cell does not show it."""
+        """Whether an Output widget captured this message, so that the cell does not show it."""
         capturing = [each for each in self._capturing.get(request_id, ()) if each in self._states]
         if not capturing:
             return False
@@ -74,7 +74,7 @@ class Widgets:
         output = as_output(kind, content)
         if output is None:
             return False
-        captured = [] if comm_id in self._clear_before_next else self._captured(comm_id)
+        captured = [] if comm_id in self._clear_before_next else self._captured_outputs(comm_id)
         self._clear_before_next.discard(comm_id)
         last = captured[-1] if captured else {}
         if output["output_type"] == "stream" and last.get("name") == output["name"]:
@@ -87,20 +87,20 @@ class Widgets:
         return True
 
     def unsent(self) -> Iterator[Mapping[str, Any]]:
-        """The contents of comm_msgs that tell the kernel what its Output widgets hold; once."""
+        """The contents of comm_msgs with the new outputs of Output widgets for the kernel; once."""
         while self._unsent:
             comm_id = self._unsent.pop()
-            state = {"outputs": self._captured(comm_id)}
+            state = {"outputs": self._captured_outputs(comm_id)}
             data = {"method": "update", "state": state, "buffer_paths": []}
             yield {"comm_id": comm_id, "data": data}
 
     def forget(self, request_id: str) -> None:
-        """The request is over for good."""
+        """Forget a request that has ended for good."""
         self._capturing.pop(request_id, None)
 
-    def shown(self, outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """These outputs with widgets as they are now: what an Output widget holds, and the last
-        state of progress bars and others as text.
+    def resolve_widgets(self, outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """These outputs with the current state of their widgets: the outputs of Output widgets, and
+        progress bars and others as text.
         """
         result: list[dict[str, Any]] = []
         for output in outputs:
@@ -114,7 +114,7 @@ class Widgets:
         return result
 
     def models(self) -> dict[str, dict[str, Any]]:
-        """The widgets by id, as `metadata.widgets` holds them:
+        """The widgets by id, in the form of `metadata.widgets`:
         https://github.com/jupyter-widgets/ipywidgets/blob/main/packages/schema/v2/state.schema.json
         """
         return {
@@ -140,25 +140,27 @@ class Widgets:
         ]
 
     def _buffer(self, comm_id: str, content: Mapping[str, Any], buffers: Sequence[Any]) -> None:
-        """Keep the bytes that belong to a state, in place of those that it had there."""
+        """Store the binary values of a state, replacing earlier ones at the same paths."""
         data = mapping(content.get("data"))
-        kept, paths = self._buffers[comm_id], data.get("buffer_paths")
-        for path in [path for path in kept if path[0] in mapping(data.get("state"))]:
-            del kept[path]
+        stored, paths = self._buffers[comm_id], data.get("buffer_paths")
+        for path in [path for path in stored if path[0] in mapping(data.get("state"))]:
+            del stored[path]
         for path, buffer in zip(paths if isinstance(paths, list) else (), buffers, strict=False):
             if isinstance(path, list) and path and all(isinstance(key, str | int) for key in path):
-                kept.pop(tuple(path), None)
-                held = sum(len(each) for every in self._buffers.values() for each in every.values())
-                if held + len(buffer) <= _MOST_BUFFERED:
-                    kept[tuple(path)] = bytes(buffer)
+                stored.pop(tuple(path), None)
+                total = sum(
+                    len(each) for every in self._buffers.values() for each in every.values()
+                )
+                if total + len(buffer) <= _MOST_BUFFERED:
+                    stored[tuple(path)] = bytes(buffer)
 
     def _text(self, model_id: Any, depth: int) -> tuple[str, list[dict[str, Any]]]:
-        """A widget in a line, and the outputs that those in it hold."""
+        """A widget as one line, and the captured outputs of its children."""
         state = self._states.get(model_id) if isinstance(model_id, str) else None
         if state is None or depth < 0:
             return "", []
         if self._is_output(str(model_id)):
-            return "", self._captured(str(model_id))
+            return "", self._captured_outputs(str(model_id))
         children = state.get("children")
         if isinstance(children, list):
             parts = [
@@ -172,18 +174,18 @@ class Widgets:
         words: list[Any] = [state.get("description"), value]
         if isinstance(state.get("max"), int | float) and isinstance(value, int | float):
             words[1] = f"{value:g}/{state['max']:g}"
-        told = [_TAG.sub("", str(word)) for word in words if isinstance(word, str | int | float)]
-        return " ".join(" ".join(told).split()), []
+        shown = [_TAG.sub("", str(word)) for word in words if isinstance(word, str | int | float)]
+        return " ".join(" ".join(shown).split()), []
 
     def _is_output(self, comm_id: str) -> bool:
         return self._states[comm_id].get("_model_name") == "OutputModel"
 
-    def _captured(self, comm_id: str) -> list[dict[str, Any]]:
+    def _captured_outputs(self, comm_id: str) -> list[dict[str, Any]]:
         outputs = mapping(self._states.get(comm_id)).get("outputs")
         return [dict(each) for each in outputs or () if isinstance(each, Mapping)]
 
-    def _entered(self, comm_id: str, before: Any, now: Any) -> None:
-        """A widget begins to take what a request shows, or ends it."""
+    def _set_capture(self, comm_id: str, before: Any, now: Any) -> None:
+        """Update which request an Output widget captures: `before` and `now` are request ids."""
         if isinstance(before, str) and comm_id in self._capturing.get(before, ()):
             self._capturing[before].remove(comm_id)
         if isinstance(now, str) and now:

@@ -189,7 +189,7 @@ class McpServer:
             ],
         }
         redactor = self._clients.services.redactor
-        return content.of_text(redactor.text("\n".join(lines)), redactor.masked(facts))
+        return content.of_text(redactor.text("\n".join(lines)), redactor.mask_all(facts))
 
     # -- resources and prompts
 

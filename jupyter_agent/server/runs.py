@@ -322,7 +322,7 @@ async def frames_of(run: Run, *, saved: bool = True) -> AsyncGenerator[dict[str,
     shown: list[Output] = []
     yield {"type": "run", **described_run(run, outputs=False)}
     if run.ended is None:
-        async with aclosing(run.news(_FOR_EVER_S)) as news:
+        async with aclosing(run.updates(_FOR_EVER_S)) as news:
             async for _ in news:
                 now = run.outputs()
                 for frame in _difference(run.id, shown, now):

@@ -1,4 +1,4 @@
-"""The text of a file that programs of many countries may have written."""
+"""Decodes text files whose encoding is unknown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import islice
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # begins as that of UTF-16 does
+    (codecs.BOM_UTF32_LE, "utf-32"),  # starts with the UTF-16 mark, so it comes first
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -19,37 +19,37 @@ _CONTROLS = "[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]"
 _NO_TEXT = re.compile(_CONTROLS)
 _NO_BYTES = re.compile(_CONTROLS.encode())
 _WORD = re.compile(rb"[\x80-\xff]{3}")
-"""Letters beyond ASCII, which stand alone in western languages."""
+"""Three non-ASCII bytes in a row: in western languages such letters usually stand alone."""
 _WESTERN = "cp1252"
 _OTHERS = (
     "cp932", "euc_jp", "gb18030", "big5", "euc_kr",
     "cp1251", "koi8_r", "cp1253", "cp1255", "cp1256",
 )  # fmt: skip
-"""Encodings that can be told from each other and from the western one."""
+"""Encodings that detection can distinguish from each other and from the western one."""
 _NAMES = {"utf-8-sig": "utf-8", "cp932": "shift_jis"}
 _SNIFFED = 200
-"""Lines by which an encoding is told."""
+"""Non-ASCII lines that detection samples."""
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """The text of a file, and the encoding that it is in as far as that can be told."""
+    """The text of a file, and its encoding as far as it could be detected."""
 
     text: str
     encoding: str = "utf-8"
 
     @property
     def note(self) -> str:
-        """What a reader is told of the encoding; empty for UTF-8."""
+        """A note on the encoding for the reader; empty for UTF-8."""
         return "" if self.encoding == "utf-8" else f"read as {self.encoding}"
 
 
-def decoded(raw: bytes) -> Decoded | None:
-    """The text of a file; None for one that is no text."""
+def decode(raw: bytes) -> Decoded | None:
+    """Decode the bytes of a file; None for binary data."""
     certain = _certain(raw)
-    if certain is not None or not _may_be_guessed(raw):
+    if certain is not None or not _may_be_guess_encoding(raw):
         return certain
-    encoding = _guessed(raw)
+    encoding = _guess_encoding(raw)
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError:
@@ -58,22 +58,22 @@ def decoded(raw: bytes) -> Decoded | None:
 
 
 def is_text(raw: bytes) -> bool:
-    """Whether `decoded` gives a text. Quick, also for much."""
-    return _certain(raw) is not None or _may_be_guessed(raw)
+    """Whether `decode` would return a text. Fast even for large files."""
+    return _certain(raw) is not None or _may_be_guess_encoding(raw)
 
 
-def _may_be_guessed(raw: bytes) -> bool:
-    return not (_marked(raw) or _NO_BYTES.search(raw))
+def _may_be_guess_encoding(raw: bytes) -> bool:
+    return not (_bom_encoding(raw) or _NO_BYTES.search(raw))
 
 
-def _marked(raw: bytes) -> str | None:
-    """The encoding that a file says itself, by the mark at its beginning."""
+def _bom_encoding(raw: bytes) -> str | None:
+    """The encoding named by a byte order mark at the start of the file."""
     return next((name for mark, name in _BOMS if raw.startswith(mark)), None)
 
 
 def _certain(raw: bytes) -> Decoded | None:
-    """A text whose encoding is certain."""
-    encoding = _marked(raw) or "utf-8"
+    """The text, if its encoding is certain: UTF-8, or named by a byte order mark."""
+    encoding = _bom_encoding(raw) or "utf-8"
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError:
@@ -82,9 +82,9 @@ def _certain(raw: bytes) -> Decoded | None:
     return None if odd else Decoded(text, _NAMES.get(encoding, encoding))
 
 
-def _guessed(raw: bytes) -> str:
-    """The likeliest encoding: the western one where letters say nothing else, or where what tells
-    the others from it is not installed: it comes with JupyterLab.
+def _guess_encoding(raw: bytes) -> str:
+    """The likeliest encoding. The western one by default, and if `charset_normalizer` is not
+    installed (it comes with JupyterLab).
     """
     lines = islice((line for line in raw.splitlines() if not line.isascii()), _SNIFFED)
     sample = b"\n".join(lines)

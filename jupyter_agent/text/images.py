@@ -1,7 +1,7 @@
-"""Pictures for models: how large they are, and made such that a service takes them.
+"""Pictures for models: their sizes, and conversion to what services accept.
 
-What a picture is says its first bytes, whatever it was called: a service refuses a request with one
-that is not what it is said to be, and each later request of the conversation, too.
+The media type is read from the first bytes of a picture, whatever the notebook calls it: a service
+refuses a request with a wrongly labelled picture, and each later request of the conversation too.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from jupyter_agent.legible import quoted
 Picture: TypeAlias = tuple[str, str]
 """(media type, base64)"""
 KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""What models can look at."""
+"""Media types that models accept."""
 SIDE = 1568
-"""Pixels of the longer side that models see at most; what is larger only costs more.
+"""Pixels of the longer side that models see at most; larger pictures only cost more.
 
 https://docs.claude.com/en/docs/build-with-claude/vision
 """
 _MOST_SIDE = 8_000
-"""Pixels of the longer side that a service takes (same source)."""
+"""Pixels of the longer side that a service accepts (same source)."""
 _CHARACTERS = 5_000_000
-"""Of one picture in base64: what the API takes."""
+"""Characters of one picture in base64 that the API accepts."""
 _MOST_PIXELS = 50_000_000
-"""A picture with more would take a lot of memory to be made smaller."""
+"""Larger pictures would need too much memory to be resized."""
 _SVG = re.compile(r"<svg\b[^>]*")
 _LENGTH = {side: re.compile(rf"\s{side}\s*=\s*['\"]([\d.]+)") for side in ("width", "height")}
 _HEADER_BYTES = 65_536
-"""Where a picture tells its size, at the latest."""
+"""The size of a picture is within these first bytes."""
 _ORIENTATION = 0x0112
-"""The tag of Exif by which a camera says how it was held."""
+"""The Exif tag for the orientation of the camera."""
 _TURNS = {
     2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE",
     6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90",
 }  # fmt: skip
-"""How Pillow turns it upright, by the value of that tag."""
+"""Value of that tag -> the Pillow operation that turns the picture upright."""
 _WITH_PROFILE = ("RGB", "RGBA", "P")
-"""Modes whose colour profile still holds when the picture is drawn again."""
+"""Modes whose colour profile stays valid when the picture is encoded again."""
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _SHOWN_CHUNKS = frozenset(
@@ -53,45 +53,44 @@ _SHOWN_CHUNKS = frozenset(
         *(b"sRGB", b"cICP", b"bKGD", b"pHYs", b"acTL", b"fcTL", b"fdAT"),
     )
 )
-"""https://www.w3.org/TR/png-3/#4Concepts.FormatTypes, without texts, times and Exif."""
+"""All but texts, times and Exif: https://www.w3.org/TR/png-3/#4Concepts.FormatTypes"""
 _SCAN, _END = 0xDA, 0xD9
 _NOTES = frozenset((*range(0xE0, 0xF0), 0xFE))
 """Application segments and comments of a JPEG (ITU-T T.81, table B.1)."""
 _JFIF, _ICC, _ADOBE = 0xE0, 0xE2, 0xEE
-"""Of those: how big a dot is, the colour profile, and how Adobe transforms colours."""
+"""Of those: the pixel density, the colour profile, and Adobe's colour transform."""
 _MARKER = re.compile(rb"\xff+([^\x00\xd0-\xd7\xff])", re.DOTALL)
-"""What ends the data of a scan; a segment may have more than one 0xFF before its name."""
+"""Ends the data of a scan; more than one 0xFF may precede a segment's marker."""
 _ENDS = {"image/png": b"IEND\xae\x42\x60\x82", "image/jpeg": b"\xff\xd9", "image/gif": b"\x3b"}
-"""With which a picture ends that was not cut."""
+"""Last bytes of a complete picture."""
 _SHOWN_RIFF = (b"VP8X", b"VP8 ", b"VP8L", b"ALPH", b"ANIM", b"ANMF", b"ICCP")
 _WEBP_NOTED = 0x0C
-"""Of a WebP: its chunks without Exif, XMP and unknown ones, and the flags that announce Exif and
-XMP. https://developers.google.com/speed/webp/docs/riff_container"""
+"""WebP: the chunks without Exif, XMP and unknown ones, and the flags that announce Exif and XMP.
+https://developers.google.com/speed/webp/docs/riff_container"""
 
 
 def pictures_in(data: Mapping[str, Any]) -> list[Picture]:
-    """The pictures of a bundle that models can look at."""
+    """The pictures of a MIME bundle that models accept."""
     return [(kind, "".join("".join(data[kind]).split())) for kind in KINDS if kind in data]
 
 
-def fitting(pictures: Sequence[Picture]) -> list[Picture]:
-    """These pictures as what they are, the large ones made smaller; without those that are none, or
-    cannot be made smaller.
+def prepare_pictures(pictures: Sequence[Picture]) -> list[Picture]:
+    """These pictures with their real media types, large ones resized, without broken ones and those
+    that cannot be resized.
 
-    That takes up to a second each, so call it in a thread. Pillow, which is no dependency of ours,
-    reads each to its end and makes it smaller. Without it one is taken that has an end, and that
-    services take as it is.
+    Takes up to a second each, so call it in a thread. Pillow, an optional dependency, decodes and
+    resizes each picture. Without it, only complete pictures that need no resizing remain.
     """
     fit = (_fit(value) for _, value in pictures)
     return [picture for picture in fit if picture is not None]
 
 
-def attached(pictures: Sequence[Picture], most: int) -> tuple[list[Picture], str]:
-    """The last pictures that fit, as `fitting` makes them, and a line that says which these are
-    where they are not all.
+def pick_last(pictures: Sequence[Picture], most: int) -> tuple[list[Picture], str]:
+    """The last `most` pictures, as `prepare_pictures` returns them, and a line that says which they
+    are; empty if all are included.
     """
     numbered = list(enumerate(pictures, 1))[-most:] if most else []
-    chosen = [(number, fit) for number, each in numbered for fit in fitting([each])]
+    chosen = [(number, fit) for number, each in numbered for fit in prepare_pictures([each])]
     fits = [fit for _, fit in chosen]
     if len(fits) == len(pictures):
         return fits, ""
@@ -101,18 +100,18 @@ def attached(pictures: Sequence[Picture], most: int) -> tuple[list[Picture], str
     return fits, f"({count}, counted from above. {which}.)"
 
 
-def told(kind: str, value: str) -> str:
-    """A picture in text: `<image/png 640x480 35 kB>`."""
+def describe_picture(kind: str, value: str) -> str:
+    """A picture as text: `<image/png 640x480 35 kB>`."""
     size = pixels(kind, value)
     count = len(value) if kind.startswith("image/svg") else len(value) * 3 // 4
-    words = [quoted(kind), f"{size[0]}x{size[1]}" if size else "", bytes_told(count)]
+    words = [quoted(kind), f"{size[0]}x{size[1]}" if size else "", format_size(count)]
     fits = kind not in KINDS or _can_fit(value, size or (0, 0))
     note = "" if fits else ", too large to be shown"
     return f"<{' '.join(filter(None, words))}{note}>"
 
 
 def pixels(kind: str, value: str) -> tuple[int, int] | None:
-    """Width and height of a picture in base64 or of an SVG; None if it does not say."""
+    """Width and height of a picture in base64 or of an SVG; or None."""
     if kind.startswith("image/svg"):
         begin = _SVG.search(value[:_HEADER_BYTES])
         sides = [_LENGTH[side].search(begin[0]) for side in ("width", "height")] if begin else []
@@ -133,7 +132,7 @@ def _size(file: bytes) -> tuple[int, int] | None:
 
 
 def kind_of(file: bytes) -> str | None:
-    """The media type of a picture by its first bytes; None for what no model can look at."""
+    """The media type by the first bytes of a file; or None for one that models do not accept."""
     if file.startswith(_PNG):
         return "image/png"
     if file.startswith(b"\xff\xd8\xff"):
@@ -148,7 +147,7 @@ def _png_size(header: bytes) -> tuple[int, int]:
 
 
 def _jpeg_size(header: bytes) -> tuple[int, int] | None:
-    """Start-of-frame segments have the size."""
+    """The size is in the start-of-frame segment."""
     for marker, segment in _segments(header):
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             return int.from_bytes(segment[7:9]), int.from_bytes(segment[5:7])
@@ -183,8 +182,8 @@ _MEASURES: Mapping[str, Callable[[bytes], tuple[int, int] | None]] = {
 }
 
 
-def bytes_told(count: int) -> str:
-    """A size as people say it."""
+def format_size(count: int) -> str:
+    """A number of bytes for people: `35 kB`."""
     if count < 1_000:
         return f"{count} B"
     return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
@@ -195,7 +194,7 @@ def _is_large(value: str, size: tuple[int, int]) -> bool:
 
 
 def _can_fit(value: str, size: tuple[int, int]) -> bool:
-    """Whether it is small enough, or can be made so: that needs Pillow."""
+    """Whether the picture is small enough, or Pillow can resize it."""
     if not _is_large(value, size):
         return True
     if _has_pillow():
@@ -218,27 +217,27 @@ def _fit(value: str) -> Picture | None:
     bare = _without_metadata(kind, file)
     if not _has_pillow():
         whole = bare.endswith(_ENDS.get(kind, b"")) and bool(bare)
-        return (kind, _written(bare)) if whole else None
-    made = _decoded(kind, bare, _orientation(file))
-    if made is None or len(_written(made[1])) > _CHARACTERS:
+        return (kind, _to_base64(bare)) if whole else None
+    made = _decode(kind, bare, _orientation(file))
+    if made is None or len(_to_base64(made[1])) > _CHARACTERS:
         return None
-    return made[0], _written(made[1])
+    return made[0], _to_base64(made[1])
 
 
 def _orientation(file: bytes) -> int:
-    """How a camera was held, as Exif has it; 1 is upright."""
+    """The Exif orientation; 1 is upright."""
     pillow = importlib.import_module("PIL.Image")
     try:
         exif = pillow.Exif()
         exif.load(pillow.open(io.BytesIO(file)).info.get("exif"))
         return int(exif.get(_ORIENTATION, 1))
-    except Exception:  # noqa: BLE001  whatever a decoder raises over what others wrote
+    except Exception:  # noqa: BLE001  decoders may raise anything on foreign data
         return 1
 
 
-def _decoded(kind: str, file: bytes, orientation: int) -> tuple[str, bytes] | None:
-    """The picture as it is, if it can be read to its end; where it is large, or was taken with the
-    camera turned, drawn again. None if it cannot be read.
+def _decode(kind: str, file: bytes, orientation: int) -> tuple[str, bytes] | None:
+    """The picture, encoded again if it is large or the camera was turned. None for one that cannot
+    be decoded to its end.
     """
     pillow = importlib.import_module("PIL.Image")
     turn = _TURNS.get(orientation)
@@ -246,7 +245,7 @@ def _decoded(kind: str, file: bytes, orientation: int) -> tuple[str, bytes] | No
         picture = pillow.open(io.BytesIO(file))
         if picture.width * picture.height > _MOST_PIXELS:  # a later part may say another size
             return None
-        large = _is_large(_written(file), picture.size)
+        large = _is_large(_to_base64(file), picture.size)
         if large:
             picture.draft("RGB", (SIDE, SIDE))
         picture.load()
@@ -261,17 +260,17 @@ def _decoded(kind: str, file: bytes, orientation: int) -> tuple[str, bytes] | No
         if turn is not None:
             picture = picture.transpose(pillow.Transpose[turn])
         kind = kind if kind == "image/jpeg" else "image/png"
-        small = _drawn(picture, kind, profile)
-        if len(_written(small)) > _CHARACTERS:  # noise, as PNG
-            kind, small = "image/jpeg", _drawn(picture.convert("RGB"), "image/jpeg", profile)
-    except Exception:  # noqa: BLE001  whatever a decoder raises over what others wrote
+        small = _encode(picture, kind, profile)
+        if len(_to_base64(small)) > _CHARACTERS:  # noise, as PNG
+            kind, small = "image/jpeg", _encode(picture.convert("RGB"), "image/jpeg", profile)
+    except Exception:  # noqa: BLE001  decoders may raise anything on foreign data
         return None
     return kind, small
 
 
 def _without_metadata(kind: str, file: bytes) -> bytes:
-    """The file with nothing but its picture: no texts, places, names of people, nothing after it.
-    Of one that was cut the end is missing here, too.
+    """The file with nothing but its picture: no texts, places, names of people or trailing data. A
+    truncated file stays truncated.
     """
     match kind:
         case "image/png":
@@ -286,7 +285,7 @@ def _without_metadata(kind: str, file: bytes) -> bytes:
 
 
 def _chunks(file: bytes) -> Iterator[bytes]:
-    """Of a PNG: those without which it would look otherwise, up to its end."""
+    """The chunks of a PNG that affect how it looks, up to its end."""
     place = len(_PNG)
     while place + 8 <= len(file):
         end = place + 12 + int.from_bytes(file[place : place + 4])
@@ -299,7 +298,7 @@ def _chunks(file: bytes) -> Iterator[bytes]:
 
 
 def _segments(file: bytes) -> Iterator[tuple[int, bytes]]:
-    """Of a JPEG: its segments by their markers, scans with their data, up to its end."""
+    """The segments of a JPEG with their markers, scans with their data, up to its end."""
     place = 2
     while (found := _MARKER.match(file, place)) is not None:
         marker, start = found[1][0], found.start(1) - 1
@@ -317,7 +316,7 @@ def _segments(file: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _bare(marker: int, segment: bytes) -> bytes:
-    """The segment of a JPEG with nothing that is not needed to show it; empty for most notes."""
+    """A JPEG segment with only the data needed to show it; empty for most metadata."""
     body = segment[4:]
     if marker == _JFIF and body.startswith(b"JFIF\0"):
         return b"\xff\xe0\0\x10" + body[:12] + b"\0\0"  # no thumbnail
@@ -328,7 +327,7 @@ def _bare(marker: int, segment: bytes) -> bytes:
 
 
 def _riff_chunks(file: bytes) -> Iterator[bytes]:
-    """Of a WebP: what is shown, and no announcement of anything else."""
+    """The chunks of a WebP that are shown, without the flags that announce others."""
     place = 12
     file = file[: _little(file[4:8]) + 8]
     while place + 8 <= len(file):
@@ -344,7 +343,7 @@ def _riff_chunks(file: bytes) -> Iterator[bytes]:
 
 
 def _gif_blocks(file: bytes) -> Iterator[bytes]:
-    """Of a GIF: its pictures and how long each is shown, up to its end
+    """The blocks of a GIF with its pictures and their durations, up to its end
     (https://www.w3.org/Graphics/GIF)."""
     place = 13 + _colours(file[10:11])
     yield file[:place]
@@ -362,17 +361,17 @@ def _gif_blocks(file: bytes) -> Iterator[bytes]:
 
 
 def _colours(byte: bytes) -> int:
-    """How many bytes of colours these flags announce."""
+    """Bytes of the colour table that these flags announce."""
     flags = _little(byte)
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
-def _drawn(picture: Any, kind: str, profile: bytes | None) -> bytes:
+def _encode(picture: Any, kind: str, profile: bytes | None) -> bytes:
     file = io.BytesIO()
     more = {"quality": 90} if kind == "image/jpeg" else {}
     picture.save(file, kind.removeprefix("image/").upper(), icc_profile=profile, **more)
     return file.getvalue()
 
 
-def _written(file: bytes) -> str:
+def _to_base64(file: bytes) -> str:
     return base64.b64encode(file).decode()

@@ -1,7 +1,7 @@
-"""Matches lines against a regular expression, as a process of its own that can be killed.
+"""Matches lines against a regular expression, in a separate process that can be killed.
 
-Run as a script, where nothing but the standard library is at hand. It reads a request as JSON (see
-`search`), says that it has it, and answers with the places of the lines that match, or the error.
+Run as a script with nothing but the standard library. It reads a request as JSON (see `search`),
+prints `ready`, and answers with the indexes of the matching lines or the error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import islice
 
 
 def main() -> None:
-    """One request, one answer."""
+    """Answer one request."""
     request = json.load(sys.stdin.buffer)
     sys.stdout.write("ready\n")
     sys.stdout.flush()

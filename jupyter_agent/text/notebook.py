@@ -1,9 +1,9 @@
 """The notebook as text for a model, within a budget.
 
-A cell has a line of head, `[position type id In[n] language stale]` with the position counted from
-1 as people do and a language where the cell has one of its own, then its source as it is, then what
-its outputs show after `->`. Where a model reads it, heads and arrows carry the mark of the turn
-(see `fence`), and no name or id adds a line.
+A cell has a head line, `[position type id In[n] language stale]` with positions counted from 1 and
+the language only if the cell has its own, then its unchanged source, then its outputs after `->`.
+For a model, heads and arrows carry the mark of the turn (see `fence`), and no name or id adds a
+line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import CellNotFound
 from jupyter_agent.legible import clip, legible, quoted, quoted_id
 from jupyter_agent.text.fence import NO_FENCE, Fence
-from jupyter_agent.text.images import Picture, pictures_in, told
+from jupyter_agent.text.images import Picture, describe_picture, pictures_in
 from jupyter_agent.text.outputs import (
     images,
     output_text,
@@ -42,19 +42,19 @@ __all__ = [
 ]
 
 HIDDEN = "agent-hidden"
-"""Tag of cells that are kept from models."""
+"""Tag of cells that are hidden from models."""
 _HEADING = re.compile(r"\s*(#{1,6})\s+(.*)")
 _TITLE_CHARS = 60
 BUDGET = 24_000
 """Characters of the overview of a notebook: 6,000 tokens, at 4 characters each."""
 MOST = 29_000
-"""The most that it may be asked for: below 12,500 tokens where a token has 2.3 characters, too."""
+"""The largest budget that can be requested: under 12,500 tokens even at 2.3 characters each."""
 OUTLINE_BUDGET = 6_000
 _FAR = "(A line [from-to id] stands for a section: name that id as focus, or search.)"
 _LEAST = 20
-"""Characters below which no cell fits any more."""
+"""Characters below which no further cell fits."""
 _PROSE_CHARS = 240
-"""Of a Markdown cell away from the focus."""
+"""Characters of a Markdown cell away from the focus."""
 _OUTPUT_CHARS = 2_000
 """Characters of one cell's outputs in the overview; `read_cells` shows more."""
 _LINE_CHARS = 80
@@ -62,12 +62,12 @@ _LINE_CHARS = 80
 
 @dataclass(frozen=True, kw_only=True)
 class Rendered:
-    """Text for a model, and the cells whose whole source is in it."""
+    """Text for a model, and the ids of the cells whose whole source is in it."""
 
     text: str
     full: frozenset[str]
     lines_only: int = 0
-    """How many cells have no more than their line, though more could be shown."""
+    """How many cells were reduced to one line though they have more to show."""
 
 
 ShownCell = NewType("ShownCell", Cell)
@@ -75,17 +75,17 @@ ShownCell = NewType("ShownCell", Cell)
 
 
 def hidden(cell: Cell) -> bool:
-    """Whether the person keeps this cell from models: it is tagged `agent-hidden`."""
+    """Whether this cell is hidden from models by the tag `agent-hidden`."""
     return HIDDEN in cell.tags
 
 
 def whole(cell: Cell) -> bool:
-    """Whether a cell is shown with every character of its source, so that it can be rewritten."""
+    """Whether every character of a cell's source is shown, so that it can be rewritten."""
     return not (hidden(cell) or cell.withheld) and readable(cell.source) == cell.source
 
 
 def pictures(cell: Cell) -> list[Picture]:
-    """What models can look at in the cell: its attached pictures and those of its outputs."""
+    """The pictures of the cell that models accept: from its attachments and its outputs."""
     if hidden(cell):
         return []
     attached = (cell.attachments or {}).values()
@@ -106,10 +106,10 @@ def render(
 ) -> Rendered:
     """A line per cell, and full cells outward from the focus within `budget` characters.
 
-    Without a focus it is the first cell. Of long prose elsewhere only the beginning is shown. An
-    `outline` has the lines only, under their headings. Where lines take more than half of the
-    budget (of an outline: all of it) a line for each section stands for the cells far from the
-    focus. Raises CellNotFound for a focus that is not there.
+    The default focus is the first cell. Long prose elsewhere is cut to its start. An `outline` has
+    only the lines, under their headings. If lines take more than half of the budget (all of it for
+    an outline), the cells far from the focus are replaced with a line per section. Raises
+    CellNotFound for an unknown focus.
     """
     if not cells:
         return Rendered(text="(no cells)", full=frozenset())
@@ -118,7 +118,7 @@ def render(
     shown = {cell.id: _line(cell, cell.id in stale, fence) for cell in cells}
     sections = Sections(cells, stale, budget // 3, fence)
     if outline:
-        shown = {cell.id: sections.indented(cell, shown[cell.id]) for cell in cells}
+        shown = {cell.id: sections.indent(cell, shown[cell.id]) for cell in cells}
     left = budget if outline else budget // 2
     far: set[str] = set()
     if sum(len(line) + 1 for line in shown.values()) > left:
@@ -129,7 +129,7 @@ def render(
                 far.add(cell.id)
     full: set[str] = set()
     shortened = {cell.id for cell in cells if not hidden(cell)}
-    left = budget - sum(len(line) + 1 for line in sections.collapsed(shown, far))
+    left = budget - sum(len(line) + 1 for line in sections.collapse(shown, far))
     for cell in () if outline else outward:
         if left < _LEAST:
             break
@@ -142,7 +142,7 @@ def render(
         shortened.discard(cell.id)
         if is_whole:
             full.add(cell.id)
-    lines = [*sections.collapsed(shown, far), *([_FAR] if far else [])]
+    lines = [*sections.collapse(shown, far), *([_FAR] if far else [])]
     return Rendered(text="\n".join(lines), full=frozenset(full), lines_only=len(shortened))
 
 
@@ -168,7 +168,7 @@ def render_cells(
 
 
 def _outward(cells: Sequence[Cell], focus: str | None) -> list[Cell]:
-    """The cells by distance from the focus; of two as far away the one above goes first."""
+    """The cells by distance from the focus; of two equally distant ones the upper comes first."""
     places = {cell.id: place for place, cell in enumerate(cells)}
     if focus is not None and focus not in places:
         raise CellNotFound(focus, known=list(places))
@@ -187,7 +187,7 @@ def head(cell: Cell, stale: bool = False, fence: Fence = NO_FENCE) -> str:
 
 
 def readable(source: str) -> str:
-    """A source without files that are spelled in it and characters that nobody can see."""
+    """A source without embedded files and invisible characters."""
     return without_data(legible(source))
 
 
@@ -196,7 +196,7 @@ def _source(cell: Cell, fence: Fence) -> str:
 
 
 class _Texts:
-    """What was shown of one snapshot of a cell behind one fence, by how it was shown."""
+    """Cached renderings of one snapshot of a cell with one fence."""
 
     def __init__(self, fence: Fence) -> None:
         self.fence = fence
@@ -212,7 +212,7 @@ def _texts(cell: Cell, fence: Fence) -> _Texts:
 
 
 def _line(cell: Cell, stale: bool, fence: Fence) -> str:
-    """A cell in one line: its head, how its text begins, how much there is."""
+    """A cell in one line: its head, the start of its text, and how long it is."""
     lines = _texts(cell, fence).lines
     if stale not in lines:
         lines[stale] = _new_line(cell, stale, fence)
@@ -231,7 +231,7 @@ def _new_line(cell: Cell, stale: bool, fence: Fence) -> str:
 
 
 def _brief(cell: Cell) -> str:
-    """What the outputs are, in a word or two."""
+    """The kinds of the outputs in a word or two."""
     for output in cell.outputs:
         if output["output_type"] == "error":
             return f"error {quoted(str(output['ename']))}"
@@ -264,25 +264,26 @@ def _full(cell: Cell, stale: bool, fence: Fence, outputs: str, source: str | Non
         return _line(cell, False, fence)
     parts = [head(cell, stale, fence), _source(cell, fence) if source is None else source]
     if cell.attachments:
-        parts.append(fence.line(f"(attached: {', '.join(_attached(cell.attachments))})"))
+        parts.append(fence.line(f"(attached: {', '.join(_attachment_names(cell.attachments))})"))
     if outputs:
         arrow = fence.line("->")
         parts.append(f"{arrow}{chr(10) if chr(10) in outputs else ' '}{fence.inside(outputs)}")
     return "\n".join(filter(None, parts))
 
 
-def _attached(attachments: Mapping[str, Any]) -> Iterator[str]:
-    """Name, kind and size of each file: what it holds is never text."""
+def _attachment_names(attachments: Mapping[str, Any]) -> Iterator[str]:
+    """Name, kind and size of each attachment; their contents are never text."""
     for name, data in attachments.items():
         kinds = data.items() if isinstance(data, Mapping) else ()
-        yield " ".join([quoted(name), *(told(kind, "".join(value)) for kind, value in kinds)])
+        yield " ".join(
+            [quoted(name), *(describe_picture(kind, "".join(value)) for kind, value in kinds)]
+        )
 
 
 class Sections:
     """The cells of a notebook under their headings.
 
-    The headings of lower levels are left aside where a line for each section would take more than
-    `most` characters.
+    Lower heading levels are ignored if a line per section would take more than `most` characters.
     """
 
     def __init__(
@@ -293,31 +294,31 @@ class Sections:
         self._stale = stale
         self._titles = [_heading(cell) for cell in cells]
         self._level = 6
-        self._starts = self._made()
+        self._starts = self._section_starts()
         while self._level and self.size > most:
             self._level -= 1
-            self._starts = self._made()
+            self._starts = self._section_starts()
 
     @property
     def size(self) -> int:
-        """Characters of a line for each section."""
+        """Characters of all lines for sections."""
         return sum(len(line) + 1 for line in self._lines(self._cells))
 
-    def indented(self, cell: Cell, line: str) -> str:
-        """A cell's line in an outline: what is under a heading is set in."""
+    def indent(self, cell: Cell, line: str) -> str:
+        """A cell's line in an outline: indented below a heading."""
         under = any(self._titles[: cell.index]) and self._titles[cell.index] is None
         return f"  {line}" if under else line
 
-    def collapsed(self, shown: Mapping[str, str], far: Collection[str]) -> Iterator[str]:
-        """What is shown of each cell; for cells that are far a line for each of their sections."""
+    def collapse(self, shown: Mapping[str, str], far: Collection[str]) -> Iterator[str]:
+        """The text of each cell; for the `far` cells a line per section instead."""
         for is_far, group in groupby(self._cells, key=lambda cell: cell.id in far):
             if is_far:
                 yield from self._lines(list(group))
             else:
                 yield from (shown[cell.id] for cell in group)
 
-    def _made(self) -> list[int]:
-        """For each cell the place of its section's heading; -1 before the first."""
+    def _section_starts(self) -> list[int]:
+        """For each cell the index of its section's heading; -1 before the first."""
         starts, start = [], -1
         for place, title in enumerate(self._titles):
             if title is not None and title[0] <= self._level:
@@ -345,6 +346,6 @@ class Sections:
 
 
 def _heading(cell: Cell) -> tuple[int, str] | None:
-    """Level and text of the heading that a Markdown cell begins with."""
+    """Level and text of the heading at the start of a Markdown cell, if any."""
     found = _HEADING.match(cell.source) if cell.type == "markdown" else None
     return (len(found[1]), found[2].strip()) if found and "agent-hidden" not in cell.tags else None

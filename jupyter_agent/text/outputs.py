@@ -1,4 +1,4 @@
-"""Outputs and interactive charts as text for a model: short, without escapes."""
+"""Outputs and interactive charts as short text for a model, without escape sequences."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from typing import Any
 
 from jupyter_agent.document.cell import Output
 from jupyter_agent.legible import clip, quoted, without_escapes, without_invisible
-from jupyter_agent.text.images import Picture, bytes_told, pictures_in, told
+from jupyter_agent.text.images import Picture, describe_picture, format_size, pictures_in
 from jupyter_agent.text.tables import frame_text
 
 _OBJECT = re.compile(r"<.*>", re.DOTALL)
-"""A `text/plain` that names an object; other representations tell more."""
+"""A `text/plain` that only names an object; other representations say more."""
 _INSTEAD = ("text/markdown", "text/latex", "text/html", "application/json")
 _FRAME = re.compile(r"\s*(?:Cell In|Input In|File )")
 _LIBRARY = re.compile(
     r"\s*File (?:\S*(?:site|dist)-packages|\S*/lib/python3|\S*[\\/]Lib[\\/]|<(?!ipython))"
 )
-"""Frames of installed code; all others are in the person's own cells and modules."""
+"""Frames in installed packages; all others are in the user's own cells and modules."""
 _NO_FRAME = re.compile(r"[-\s]*$|.*Traceback \(most recent call|\s*\[\.\.\. skipping")
 _FRAME_CHARS = 1_500
 _OWN_FRAMES = 3
 _TABLE_CHARS = 500_000
-"""HTML that is worth parsing for a few rows."""
+"""Characters of HTML up to which it is parsed for a table."""
 _MOST_CHARS = 2_000_000
-"""Of one representation, where it is read at all: a display may have megabytes."""
+"""Characters that are read of one representation: a display may have megabytes."""
 _MOST_TURNS = 12
-"""How often stdout and stderr may take turns before each is told as a whole."""
+"""How often stdout and stderr may alternate before each is shown as a whole."""
 _NOTE = re.compile(r"\[\.\.\. (?:more than fits|[\d,]+ characters).*? \.\.\.\]")
 ROWS = 12
-"""Of a data frame, where it is not read for itself."""
+"""Rows of a data frame in an overview."""
 _EMBEDDED = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/=]{200,})")
 _HEAD = 0.6
-"""Share of a long text that is taken from its beginning; the rest is its end."""
+"""Fraction of a shortened text that comes from its start; the rest is from its end."""
 
 
 def output_text(
@@ -48,11 +48,12 @@ def output_text(
     rows: int | None = ROWS,
     mask: Callable[[str], str] = str,
 ) -> str:
-    """What the outputs of a cell show, from character `start` on, at most `limit` characters.
+    """The outputs of a cell as text, from character `start`, at most `limit` characters.
 
-    What is left out is said, with how to read on. Streams are merged, pictures named with their
-    size, data frames are tables of at most `rows` rows, an error is its name, its message and the
-    frames that matter. `mask` takes out what nobody may take apart by asking for pieces.
+    A note says how much was left out and how to read it. Streams are merged, pictures named with
+    their size, data frames are tables of at most `rows` rows; an error has its name, its message
+    and the relevant frames. `mask` removes secrets from the whole text first, so that no page cuts
+    one in two.
     """
     text = mask(without_data("\n".join(_pieces(outputs, rows))))[start:]
     if start:
@@ -64,27 +65,27 @@ def output_text(
 
 
 def images(outputs: Sequence[Output]) -> list[Picture]:
-    """The pictures that models can look at, as they are: PNG and JPEG."""
+    """The unchanged pictures of the outputs that models accept."""
     return [picture for output in outputs for picture in pictures_in(output.get("data", {}))]
 
 
 def plain(text: str) -> str:
-    """The text as a terminal shows it: no escapes, nothing invisible, `\\r` and `\\b` done."""
+    """The text as a terminal shows it: `\\r` and `\\b` applied, no escapes, nothing invisible."""
     text = without_escapes(text).replace("\r\n", "\n")
     if "\r" in text or "\b" in text:
-        text = "\n".join(_overwritten(line) for line in text.split("\n"))
+        text = "\n".join(_apply_overwrites(line) for line in text.split("\n"))
     return without_invisible(text)
 
 
 def without_data(text: str) -> str:
-    """The text with its embedded files (`data:image/png;base64,...`) named instead of spelled."""
+    """The text with its embedded files (`data:image/png;base64,...`) replaced with their sizes."""
     return _EMBEDDED.sub(
-        lambda found: f"data:{found[1]};base64,<{bytes_told(len(found[2]) * 3 // 4)} left out>",
+        lambda found: f"data:{found[1]};base64,<{format_size(len(found[2]) * 3 // 4)} left out>",
         text,
     )
 
 
-def _overwritten(line: str) -> str:
+def _apply_overwrites(line: str) -> str:
     shown: list[str] = []
     place = 0
     for part in re.split("([\r\b])", line):
@@ -109,18 +110,18 @@ def _pieces(outputs: Sequence[Output], rows: int | None) -> Iterator[str]:
 
 
 def _streams(outputs: Sequence[Output]) -> Iterator[str]:
-    """Neighbouring streams: what is on stderr is marked, and where stdout goes on after it."""
+    """Neighbouring streams; each switch between stdout and stderr is marked."""
     texts: list[tuple[str, str]] = []
     for output in outputs:
-        text, name = joined(output["text"]), str(output.get("name", "stdout"))
+        text, name = join_lines(output["text"]), str(output.get("name", "stdout"))
         if _NOTE.fullmatch(text.strip()) and texts:
-            name = texts[-1][0]  # ours, between the ends of what was too long
+            name = texts[-1][0]  # our own note between the ends of a shortened stream
         texts.append((name, text))
     pieces = [
         (name, plain("".join(text for _, text in group)))
         for name, group in groupby(texts, key=lambda piece: piece[0])
     ]
-    if len(pieces) > _MOST_TURNS:  # line by line in turns
+    if len(pieces) > _MOST_TURNS:  # they alternate line by line
         names = dict.fromkeys(name for name, _ in pieces)
         pieces = [(name, "".join(t for n, t in pieces if n == name)) for name in names]
     before = "stdout"
@@ -132,14 +133,14 @@ def _streams(outputs: Sequence[Output]) -> Iterator[str]:
 
 
 def bundle_text(data: Mapping[str, Any], rows: int | None = None) -> str:
-    """What a bundle says besides its pictures: what tells most in the fewest characters."""
+    """The most informative short text of a MIME bundle, besides its pictures."""
     if (chart := chart_text(data)) is not None:
         return plain(chart)
-    page = joined(data.get("text/html", ""))
+    page = join_lines(data.get("text/html", ""))
     if len(page) < _TABLE_CHARS and (table := frame_text(page, rows)) is not None:
         return plain(table)
     pictures = any(kind.startswith("image/") for kind in data)
-    text = plain(joined(data.get("text/plain", ""))[:_MOST_CHARS])
+    text = plain(join_lines(data.get("text/plain", ""))[:_MOST_CHARS])
     if _OBJECT.fullmatch(text.strip()):
         instead = next((kind for kind in _INSTEAD if kind in data), None)
         if instead is not None:
@@ -153,19 +154,21 @@ def bundle_text(data: Mapping[str, Any], rows: int | None = None) -> str:
 
 
 def _bundle(data: Mapping[str, Any], rows: int | None) -> str:
-    pictures = [told(kind, joined(data[kind])) for kind in data if kind.startswith("image/")]
+    pictures = [
+        describe_picture(kind, join_lines(data[kind])) for kind in data if kind.startswith("image/")
+    ]
     return "\n".join(filter(None, [*pictures, bundle_text(data, rows)]))
 
 
 def _as_text(kind: str, value: Any) -> str:
     if kind == "text/html":
-        return plain(_without_tags(joined(value)[:_MOST_CHARS]))
+        return plain(_without_tags(join_lines(value)[:_MOST_CHARS]))
     if kind == "application/json":
         return json.dumps(value, ensure_ascii=False)
     if kind.startswith("text/"):
-        return plain(joined(value)[:_MOST_CHARS])
+        return plain(join_lines(value)[:_MOST_CHARS])
     size = len(value if isinstance(value, str) else json.dumps(value))
-    return f"<{quoted(kind)} {bytes_told(size)}>"
+    return f"<{quoted(kind)} {format_size(size)}>"
 
 
 def _without_tags(text: str) -> str:
@@ -177,7 +180,7 @@ def _without_tags(text: str) -> str:
 
 
 def _error(output: Output) -> str:
-    """Name and message, the frames in the person's own code, the last one, and what caused it."""
+    """Name and message, the frames in the user's own code, the last one, and the causes."""
     message = plain(f"{output['ename']}: {output['evalue']}")
     entries = [plain(entry).strip("\n") for entry in output.get("traceback", ())]
     entries = [
@@ -187,13 +190,13 @@ def _error(output: Output) -> str:
     ]
     frames = [place for place, entry in enumerate(entries) if _FRAME.match(entry)]
     own = [place for place in frames if not _LIBRARY.match(entries[place])]
-    kept = {*own[:1], *own[-_OWN_FRAMES:], *frames[-1:]}
-    if not frames:  # not Python's: what is last tells most
-        kept = set(range(len(entries))[-2:])
+    selected = {*own[:1], *own[-_OWN_FRAMES:], *frames[-1:]}
+    if not frames:  # not a Python traceback: its end says most
+        selected = set(range(len(entries))[-2:])
     lines = [message]
     left_out = 0
     for place, entry in enumerate(entries):
-        if place in kept or (frames and place not in frames):
+        if place in selected or (frames and place not in frames):
             lines += [f"... {left_out} frames left out ..."] if left_out else []
             lines.append(entry[-_FRAME_CHARS:])
             left_out = 0
@@ -202,8 +205,8 @@ def _error(output: Output) -> str:
     return "\n".join(lines)
 
 
-def joined(value: Any) -> str:
-    """Text of a representation: a file may keep it as a list of lines."""
+def join_lines(value: Any) -> str:
+    """A multi-line string of nbformat, which may be stored as a list of lines."""
     return value if isinstance(value, str) else "".join(value)
 
 
@@ -213,7 +216,7 @@ _BOKEH = re.compile(r"docs_json\s*=\s*(?=\{)")
 _MOST_TRACES = 6
 _LABEL_CHARS = 80
 _POINTS = ("x", "y", "z", "values", "lat", "lon", "r", "theta", "labels", "open", "a", "locations")
-"""Where a trace of plotly keeps its points, one array each.
+"""Keys of a plotly trace that hold its points, one array each.
 
 https://plotly.com/javascript/reference/
 """
@@ -221,7 +224,7 @@ _BYTES = {"i1": 1, "u1": 1, "i2": 2, "u2": 2, "i4": 4, "u4": 4, "f4": 4, "f8": 8
 
 
 def chart_text(data: Mapping[str, Any]) -> str | None:
-    """The chart of a bundle in a line; None where there is none that we know."""
+    """The chart of a MIME bundle in one line; None without one of a known library."""
     for kind, value in data.items():
         if kind == _PLOTLY:
             return _plotly(_map(value))
@@ -231,7 +234,7 @@ def chart_text(data: Mapping[str, Any]) -> str | None:
     return _bokeh(script if isinstance(script, str) else "".join(script)) if script else None
 
 
-def _told(library: str, title: Any, axes: Mapping[str, Any], marks: Sequence[str]) -> str:
+def _chart(library: str, title: Any, axes: Mapping[str, Any], marks: Sequence[str]) -> str:
     words = [f"<chart of {library}"]
     label = _label(title)
     words += [f" {label}"] if label else []
@@ -245,7 +248,7 @@ def _told(library: str, title: Any, axes: Mapping[str, Any], marks: Sequence[str
 
 
 def _label(value: Any) -> str:
-    """A title in quotes; libraries have it as text, as lines, or as an object with its text."""
+    """A title in quotes; libraries store it as text, as lines, or as an object with its text."""
     if isinstance(value, Mapping):
         value = value.get("text")
     if isinstance(value, list):
@@ -278,11 +281,11 @@ def _plotly(figure: Mapping[str, Any]) -> str | None:
         )
         for trace in traces
     ]
-    return _told("plotly", layout.get("title"), axes, marks)
+    return _chart("plotly", layout.get("title"), axes, marks)
 
 
 def _length(value: Any) -> int:
-    """Of an array as plotly and bokeh write them: a list, or bytes with their type."""
+    """Length of an array as plotly and bokeh store it: a list, or bytes with their type."""
     if isinstance(value, list):
         return len(value)
     packed = _map(value)
@@ -310,12 +313,12 @@ def _vega(spec: Mapping[str, Any], kind: str) -> str:
     rows = [len(each) for each in _map(spec.get("datasets")).values() if isinstance(each, list)]
     for each in [_map(spec.get("data")), *map(_map, _list(spec.get("data")))]:
         rows += [len(each["values"])] if isinstance(each.get("values"), list) else []
-    told = list(dict.fromkeys(marks)) + ([f"{sum(rows):,} rows"] if rows else [])
-    return _told("vega-lite" if kind == "vegalite" else "vega", spec.get("title"), axes, told)
+    parts = list(dict.fromkeys(marks)) + ([f"{sum(rows):,} rows"] if rows else [])
+    return _chart("vega-lite" if kind == "vegalite" else "vega", spec.get("title"), axes, parts)
 
 
 def _parts(spec: Mapping[str, Any], depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """The views of a chart, wherever it has them side by side or above each other."""
+    """The chart and all views nested in it (layers, concatenations)."""
     yield spec
     if depth < 10:
         inner = [_map(spec.get("spec"))]
@@ -332,7 +335,7 @@ def _bokeh(script: str) -> str | None:
         return None
     try:
         documents, _ = json.JSONDecoder().raw_decode(script, found.end())
-    except (ValueError, RecursionError):  # cut off, or deeper than any chart
+    except (ValueError, RecursionError):  # truncated, or too deep for a chart
         return None
     models = list(_models(documents))
     titles = [each["text"] for name, each in models if name == "Title" and each.get("text")]
@@ -348,7 +351,7 @@ def _bokeh(script: str) -> str | None:
             columns = [pair[1] for pair in _list(source.get("entries")) if len(_list(pair)) == 2]
             points = max(map(_length, columns), default=0)
             marks.append(_mark(_map(attributes.get("glyph")).get("name"), None, points))
-    return _told("bokeh", titles[0] if titles else None, axes, marks)
+    return _chart("bokeh", titles[0] if titles else None, axes, marks)
 
 
 def _models(value: Any) -> Iterable[tuple[str, Mapping[str, Any]]]:

@@ -1,7 +1,7 @@
-"""Lines of a notebook that a text or a regular expression matches.
+"""Searches a notebook for a text or a regular expression.
 
-Both the expression and the text may be hostile, and Python's `re` can take longer than a lifetime
-while nothing else in the process runs. So expressions match in a process that is killed in time.
+Expression and text may be hostile, and Python's `re` can take years while it blocks the whole
+process. So expressions are matched in a separate process that is killed after a time limit.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from jupyter_agent.text.notebook import ShownCell, head, hidden, readable
 from jupyter_agent.text.outputs import output_text, plain
 
 SECONDS = 1.0
-"""How long an expression may match; not counted is what its process takes to start."""
+"""How long matching may take, not counting the start of the process."""
 _START_SECONDS = 20.0
 _MATCHER = Path(__file__).with_name("matcher.py")
 _HITS = 100
 _SEARCHED_CHARS = 400
-"""Of each line."""
+"""Characters of each line that are searched."""
 _SHOWN_CHARS = 160
 _OUTPUT_CHARS = 1_000_000
-"""Of each cell."""
+"""Characters of each cell's outputs that are searched."""
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,20 @@ class _Line:
     number: int
     text: str
 
-    def shown(self, fence: Fence) -> str:
+    def render(self, fence: Fence) -> str:
         return f"{self.mark}{self.number}: {fence.inside(plain(self.text[:_SHOWN_CHARS]))}"
 
 
 async def search(
     cells: Sequence[ShownCell], query: str, *, regex: bool = False, fence: Fence = NO_FENCE
 ) -> str:
-    """Lines of sources and outputs that contain the query, case aside, each under its cell's head.
+    """Lines of sources and outputs that match the query, ignoring case, under their cell's head.
 
-    Raises InvalidInput for an expression that is none, ToolError for one that takes too long.
+    Raises InvalidInput for an invalid expression, ToolError if it takes too long.
     """
     if not query:
         raise InvalidInput("What to search for? `query` is empty.")
-    lines = await asyncio.to_thread(_searched, cells, fence)
+    lines = await asyncio.to_thread(_all_lines, cells, fence)
     if regex:
         places = await _matching(query, [line.text[:_SEARCHED_CHARS] for line in lines])
         found = [lines[place] for place in places]
@@ -66,16 +66,16 @@ async def search(
         found = await asyncio.to_thread(_containing, query, lines)
     if not found:
         return f"Nothing in the notebook matches {clip(repr(query), _SEARCHED_CHARS)}."
-    told: list[str] = []
+    shown: list[str] = []
     for _, group in groupby(found[:_HITS], key=lambda line: line.cell.index):
         of_cell = list(group)
-        told += [head(of_cell[0].cell, fence=fence), *(line.shown(fence) for line in of_cell)]
+        shown += [head(of_cell[0].cell, fence=fence), *(line.render(fence) for line in of_cell)]
     if len(found) > _HITS:
-        told.append(f"... more than {_HITS} lines: search for something narrower ...")
-    return "\n".join(told)
+        shown.append(f"... more than {_HITS} lines: search for something narrower ...")
+    return "\n".join(shown)
 
 
-def _searched(cells: Sequence[Cell], fence: Fence) -> list[_Line]:
+def _all_lines(cells: Sequence[Cell], fence: Fence) -> list[_Line]:
     return [line for cell in cells if not hidden(cell) for line in _lines(cell, fence)]
 
 
@@ -93,19 +93,19 @@ def _containing(query: str, lines: Sequence[_Line]) -> list[_Line]:
 
 
 async def _matching(expression: str, lines: Sequence[str]) -> list[int]:
-    """The places of the first lines that match. Raises InvalidInput, ToolError."""
+    """Indexes of the first lines that match. Raises InvalidInput, ToolError."""
     request = {"expression": expression, "lines": lines, "most": _HITS + 1}
-    answer = await _answered(await asyncio.to_thread(lambda: json.dumps(request).encode()))
+    answer = await _ask_matcher(await asyncio.to_thread(lambda: json.dumps(request).encode()))
     if "error" in answer:
-        raise InvalidInput(f"`{expression}` is no regular expression: {answer['error']}.")
+        raise InvalidInput(f"`{expression}` is not a regular expression: {answer['error']}.")
     found: list[int] = answer["found"]
     return found
 
 
-async def _answered(request: bytes) -> Any:
-    """What a new process answers; it is gone when this returns, also by an error or a cancel."""
+async def _ask_matcher(request: bytes) -> Any:
+    """The answer of a new process, which has ended when this returns, raises or is cancelled."""
     try:
-        # Threads and pipes: the event loop of Jupyter on Windows has no processes of its own.
+        # Threads and pipes: Jupyter's event loop on Windows does not support subprocesses.
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_MATCHER)],
             stdin=subprocess.PIPE,
@@ -115,31 +115,31 @@ async def _answered(request: bytes) -> Any:
         )
     except OSError as error:
         raise ToolError(f"No expression can be searched for ({error}); use plain text.") from error
-    begun = asyncio.Event()
-    begins = partial(asyncio.get_running_loop().call_soon_threadsafe, begun.set)
-    exchange = asyncio.create_task(asyncio.to_thread(_exchanged, process, request, begins))
+    sent = asyncio.Event()
+    on_sent = partial(asyncio.get_running_loop().call_soon_threadsafe, sent.set)
+    exchange = asyncio.create_task(asyncio.to_thread(_exchange, process, request, on_sent))
     try:
         async with asyncio.timeout(_START_SECONDS):
-            await begun.wait()
+            await sent.wait()
         async with asyncio.timeout(SECONDS):
             return json.loads(await asyncio.shield(exchange))
     except TimeoutError:
         raise ToolError(
             f"The expression took longer than {SECONDS:g} s. Use a simpler one, or plain text."
         ) from None
-    except ValueError as error:  # it died: memory, or somebody else killed it
+    except ValueError as error:  # it died: out of memory, or killed by someone else
         raise ToolError("The expression could not be matched; use plain text.") from error
     finally:
         process.kill()
         await asyncio.wait([exchange])
 
 
-def _exchanged(
-    process: subprocess.Popen[bytes], request: bytes, begins: Callable[[], object]
+def _exchange(
+    process: subprocess.Popen[bytes], request: bytes, on_sent: Callable[[], object]
 ) -> bytes:
-    """The answer to a request, nothing once the process was killed.
+    """Send the request and return the answer; empty once the process was killed.
 
-    `begins` is called when the process has the request, or will never have it.
+    `on_sent` is called when the process has read the request, or never will.
     """
     assert process.stdin is not None
     assert process.stdout is not None
@@ -149,6 +149,6 @@ def _exchanged(
             process.stdin.close()
             process.stdout.readline()
         finally:
-            begins()
+            on_sent()
         return process.stdout.read()
     return b""

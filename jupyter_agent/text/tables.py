@@ -1,4 +1,4 @@
-"""Tables of data frames as short text: shape, columns with their types, rows."""
+"""HTML tables of data frames as short text: shape, columns with their types, rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _CELL_CHARS = 60
 
 
 def frame_text(html: str, rows: int | None = None) -> str | None:
-    """What the HTML of a pandas or polars frame shows; None for HTML that is none.
+    """A pandas or polars frame as text; None for other HTML.
 
-    A line `DataFrame 20640x3: price float | city | ...`, then a line per row. Types are those that
-    the shown values have (polars tells its own); a column without one is text. Of more than `rows`
-    rows the first and the last are told. The shape is what the frame says of itself, else what is
-    shown.
+    A line `DataFrame 20640x3: price float | city | ...`, then a line per row. Types are guessed
+    from the shown values (polars names its own); a column without a type is text. Of more than
+    `rows` rows only the first and last are included. The shape is the one that the frame states,
+    else that of the shown table.
     """
     if "dataframe" not in html:
         return None
@@ -55,15 +55,15 @@ def _columns(body: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
 
 
 def _kind(values: Sequence[str]) -> str:
-    """The type that all values have that are there."""
-    there = [value for value in values if value not in ("", "...", "NaN", "None", "NaT", "<NA>")]
+    """The common type of the values that are present; empty for text."""
+    present = [value for value in values if value not in ("", "...", "NaN", "None", "NaT", "<NA>")]
     for name, reads in (("bool", _as_bool), ("int", int), ("float", float), ("date", _as_date)):
         try:
-            for value in there:
+            for value in present:
                 reads(value)
         except ValueError:
             continue
-        return name if there else ""
+        return name if present else ""
     return ""
 
 
@@ -78,7 +78,7 @@ def _as_date(value: str) -> datetime:
 
 
 class _Reader(HTMLParser):
-    """The rows of a table's head and of its body, and how many columns are its index."""
+    """Collects the rows of a table's head and body, and the number of its index columns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class _Reader(HTMLParser):
         self._text: list[str] | None = None
         self._span = 1
         self._hanging: dict[int, int] = {}
-        """Column -> how many rows below a cell of it still covers."""
+        """Column -> how many more rows its `rowspan` cell covers."""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in ("thead", "tbody"):
@@ -99,10 +99,10 @@ class _Reader(HTMLParser):
         elif tag == "tr" and self._open:
             self._row, self._tags = [], []
         elif tag in ("th", "td") and self._row is not None:
-            given = dict(attrs)
+            attributes = dict(attrs)
             self._cover()
-            self._text, self._span = [], int(given.get("colspan") or 1)
-            if (below := int(given.get("rowspan") or 1) - 1) > 0:
+            self._text, self._span = [], int(attributes.get("colspan") or 1)
+            if (below := int(attributes.get("rowspan") or 1) - 1) > 0:
                 self._hanging[len(self._row)] = below
 
     def handle_data(self, data: str) -> None:
@@ -121,7 +121,7 @@ class _Reader(HTMLParser):
             self._open.pop()
 
     def _cover(self) -> None:
-        """Cells that reach down from a row above."""
+        """Fill in cells that a `rowspan` in a row above covers."""
         assert self._row is not None
         while self._hanging.get(len(self._row), 0) > 0:
             self._hanging[len(self._row)] -= 1

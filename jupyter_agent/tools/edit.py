@@ -56,7 +56,7 @@ class CellTool(EditTool):
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         await nb.take()
-        await nb.stale()  # which `became_stale` compares with
+        await nb.stale()  # which `newly_stale` compares with
         return await self.change(nb, progress)
 
     @abstractmethod
@@ -268,7 +268,7 @@ class DeleteCell(CellTool):
 
     async def question(self, nb: Lease) -> Question:
         await nb.read()
-        cell = await nb.foreseen(self.cell_id)
+        cell = await nb.pending_cell(self.cell_id)
         return Question(
             notebook=nb.path,
             cell_id=cell.id,
@@ -441,7 +441,7 @@ async def _all_done(
     what = "cell" if len(cells) == 1 else "cells"
     head = " ".join(filter(None, [f"{verb} {what} {names}.", saved.note]))
     result = await results_of(runs, nb.work, note) if runs else Result(text=note)
-    stale = await nb.became_stale()
+    stale = await nb.newly_stale()
     ids = [cell.id for cell in cells]
     facts: dict[str, Any] = {
         "saved": saved.saved,
@@ -515,7 +515,7 @@ async def done(text: str, nb: Lease, edit: Edit) -> Result:
     stale.
     """
     await nb.release()
-    stale = await nb.became_stale() if edit.changes else []
+    stale = await nb.newly_stale() if edit.changes else []
     cell_id = edit.changes[0].cell_id if edit.changes else edit.cell and edit.cell.id
     facts = {
         "saved": edit.saved.saved,

@@ -12,7 +12,7 @@ from jupyter_agent.legible import clip, legible, quoted
 from jupyter_agent.mcp.messages import McpError
 from jupyter_agent.mcp.offer import Offer
 from jupyter_agent.mcp.servers import Servers
-from jupyter_agent.text.images import KINDS, attached
+from jupyter_agent.text.images import KINDS, pick_last
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.lease import Lease
 
@@ -74,12 +74,12 @@ class McpTool(Tool):
             result = await self.servers.call(offer, self.arguments)
         except McpError as error:
             raise self._told(error, nb) from error
-        fence, text = nb.work.fence, nb.work.told(_text(result))
+        fence, text = nb.work.fence, nb.work.redact(_text(result))
         if result.get("isError") is True:
             said = clip(text, _MOST_OF_A_REASON, _CUT, head=0.6)
             raise ToolError(f"`{offer.name}` failed:\n{fence.around(said or '(no reason given)')}")
         text = clip(text, MOST_CHARACTERS, _CUT, head=0.8)
-        pictures, which = await asyncio.to_thread(attached, _pictures(result), _MOST_PICTURES)
+        pictures, which = await asyncio.to_thread(pick_last, _pictures(result), _MOST_PICTURES)
         told = fence.around(text) if text else "(It answered with nothing.)"
         return Result(
             text=f"{told}\n{fence.line(which)}" if which else told,

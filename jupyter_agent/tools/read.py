@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from jupyter_agent.legible import quoted
-from jupyter_agent.text.images import attached
+from jupyter_agent.text.images import pick_last
 from jupyter_agent.text.notebook import MOST, pictures, render, render_cells, whole
 from jupyter_agent.text.search import search
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
@@ -51,7 +51,7 @@ class GetNotebookState(ReadTool):
             fence=nb.work.fence,
         )
         nb.remember([cell for cell in cells if cell.id in shown.full])
-        nb.work.reads.list(nb.path, cells)
+        nb.work.reads.record_list(nb.path, cells)
         kernel = await nb.kernel()
         state = f"{quoted(kernel.name)}, {kernel.state}" if kernel else "none running"
         head = f"{quoted(nb.path)}: {len(cells)} cells, kernel {state}"
@@ -90,7 +90,7 @@ class ReadCells(ReadTool):
             fence=nb.work.fence,
         )
         shown = [picture for cell in cells for picture in pictures(cell)] if self.images else []
-        pictured, which = await asyncio.to_thread(attached, shown, _PICTURES)
+        pictured, which = await asyncio.to_thread(pick_last, shown, _PICTURES)
         return Result(
             text="\n\n".join(filter(None, [text, which])),
             facts={"notebook": nb.path, "cell_ids": self.cell_ids},

@@ -13,7 +13,7 @@ from jupyter_agent.document.edits import refuse_half_characters
 from jupyter_agent.document.outputs import LIMIT, cap_output
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.legible import quoted_id
-from jupyter_agent.text.images import attached
+from jupyter_agent.text.images import pick_last
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.lease import Lease
@@ -127,7 +127,7 @@ class RunCells(RunTool):
             raise InvalidInput(_NOTHING)
         kept_back = ", ".join(map(quoted_id, left_out))
         note = f"Not run, as they are hidden from you: {kept_back}." if left_out else ""
-        return (await results_of(runs, nb.work, note)).with_stale(await nb.became_stale())
+        return (await results_of(runs, nb.work, note)).with_stale(await nb.newly_stale())
 
 
 class WaitForRun(Tool):
@@ -276,16 +276,16 @@ async def follow(
 
     Behind other runs, and what the user runs, it is waited for no longer than `patience`.
     """
-    if progress is not None and run.blocked():
+    if progress is not None and run.queue_status():
         await progress({"text": "", **run.describe()})
     until = asyncio.get_running_loop().time() + wait
-    if not await run.begins(wait, patience):
+    if not await run.wait_started(wait, patience):
         return
     left = max(0.0, until - asyncio.get_running_loop().time())
     if progress is None:
         await run.wait(left, saved=False)
         return
-    async for _ in run.news(left):
+    async for _ in run.updates(left):
         await progress({"text": "", **_told(run, MAX_PROGRESS_CHARS)})
 
 
@@ -301,7 +301,7 @@ async def run_written(
         try:
             run = await nb.run(cell_id, expect=version)
         except ToolError as error:
-            told = nb.work.told_error((await nb.visible()).error(error), cell_id)
+            told = nb.work.redact_error((await nb.view()).error(error), cell_id)
             return runs, f"Not run: {told.message}"
         runs.append(run)
         await follow(run, DEFAULT_WAIT_S, progress)
@@ -341,17 +341,17 @@ async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Resu
     """What is told of a run, ended or not, in at most so many characters of outputs."""
     lost = await work.lost_variables(run.notebook_path)
     view = await work.visibility_of(run.notebook)
-    outputs = view.outputs(run.shown(run.outputs()), of=run.cell_id)
+    outputs = view.outputs(run.resolve_widgets(run.outputs()), of=run.cell_id)
     limit = limit or work.services.runs.result_chars
     shown = output_text(outputs, limit=limit, mask=work.fence.mask)
     text = f"{_head(run)}\n{work.fence.around(shown)}" if shown.strip() else _head(run)
-    pictured, which = await asyncio.to_thread(attached, images(outputs), _PICTURES)
+    pictured, which = await asyncio.to_thread(pick_last, images(outputs), _PICTURES)
     text = f"{text}\n{which}" if which else text
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,
         facts=_told(run, MAX_KEPT_CHARS, work.fence.mask),
         images=pictured,
-        changes=run.report(),
+        changes=run.take_changes(),
     )
 
 
@@ -409,7 +409,7 @@ def _head(run: Run) -> str:
 
 
 def _waits_for(run: Run) -> str:
-    blocked = run.blocked()
+    blocked = run.queue_status()
     if not blocked:
         if run.kernel is not None and run.kernel.state == "idle":
             return (

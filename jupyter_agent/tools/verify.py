@@ -133,7 +133,7 @@ def _not_compared(verdict: CellVerdict, view: View) -> str:
     if hidden(verdict.cell):
         return "(hidden)"
     if view.shares_all(shown, verdict.cell.id) and not view.quotes(verdict.not_compared):
-        return view.redactor.fragments(verdict.not_compared)
+        return view.redactor.mask_fragments(verdict.not_compared)
     return "(what it shows is not shared with you)"
 
 
@@ -146,5 +146,5 @@ def _why(verdict: CellVerdict, view: View) -> str:
         verdict.status == "error" and not verdict.outputs
     )
     if ours or (view.shares_all(shown, verdict.cell.id) and not view.quotes(verdict.why)):
-        return view.redactor.fragments(verdict.why)
+        return view.redactor.mask_fragments(verdict.why)
     return "(what it shows is not shared with you)"

@@ -1,4 +1,4 @@
-"""Files other than the open notebook, through Jupyter's contents manager and nothing else."""
+"""Lists and reads files, only through Jupyter's contents manager."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers.managers import hides
 from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted, ToolError
-from jupyter_agent.text.encodings import Decoded, decoded
+from jupyter_agent.text.encodings import Decoded, decode
 
 MOST_ENTRIES = 500
 
 
 class Files:
-    """Lists folders and reads text files of the server's root."""
+    """Lists folders and reads text files below the server's root."""
 
     def __init__(self, contents: ContentsManager) -> None:
         self._contents = contents
 
     async def list(self, path: str, pattern: str | None = None) -> list[Mapping[str, Any]]:
-        """The entries of a folder as the contents API has them, folders first."""
+        """The entries of a folder in the contents API's form, folders first."""
         model = await self._get(path, type="directory")
         entries = [
             entry for entry in model["content"] if fnmatch.fnmatch(entry["name"], pattern or "*")
@@ -36,36 +36,36 @@ class Files:
         ]
 
     async def is_folder(self, path: str) -> bool:
-        """Whether there is a folder at that path; what is hidden is not there."""
+        """Whether there is a folder at this path; hidden ones do not count."""
         path = path.strip("/")
         if "\0" in path or await hides(self._contents, path):
             return False
         try:
             return bool(await ensure_async(self._contents.dir_exists(path)))  # type: ignore[no-untyped-call]
-        except (HTTPError, OSError):  # reading it says what is wrong
+        except (HTTPError, OSError):  # reading it will report the error
             return False
 
     async def read(self, path: str) -> Decoded:
-        """The text of a file. Raises ToolError for one that is no text."""
+        """The text of a file. Raises ToolError for a binary file."""
         model = await self._get(path, type="file")
         if model["format"] != "base64":
             return Decoded(model["content"])
         raw = base64.b64decode(model["content"])
-        read = await asyncio.to_thread(decoded, raw)
+        read = await asyncio.to_thread(decode, raw)
         if read is None:
             raise ToolError(
-                f"`{path}` is no text file ({len(raw)} bytes); read it with code in a cell."
+                f"`{path}` is not a text file ({len(raw)} bytes); read it with code in a cell."
             )
         return read
 
     async def data(self, path: str) -> str:
-        """The bytes of a file in base64, whatever they are. Raises ToolError."""
+        """The bytes of any file in base64. Raises ToolError."""
         model = await self._get(path, type="file", format="base64")
         encoded: str = model["content"]
         return "".join(encoded.split())
 
     async def exists(self, path: str) -> bool:
-        """Whether there is something at that path."""
+        """Whether there is a file or folder at this path."""
         return bool(await ensure_async(self._contents.exists(path.strip("/"))))  # type: ignore[no-untyped-call]
 
     async def _get(self, path: str, *, type: str, format: str | None = None) -> Mapping[str, Any]:
@@ -75,17 +75,21 @@ class Files:
         try:
             if await hides(self._contents, path):
                 raise NotebookNotFound(f"There is nothing at `{path}`.")
-            asked = self._contents.get(path, content=True, type=type, format=format)  # type: ignore[no-untyped-call]
-            return cast(Mapping[str, Any], await ensure_async(asked))
+            model = self._contents.get(path, content=True, type=type, format=format)  # type: ignore[no-untyped-call]
+            return cast(Mapping[str, Any], await ensure_async(model))
         except HTTPError as error:
-            said = error.log_message or error.reason or "refused"
+            message = error.log_message or error.reason or "refused"
             if error.status_code == 404:
                 raise NotebookNotFound(
                     f"There is nothing at `{path}`. Paths start at Jupyter's root, also for a "
                     "notebook in a folder."
                 ) from None
             if error.status_code == 403:
-                raise NotPermitted(f"`{path}` cannot be read, permission denied: {said}") from None
-            raise ToolError(f"`{path}` cannot be read: {said}") from None
-        except OSError as error:  # Jupyter lets it through: a name too long, a file as a folder
+                raise NotPermitted(
+                    f"`{path}` cannot be read, permission denied: {message}"
+                ) from None
+            raise ToolError(f"`{path}` cannot be read: {message}") from None
+        except (
+            OSError
+        ) as error:  # Jupyter does not catch these: a name too long, a file as a folder
             raise ToolError(f"`{path}` cannot be read: {error.strerror}.") from None

@@ -1,5 +1,5 @@
-"""The one way to a notebook: who has a lease was authorized for it, and all that is done with it
-rests on one snapshot.
+"""The only access to a notebook: the caller of a lease was authorized, and all its actions are
+based on one snapshot.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from jupyter_agent.workspace.workspace import Need, Workspace
 async def lease(
     work: Workspace, path: str | None, *needs: Need, paths: Lookup | None = None
 ) -> AsyncIterator[Lease]:
-    """The notebook of that path, the turn's own without one, for one call.
+    """The notebook at `path`, by default the turn's own, for one call.
 
-    `needs` is what the call is about to do; raises NotPermitted where the authorizer forbids some
-    of it. `paths` has what was looked up for the call already.
+    `needs` are the actions of the call; raises NotPermitted if the authorizer forbids one of them.
+    `paths` has paths that were already looked up for the call.
     """
     await work.need(*needs)
     nb = Lease(work, path, paths or work.lookup())
@@ -68,14 +68,14 @@ async def lease(
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A notebook as one lease saw it."""
+    """A notebook at one moment, as a lease read it."""
 
     work: Workspace
     notebook: Notebook
     cells: Sequence[Cell]
 
     def cell(self, cell_id: str) -> Cell:
-        """The first of that id. Raises CellNotFound."""
+        """The first cell with this id. Raises CellNotFound."""
         if cell_id not in self._by_id:
             refuse_odd_ids(cell_id)
             raise CellNotFound(cell_id, known=[cell.id for cell in self.cells])
@@ -87,196 +87,196 @@ class Snapshot:
 
     @cached_property
     def view(self) -> View:
-        """What a model may be told of it."""
+        """The parts that a model may see."""
         return self.work.view(self.notebook, self.cells)
 
     @property
     def place(self) -> Place | None:
-        """Where the person is in the open notebook; None if it is not open, or they are nowhere."""
+        """The person's place in the notebook; None without an open page or an active cell."""
         place = self.notebook.place
         return place if place is not None and place.cell_id in self._by_id else None
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The notebook's own."""
+        """The notebook's metadata."""
         return self.notebook.cached_metadata
 
     @property
     def kernel_name(self) -> str | None:
-        """The name of the kernel that it asks for."""
+        """The kernelspec name in the metadata."""
         return metadata_text(self.metadata, "kernelspec", "name")
 
 
 class Lease:
     """One notebook for one call, whose caller was authorized.
 
-    `read` opens it; from then on all parts of the call (permission, question, what a model is told)
-    see the same `Snapshot`, which is another once it was acted on. `take` keeps others out until
-    `release`, so that what was read is what is changed. After its end nothing is read or done with
-    it any more, but for `end_kernel`.
+    `read` opens it; then all parts of the call (permission, question, result) see the same
+    `Snapshot`, until the lease changes the notebook. `take` blocks changes by others until
+    `release`, so that an edit applies to the snapshot. After `end` the lease cannot be used, except
+    for `end_kernel`.
     """
 
     def __init__(self, work: Workspace, path: str | None, paths: Lookup) -> None:
         self.work = work
         self.paths = paths
-        """What the paths of the call mean."""
-        self._named = path
+        """Resolves the paths of the call."""
+        self._given_path = path
         self._notebook: Notebook | None = None
-        self._seen: Snapshot | None = None
-        self._taken: AsyncExitStack | None = None
+        self._snapshot: Snapshot | None = None
+        self._lock: AsyncExitStack | None = None
         self._ended = False
         self._stale: Mapping[str, str] = {}
-        """What was stale before it acted."""
+        """The stale cells before the lease changed anything: id -> the reason."""
         self.changes: list[Change] = []
-        """What was done to cells by this lease, for the journal if the call does not come to its
-        end."""
+        """Changes made with this lease, for the journal if the call fails."""
         self.runs: list[Run] = []
-        """What this lease started."""
+        """Runs started with this lease."""
         self._user = object()
-        """As whom kernels know this lease, which they are not to keep."""
+        """Identifies this lease to kernels, without a reference to it."""
 
-    # -- what is there
+    # -- reading
 
     @property
     def path(self) -> str:
-        """Where the notebook is, or is to be looked for. Raises InvalidInput for no path at all."""
-        return self.work.resolve(self._named) if self._notebook is None else self._notebook.path
+        """The path of the notebook, current once it is read. Raises InvalidInput without one."""
+        return (
+            self.work.resolve(self._given_path) if self._notebook is None else self._notebook.path
+        )
 
     async def read(self) -> Snapshot:
-        """With everything typed up to the first call.
+        """The notebook with everything typed before the first call.
 
         Raises NotebookNotFound, UnreadableNotebook or Busy.
         """
-        if self._seen is None:
+        if self._snapshot is None:
             notebook = await self._find()
-            self._seen = Snapshot(self.work, notebook, await notebook.read())
-        return self._seen
+            self._snapshot = Snapshot(self.work, notebook, await notebook.read())
+        return self._snapshot
 
     async def look(self, *, patience: float | None = 0.0) -> Snapshot:
-        """As `read`, without asking a page for what is still on its way from it (Notebook.look)."""
-        if self._seen is None:
+        """Like `read`, without waiting for a page to send its latest changes (Notebook.look)."""
+        if self._snapshot is None:
             notebook = await self._find()
-            self._seen = Snapshot(self.work, notebook, await notebook.read_live(patience=patience))
-        return self._seen
+            self._snapshot = Snapshot(
+                self.work, notebook, await notebook.read_live(patience=patience)
+            )
+        return self._snapshot
 
     async def take(self) -> Snapshot:
-        """As `read`; until `release` nobody else changes the notebook."""
-        if self._taken is None or self._seen is None:
+        """Like `read`; no one else can change the notebook until `release`."""
+        if self._lock is None or self._snapshot is None:
             stack, notebook = AsyncExitStack(), await self._find()
             cells = await stack.enter_async_context(notebook.hold())
-            self._taken, self._seen = stack, Snapshot(self.work, notebook, cells)
-        return self._seen
+            self._lock, self._snapshot = stack, Snapshot(self.work, notebook, cells)
+        return self._snapshot
 
     async def release(self) -> None:
         """Let others change the notebook again."""
-        stack, self._taken = self._taken, None
+        stack, self._lock = self._lock, None
         if stack is not None:
             await stack.aclose()
 
     async def end(self) -> None:
-        """The call is over."""
+        """End the call."""
         await self.release()
-        self._seen, self._ended = None, True
+        self._snapshot, self._ended = None, True
 
     async def cell(self, cell_id: str) -> Cell:
         """One cell. Raises CellNotFound."""
         return (await self.read()).cell(cell_id)
 
-    async def visible(self) -> View:
-        """What a model may be told of the notebook, also where there is none that can be read: then
-        the least.
-        """
+    async def view(self) -> View:
+        """The parts of the notebook that a model may see; the strictest if it cannot be read."""
         try:
             return (await self.read()).view
         except ToolError:
-            return await self.work.visibility(self._named)
+            return await self.work.visibility(self._given_path)
 
     async def file_text(self, shared_as: str | None = None) -> Decoded:
-        """The text of the file that was named, that of a notebook as its cells: data altogether.
-        Raises ToolError.
+        """The text of the named file, with unmarked cells for a notebook. Raises ToolError.
 
-        The notebook `shared_as` says what may be seen, where the file says nothing itself.
+        The notebook `shared_as` decides what a model may see of other files.
         """
-        path = self.work.resolve(self._named)
+        path = self.work.resolve(self._given_path)
         if path.lower().endswith(".ipynb"):
             now = await self.read()
             shown = now.view.cells(now.cells)
-            return Decoded(render_cells(shown, fence=self.work.fence.unmarked()))
+            return Decoded(render_cells(shown, fence=self.work.fence.without_mark()))
         read = await self.work.services.files.read(path)
         view = await self.work.visibility_of_file(path, shared_as)
         return replace(read, text=view.file(path, read.text))
 
     async def file_data(self) -> str:
-        """The bytes of the file that was named, in base64. Raises ToolError."""
-        path = self.work.resolve(self._named)
+        """The bytes of the named file in base64. Raises ToolError."""
+        path = self.work.resolve(self._given_path)
         (await self.work.visibility()).document(path)
         return await self.work.services.files.data(path)
 
     def remember(self, cells: Sequence[Cell]) -> None:
-        """The full source of these cells was shown to this conversation."""
-        self.work.reads.show(self.path, cells)
+        """Note that the full source of these cells was shown to this conversation."""
+        self.work.reads.record_sources(self.path, cells)
 
     async def refuse_hidden(self, cell_ids: Sequence[str]) -> None:
-        """Raises NotPermitted where one of these cells is kept from models."""
+        """Raises NotPermitted if one of these cells is hidden from models."""
         if not cell_ids:
             return
         refuse_odd_ids(*cell_ids)
-        kept = {cell.id for cell in (await self.read()).cells if hidden(cell)}
+        hidden_ids = {cell.id for cell in (await self.read()).cells if hidden(cell)}
         for cell_id in cell_ids:
-            if cell_id in kept:
+            if cell_id in hidden_ids:
                 raise NotPermitted(
                     f"Cell `{cell_id}` is hidden from you (tagged `{HIDDEN}`): you cannot change, "
                     "move, delete or run it. Ask the person to do that."
                 )
 
     async def stale(self) -> Mapping[str, str]:
-        """Ids of the cells whose outputs no longer follow from the code above, each with why."""
+        """Cells whose outputs no longer follow from the code above: id -> the reason."""
         now = await self.read()
-        self._stale = await self._stale_among(now.notebook, now.cells)
+        self._stale = await self._find_stale(now.notebook, now.cells)
         return self._stale
 
-    async def became_stale(self) -> list[str]:
-        """Ids of the cells that are stale and were not when `stale` was called before the act."""
+    async def newly_stale(self) -> list[str]:
+        """Ids of stale cells that were not stale when `stale` was last called."""
         notebook = await self._find()
-        stale = await self._stale_among(notebook, notebook.cached_cells())
+        stale = await self._find_stale(notebook, notebook.cached_cells())
         return [cell_id for cell_id in stale if cell_id not in self._stale]
 
-    async def _stale_among(self, notebook: Notebook, cells: Sequence[Cell]) -> Mapping[str, str]:
+    async def _find_stale(self, notebook: Notebook, cells: Sequence[Cell]) -> Mapping[str, str]:
         kernel = await self.kernel()
         language, life = _language(notebook, kernel), kernel.life if kernel else ""
         return await self.work.services.executions.stale(self.path, cells, language, life)
 
-    # -- what a person is shown before they allow something
+    # -- previews for approval
 
     @contextmanager
-    def foreseeing(self, cells: Mapping[tuple[str, str], Cell]) -> Iterator[None]:
-        """Within the block these edits are taken as done in what a person is shown."""
-        work, self.work = self.work, replace(self.work, foreseen=cells)
+    def with_pending_cells(self, cells: Mapping[tuple[str, str], Cell]) -> Iterator[None]:
+        """Within the block, previews assume that these earlier edits are made: see `Workspace`."""
+        work, self.work = self.work, replace(self.work, pending_cells=cells)
         try:
             yield
         finally:
             self.work = work
 
-    async def foreseen(self, cell_id: str) -> Cell:
-        """The cell as it will be once what is asked before was allowed. Raises CellNotFound."""
-        cell = self.work.foreseen.get((self.path, cell_id))
+    async def pending_cell(self, cell_id: str) -> Cell:
+        """The cell after the edits of earlier questions, if any. Raises CellNotFound."""
+        cell = self.work.pending_cells.get((self.path, cell_id))
         return cell if cell is not None else await self.cell(cell_id)
 
     async def previews(self, edits: Sequence[Update]) -> dict[str, tuple[Cell, Cell]]:
-        """By its id, each cell that `edit_all` would change now, and as it would leave it; raises
-        as it does. Edits of one cell follow each other.
+        """Cells that `edit_all` would change: id -> the cell before and after. Edits of one cell
+        are applied in order. Raises the same errors.
         """
         await self.read()
         cells: dict[str, tuple[Cell, Cell]] = {}
         for position, edit in enumerate(edits, start=1):
             try:
-                before = await self.foreseen(edit.cell_id)
+                before = await self.pending_cell(edit.cell_id)
                 cell, now = cells.get(edit.cell_id, (before, before))
                 self._refuse_blind_rewrite(now, edit.source)
                 base = self.work.reads.source(self.path, cell.id)
-                written = edit.cell_id in cells or (self.path, cell.id) in self.work.foreseen
+                written = edit.cell_id in cells or (self.path, cell.id) in self.work.pending_cells
                 if written and base is not None:
-                    base = now.source  # the edit before will have written it
+                    base = now.source  # an earlier edit will have written it
                 cells[cell.id] = cell, preview(now, replace(edit, base=base))
             except ToolError as error:
                 if len(edits) == 1:
@@ -286,7 +286,7 @@ class Lease:
         return cells
 
     async def clusters(self, code: Iterable[str]) -> tuple[str, ...]:
-        """Systems such as Dask or Spark on which this code may start work, as its text shows."""
+        """Systems such as Dask or Spark on which this code may start work."""
         if await self.language() != "python":
             return ()
         cells = (await self.read()).cells
@@ -295,12 +295,12 @@ class Lease:
         return await asyncio.to_thread(clusters, code, [*sources, *code])
 
     async def code_cells(self, cell_ids: Sequence[str] | None) -> list[Cell]:
-        """The named cells, or all code cells that have code, in the order of the notebook."""
+        """The named cells, or all non-empty code cells in the order of the notebook."""
         now = await self.read()
         cells = now.cells
         if cell_ids is not None:
             cells = [now.cell(cell_id) for cell_id in cell_ids]
-        found = [self.work.foreseen.get((self.path, cell.id), cell) for cell in cells]
+        found = [self.work.pending_cells.get((self.path, cell.id), cell) for cell in cells]
         if cell_ids is not None:
             return found
         return [cell for cell in found if cell.type == "code" and cell.source.strip()]
@@ -308,10 +308,11 @@ class Lease:
     # -- editing
 
     async def edit_all(self, edits: Sequence[Update]) -> list[Edit]:
-        """Edits of cells (Notebook.make), all or none; one per cell comes back, from top to bottom.
+        """Make edits of cells, all or none (Notebook.make); returns one per cell, top to bottom.
 
-        The base of a whole text is what was last read here, and the version of the cell the one
-        that a person approved. Raises as `make` does, with the cell as it is now.
+        A whole text is based on the source that this conversation last read, and a cell has to
+        have the version that a person approved, if any. Raises as `make` does, with the current
+        cell.
         """
         refuse_odd_ids(*(edit.cell_id for edit in edits))
         notebook = (await self.take()).notebook
@@ -320,14 +321,14 @@ class Lease:
             for cell, after in (await self.previews(edits)).values()
         ]
         made = await notebook.make(steps)
-        self._acted(notebook, made)
+        self._note_edits(notebook, made)
         for edit in edits:
             self._note_write(edit)
         return sorted(made, key=lambda edit: edit.cell.index if edit.cell else -1)
 
     def _step(self, cell: Cell, after: Cell, edits: Sequence[Update]) -> Update:
-        """All the edits of the cell, which leave it as it is `after` them."""
-        expect = self._expected(cell.id)
+        """One step for all edits of the cell, which result in `after`."""
+        expect = self._expected_version(cell.id)
         if len(edits) == 1:
             base = self.work.reads.source(self.path, cell.id)
             return replace(edits[0], base=base, expect=expect)
@@ -343,25 +344,27 @@ class Lease:
         )
 
     def _note_write(self, step: Step) -> None:
-        """What the conversation knows of the cell's text: nothing that it was not shown."""
+        """Update the source that this conversation knows, with nothing that it was not shown."""
         reads, path, cell_id = self.work.reads, self.path, step.cell_id
         match step:
             case Insert(source=str(source)) | Update(old_string=None, source=str(source)):
-                reads.write(path, cell_id, unify(source))
+                reads.record_source(path, cell_id, unify(source))
             case Update(old_string=str(old)) if (known := reads.source(path, cell_id)) is not None:
                 old = unify(old)
                 count = known.count(old)
                 if count == 1 or (count and step.replace_all):
-                    reads.write(path, cell_id, unify(known.replace(old, step.new_string or "")))
+                    reads.record_source(
+                        path, cell_id, unify(known.replace(old, step.new_string or ""))
+                    )
                 else:
                     reads.forget(path, cell_id)
             case Delete():
-                reads.delete(path, cell_id)
+                reads.remove(path, cell_id)
 
     async def make(self, steps: Sequence[Step]) -> list[Edit]:
-        """Several edits, all or none (Notebook.make), for somebody who knows the cells as they are:
-        a whole `source` without base and version is for the text that is there now. The version
-        of a cell is the one that a person approved, where one did.
+        """Make several edits, all or none (Notebook.make), for a caller who knows the cells: a
+        whole `source` without base and version replaces the current text. A cell has to have the
+        version that a person approved, if any.
         """
         for step in steps:
             refuse_odd_ids(step.cell_id)
@@ -369,37 +372,37 @@ class Lease:
                 refuse_odd_ids(step.after, step.before)
         now = await self.take()
         sources = {cell.id: cell.source for cell in now.cells}
-        based = [_based_on(sources, step) for step in steps]
-        edits = await now.notebook.make([self._expecting(step) for step in based])
-        self._acted(now.notebook, edits)
+        based = [_with_base(sources, step) for step in steps]
+        edits = await now.notebook.make([self._with_expected_version(step) for step in based])
+        self._note_edits(now.notebook, edits)
         for step in steps:
             self._note_write(step)
         return edits
 
-    def _expecting(self, step: Step) -> Step:
+    def _with_expected_version(self, step: Step) -> Step:
         if isinstance(step, Insert | ClearOutputs):
             return step
-        return replace(step, expect=self._expected(step.cell_id, step.expect))
+        return replace(step, expect=self._expected_version(step.cell_id, step.expect))
 
     # -- running
 
     def approve(self, cells: Mapping[str, str]) -> None:
-        """A person saw these cells, by id and version, and allowed what is done next."""
+        """Note that a person saw these cells, id -> version, and allowed the next action."""
         self.work = replace(self.work, approved=cells)
 
     async def run(
         self, cell_id: str, *, timeout: float | None = None, expect: str | None = None
     ) -> Run:
-        """Starts a cell in the notebook's own kernel; what it shows is no part of this lease."""
+        """Start a cell in the notebook's kernel; the run outlives this lease."""
         refuse_odd_ids(cell_id)
         cell = await self.cell(cell_id)
         if cell.type != "code":
             raise InvalidInput(f"Cell `{cell_id}` is a {cell.type} cell: there is nothing to run.")
         now, kernel = await self._kernel_to_run()
         cell = now.cell(cell_id)
-        if self._expected(cell_id, expect) not in (None, cell.version):
+        if self._expected_version(cell_id, expect) not in (None, cell.version):
             raise Conflict(
-                f"Cell `{cell_id}` changed meanwhile and was not run. It is now:\n{cell.source}",
+                f"Cell `{cell_id}` has changed and was not run. It is now:\n{cell.source}",
                 current=cell.describe(),
             )
         run = self.work.services.runs.start(
@@ -416,14 +419,14 @@ class Lease:
 
         def remember() -> None:
             if run.started is not None and run.execution_count is not None:
-                executions.ran(run.notebook_path, cell, run.execution_count, life)
+                executions.record_run(run.notebook_path, cell, run.execution_count, life)
 
-        run.when_ended(remember)
-        self._seen = None
+        run.on_end(remember)
+        self._snapshot = None
         return run
 
     async def run_code(self, code: str, *, timeout: float | None = None) -> Run:
-        """Starts code that is in no cell in the notebook's own kernel."""
+        """Start code outside of cells in the notebook's kernel."""
         now, kernel = await self._kernel_to_run()
         run = self.work.services.runs.start_code(
             now.notebook,
@@ -434,68 +437,68 @@ class Lease:
             timeout=timeout,
         )
         self.runs.append(run)
-        self._seen = None
+        self._snapshot = None
         return run
 
     async def kernel(self) -> Kernel | None:
-        """The notebook's own kernel, where one runs."""
+        """The notebook's running kernel, or None."""
         self._refuse_ended()
         return await self.work.services.kernels.find(self.path)
 
     async def kernel_life(self) -> str:
-        """`Kernel.life` of the notebook's own kernel, empty where none runs."""
+        """`Kernel.life` of the notebook's kernel; empty if none runs."""
         kernel = await self.kernel()
         return kernel.life if kernel else ""
 
     async def start_kernel(self, name: str | None = None) -> Kernel:
-        """The notebook's own kernel, started where none runs: of that name, or of the notebook's.
+        """The notebook's kernel, started if none runs, with this kernelspec name or the notebook's.
 
-        What was read before is read again afterwards. Raises KernelNotInstalled, KernelUnavailable.
+        The next `read` returns a new snapshot. Raises KernelNotInstalled, KernelUnavailable.
         """
         await self.work.need(("write", "kernels"), ("write", "sessions"))
-        if name:  # also where one runs already
+        if name:  # checked even if a kernel runs
             await self.work.services.kernels.kernelspec(name)
         name = name or (await self.read()).kernel_name
         await self.release()
-        self._seen = None
+        self._snapshot = None
         return await self.work.services.kernels.get(self.path, name=name, user=self._user)
 
     async def _kernel_to_use(self) -> Kernel | None:
-        """As `kernel`, for whoever leaves something in it or relies on what is there."""
+        """Like `kernel`, for callers that change its state or rely on it."""
         kernel = await self.kernel()
         if kernel is not None:
             kernel.use(self._user)
         return kernel
 
     async def _kernel_to_run(self) -> tuple[Snapshot, Kernel]:
-        """The kernel that code runs in, started where none runs, which takes seconds, and the
-        notebook as it is then.
+        """The notebook's kernel, started if none runs, which takes seconds, and a snapshot taken
+        after that.
         """
         await self.read()
         kernel = await self._kernel_to_use()
         if kernel is None:
             kernel = await self.start_kernel()
         now = await self.read()
-        await self.work.meet(self.path, kernel)
+        await self.work.check_kernel_peers(self.path, kernel)
         self.work.reads.kernels.setdefault(self.path, kernel.life)
         return now, kernel
 
     async def end_kernel(self) -> None:
-        """Ends the kernel that this lease had started, once its runs are over and saved, unless
-        somebody else uses it by now or a page shows the notebook. Raises KernelUnavailable.
+        """End the kernel that this lease started, once its runs have ended and are saved, unless
+        someone else uses it or a page shows the notebook. Raises KernelUnavailable.
         """
         for run in self.runs:
             await run.wait()
         if self._notebook is None:
             return
-        with suppress(ToolError):  # one that is gone is shown nowhere
+        with suppress(ToolError):  # no page shows a notebook that is gone
             await self._notebook.read()
         if self._notebook.carrier != "tab":
             await self.work.services.kernels.end_unused(self.path, self._user)
 
     async def kernelspec(self) -> str:
-        """The name of the notebook's kernel: of the one that runs, or that would be started; empty
-        where there is no notebook.
+        """The kernelspec name of the running kernel, or of the one that would be started; empty
+        without a notebook.
         """
         kernel = await self.kernel()
         if kernel is not None:
@@ -507,7 +510,7 @@ class Lease:
         return name or self.work.services.kernels.default_name
 
     async def running_kernel(self) -> Kernel:
-        """The notebook's kernel. Raises KernelUnavailable where none runs."""
+        """The notebook's running kernel. Raises KernelUnavailable."""
         kernel = await self._kernel_to_use()
         if kernel is None:
             raise KernelUnavailable(f"No kernel runs for `{self.path}`; running a cell starts one.")
@@ -515,65 +518,65 @@ class Lease:
         return kernel
 
     async def variables(self, names: Sequence[str] | None) -> str:
-        """What the variables of the notebook's kernel hold, as far as every notebook in it lets a
-        model see them. Raises KernelUnavailable where none runs, NotPermitted.
+        """A summary of the variables of the notebook's kernel, if all notebooks in the kernel allow
+        that. Raises KernelUnavailable if none runs, NotPermitted.
         """
         kernel = await self.running_kernel()
-        keeps = await self.work.meet(self.path, kernel)
-        view = await self.visible()
+        keeps = await self.work.check_kernel_peers(self.path, kernel)
+        view = await self.view()
         if keeps is not None and view.outputs_shared:
             raise NotPermitted(
-                f"Variables are not shared with you: `{keeps}` is in the same kernel, and keeps "
-                "its own back or cannot be read."
+                f"Variables are not shared with you: `{keeps}` uses the same kernel, and does "
+                "not share its own or cannot be read."
             )
         return await view.variables(kernel, names)
 
     async def all_variables(self, names: Sequence[str] | None) -> str:
-        """As `variables`, for somebody who may see all of the notebook."""
+        """Like `variables`, for someone who may see the whole notebook."""
         await self.read()
         return await variables(await self.running_kernel(), names)
 
-    # -- how
+    # -- internals
 
     def _refuse_ended(self) -> None:
         if self._ended:
-            raise RuntimeError("This lease has ended: what is done with it is nobody's call.")
+            raise RuntimeError("This lease has ended: it can no longer be used.")
 
     async def _find(self) -> Notebook:
         self._refuse_ended()
         if self._notebook is None:
-            self._notebook = await self.work.find(self._named)
+            self._notebook = await self.work.find(self._given_path)
         return self._notebook
 
     def _refuse_blind_rewrite(self, cell: Cell, source: str | None) -> None:
-        """Raises NotRead for a whole rewrite of a text that models see only in part."""
-        if source is not None and self.work.services.redactor.masked(cell.source) != cell.source:
+        """Raises NotRead for a whole rewrite of a source with secrets, which models see masked."""
+        if source is not None and self.work.services.redactor.mask_all(cell.source) != cell.source:
             raise NotRead(
                 f"Cell `{quoted_id(cell.id)}` has a secret that you are shown as `***`; a whole "
                 "rewrite would lose it, so nothing was changed. Use `old_string` and `new_string`.",
                 current=cell.describe(),
             )
 
-    def _acted(self, notebook: Notebook, edits: Sequence[Edit]) -> None:
-        """Nothing that was read before is used again."""
+    def _note_edits(self, notebook: Notebook, edits: Sequence[Edit]) -> None:
+        """Record edits and replace the snapshot with the current notebook."""
         made = [change for edit in edits for change in edit.changes]
         self.changes += made
         for change in made:
             if change.after is not None and change.kind in ("insert", "update"):
                 version = version_of(change.after.type, change.after.source)
                 notebook.last_edits[change.cell_id] = LastEdit(self.work.turn_id, version)
-        self._seen = Snapshot(self.work, notebook, notebook.cached_cells())
+        self._snapshot = Snapshot(self.work, notebook, notebook.cached_cells())
 
-    def _expected(self, cell_id: str, given: str | None = None) -> str | None:
-        """The version of the cell that is to be acted on; None for whichever is there.
+    def _expected_version(self, cell_id: str, given: str | None = None) -> str | None:
+        """The version that the cell has to have; None for any.
 
-        Raises Conflict for a cell whose text was in no question, where there was one about texts.
+        Raises Conflict if a person approved certain cells and this is not one of them.
         """
         if given is not None or not self.work.approved:
             return given
         if cell_id not in self.work.approved:
             raise Conflict(
-                f"Nobody saw cell `{cell_id}` when this was allowed, so nothing was done to it. "
+                f"No one saw cell `{cell_id}` when this was allowed, so nothing was done to it. "
                 "Read it and call again to request approval."
             )
         return self.work.approved[cell_id]
@@ -592,19 +595,19 @@ def _language(notebook: Notebook, kernel: Kernel | None) -> str:
     return "python"
 
 
-def _based_on(sources: Mapping[str, str], step: Step) -> Step:
+def _with_base(sources: Mapping[str, str], step: Step) -> Step:
     if not isinstance(step, Update) or step.source is None or step.base or step.expect:
         return step
     return replace(step, base=sources.get(step.cell_id))
 
 
 def refuse_odd_ids(*cell_ids: str | None) -> None:
-    """Raises InvalidInput for the id of a cell that nbformat would not take. A file may have such
-    ids: its cells are shown, and a person can edit and run them.
+    """Raises InvalidInput for a cell id that nbformat does not allow. Files may have such ids: the
+    cells are shown, and a person can edit and run them.
     """
     for cell_id in cell_ids:
         if cell_id is not None and not is_cell_id(cell_id):
             raise InvalidInput(
-                f"{quoted_id(cell_id)} is no valid cell id (1 to 64 letters, digits, - and _), so "
-                "nothing was done. Ask the person to edit the cell, or to give it another id."
+                f"{quoted_id(cell_id)} is not a valid cell id (1 to 64 letters, digits, - and _), "
+                "so nothing was done. Ask the person to edit the cell, or to give it another id."
             )

@@ -1,4 +1,4 @@
-"""Which file a path means: one name for all the ways to spell it, and whether models may use it."""
+"""Resolves paths: one name for all spellings of a path, and whether models may use it."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from jupyter_agent.carriers.managers import hides
 from jupyter_agent.errors import InvalidInput, NotPermitted
 
 _SYSTEM = (Path("/proc"), Path("/sys"))
-"""What Linux shows there looks like regular files, and tells of processes and their keys."""
+"""Linux has regular files here that reveal processes and their keys."""
 _REFUSAL = "`{}` {}; a person can open it."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What a path means."""
+    """The file or folder that a path means."""
 
     path: str
-    """Where to open it: normalised, and the new path of what was renamed."""
+    """The path to open: normalised, with renames followed."""
     name: str
-    """What rules know it by, the same for each path of a file: links within the root followed, in
-    NFC. What a link leads to outside of the root is known by the path of the link."""
+    """The name for rules, the same for each path of a file: with links within the root followed, in
+    NFC. The target of a link out of the root has the path of the link."""
     folds_case: bool = False
-    """Whether the file system takes `A` and `a` for the same."""
+    """Whether the file system ignores case."""
     linked: bool = False
-    """Whether it is a link, or in a folder that is one."""
+    """Whether the path is a link or contains one."""
     refusal: str = ""
-    """Why no model may name it, as a sentence; empty if one may."""
+    """Why models may not use it, as a sentence; empty if they may."""
 
 
 class Identities:
-    """Finds out what paths mean. Only managers of plain files have links; what other managers make
-    of a path is up to them.
+    """Resolves paths. Only file-based contents managers have links; others interpret paths
+    themselves.
     """
 
     def __init__(self, contents: ContentsManager, locate: Callable[[str], Awaitable[str]]) -> None:
@@ -48,28 +48,28 @@ class Identities:
         self._files = contents if isinstance(contents, FileContentsManager) else None
 
     async def of(self, path: str) -> Identity:
-        """What this path means now. Raises InvalidInput for what cannot be a path."""
+        """Resolve this path. Raises InvalidInput for an invalid one."""
         if "\0" in path:
             raise InvalidInput("Paths must not contain NUL.")
         path = await self._locate(path)
         if self._files is None:
-            return Identity(path=path, name=_composed(path))
+            return Identity(path=path, name=_to_nfc(path))
         root = Path(os.path.realpath(self._files.root_dir))
         try:
             found, inside = _look(root, path)
-        except ValueError:  # half a character, a drive of Windows
+        except ValueError:  # a lone surrogate, a Windows drive
             raise InvalidInput(f"{path!r} cannot be a path.") from None
         if found.linked and not found.refusal and await hides(self._files, inside):
             return replace(found, refusal=_REFUSAL.format(path, "is a link to a hidden file"))
         return found
 
     async def path(self, path: str) -> str:
-        """Where to open what this path means (`Identity.path`): what a store knows it by."""
+        """The path to open (`Identity.path`), which is also the key in stores."""
         return (await self.of(path)).path
 
 
 class Lookup:
-    """What the paths of one call mean, each looked up once."""
+    """Resolves the paths of one call, each only once."""
 
     def __init__(self, identities: Identities, home: str | None) -> None:
         """`home` is the path of the turn's own notebook."""
@@ -78,7 +78,7 @@ class Lookup:
         self._found: dict[str, Identity] = {}
 
     async def of(self, path: str | None) -> Identity | None:
-        """As `Identities.of`, of the turn's own notebook without a path; None if there is none."""
+        """Like `Identities.of`, by default for the turn's own notebook; None without one."""
         chosen = path if path is not None else self._home
         if chosen is None:
             return None
@@ -88,8 +88,8 @@ class Lookup:
         return self._found[chosen]
 
     async def refuse_outside(self, paths: Iterable[str]) -> None:
-        """Raises NotPermitted where one of the paths that a model names leads out of the root, or
-        to what is no file. The turn's own notebook was named by a person.
+        """Raises NotPermitted if a path named by a model leads out of the root, or not to a regular
+        file or folder. The turn's own notebook is allowed, since a person named it.
         """
         home = await self.of(None)
         for path in paths:
@@ -99,25 +99,25 @@ class Lookup:
 
 
 def root_of(contents: ContentsManager) -> str | None:
-    """The real path of the folder that paths count from; None for managers of no plain files."""
+    """The real path of the root folder; None for contents managers without plain files."""
     return (
         os.path.realpath(contents.root_dir) if isinstance(contents, FileContentsManager) else None
     )
 
 
 def _look(root: Path, path: str) -> tuple[Identity, str]:
-    """What a path below the root means, and where below the root it leads."""
+    """Resolve a path below the root; also returns the relative path to which it leads."""
     straight = root.joinpath(*path.split("/"))
     real = Path(os.path.realpath(straight))
     if not real.is_relative_to(root):
         outside = path.split("/")[0] == ".."
         why = "is outside of the folder" if outside else "is a link out of the folder"
         refusal = _REFUSAL.format(path, why)
-        return Identity(path=path, name=_composed(path), linked=True, refusal=refusal), path
+        return Identity(path=path, name=_to_nfc(path), linked=True, refusal=refusal), path
     inside = "" if real == root else real.relative_to(root).as_posix()
     found = Identity(
         path=path,
-        name=_composed(inside),
+        name=_to_nfc(inside),
         folds_case=_folds_case(root),
         linked=os.path.normcase(real) != os.path.normcase(straight),
         refusal=_why_not(path, real),
@@ -126,23 +126,24 @@ def _look(root: Path, path: str) -> tuple[Identity, str]:
 
 
 def _why_not(path: str, real: Path) -> str:
-    """Why it is neither a file nor a folder, nor nothing yet, but a pipe, a device, a part of the
-    system, or what the disk does not take: Jupyter lets such errors through as its own faults.
+    """Why the path may not be used: it is a pipe, a device, part of the system, or invalid for the
+    disk, for which Jupyter would fail with an internal error. Empty for files, folders and paths
+    that do not exist.
     """
-    no_file = f"`{path}` is no regular file; no model may name it."
+    no_file = f"`{path}` is not a regular file; models may not use it."
     if any(real.is_relative_to(system) for system in _SYSTEM):
         return no_file
     try:
         mode = real.stat().st_mode
     except FileNotFoundError:
         return ""
-    except OSError as error:  # a name too long, a file taken for a folder, links in a circle
+    except OSError as error:  # a name too long, a file used as a folder, circular links
         return f"`{path}` cannot be opened: {error.strerror}."
     return "" if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else no_file
 
 
 def _folds_case(root: Path) -> bool:
-    """Whether the first name there that has letters is found in the other case as well."""
+    """Whether the first entry with letters is also found in swapped case."""
     try:
         with os.scandir(root) as entries:
             name = next((each.name for each in entries if each.name.swapcase() != each.name), None)
@@ -153,5 +154,5 @@ def _folds_case(root: Path) -> bool:
         return False
 
 
-def _composed(path: str) -> str:
+def _to_nfc(path: str) -> str:
     return unicodedata.normalize("NFC", path)

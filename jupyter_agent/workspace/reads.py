@@ -1,4 +1,4 @@
-"""What a conversation knows of the notebooks that it read, and what changed there since."""
+"""Tracks the notebooks that a conversation has read, and reports changes by others."""
 
 from __future__ import annotations
 
@@ -13,53 +13,52 @@ from jupyter_agent.workspace.visibility import View
 
 _MOST_CELLS = 5
 _MOST_CHARACTERS = 2_000
-"""Of one cell; what is longer is only named, and has to be read again."""
+"""Characters of a changed cell that are shown; longer cells are only named."""
 
 
 class Reads:
-    """The sources that a conversation was shown or wrote itself, and the cells that it knows of.
+    """The sources that a conversation was shown or wrote, and the cells that it knows.
 
-    It is forgotten when the server stops: then everything has to be read again.
+    Not stored on disk: after a restart of the server everything has to be read again.
     """
 
     def __init__(self) -> None:
         self._sources: dict[str, dict[str, str]] = {}
         self._listed: dict[str, set[str]] = {}
         self.kernels: dict[str, str] = {}
-        """Path -> the life (Kernel.life) of the kernel that it worked with; empty: told to be gone.
-        """
+        """Path -> `Kernel.life` of the kernel that it used; empty once its loss was reported."""
 
     @property
     def paths(self) -> list[str]:
-        """The notebooks of which anything was read."""
+        """The notebooks that were read, even in part."""
         return sorted({*self._sources, *self._listed})
 
     def source(self, path: str, cell_id: str) -> str | None:
-        """The text of a cell as this conversation last knew it: the base of a whole rewrite."""
+        """The source of a cell as this conversation last knew it: the base of a whole rewrite."""
         return self._sources.get(path, {}).get(cell_id)
 
-    def listed(self, path: str) -> frozenset[str] | None:
-        """Ids of the cells that it knows to be there; None if it never saw the whole list."""
+    def known_ids(self, path: str) -> frozenset[str] | None:
+        """Ids of the cells that it knows to exist; None before it saw the whole list."""
         cells = self._listed.get(path)
         return None if cells is None else frozenset(cells)
 
-    def show(self, path: str, cells: Iterable[Cell]) -> None:
-        """The full source of these cells was shown."""
+    def record_sources(self, path: str, cells: Iterable[Cell]) -> None:
+        """Record the full sources of these cells, which were shown."""
         for cell in cells:
-            self.write(path, cell.id, cell.source)
+            self.record_source(path, cell.id, cell.source)
 
-    def list(self, path: str, cells: Iterable[Cell]) -> None:
-        """These were told to be the cells of the notebook."""
+    def record_list(self, path: str, cells: Iterable[Cell]) -> None:
+        """Record that these were listed as all cells of the notebook."""
         self._listed[path] = {cell.id for cell in cells}
 
-    def write(self, path: str, cell_id: str, source: str) -> None:
-        """This conversation knows the cell's text, since it wrote it."""
+    def record_source(self, path: str, cell_id: str, source: str) -> None:
+        """Record the source of a cell that this conversation was shown or wrote."""
         self._sources.setdefault(path, {})[cell_id] = source
         if path in self._listed:
             self._listed[path].add(cell_id)
 
-    def moved(self, old: str, new: str) -> None:
-        """The notebook has another path now."""
+    def rename(self, old: str, new: str) -> None:
+        """Follow a rename of the notebook."""
         if old in self._sources:
             self._sources[new] = self._sources.pop(old)
         if old in self._listed:
@@ -68,49 +67,49 @@ class Reads:
             self.kernels[new] = self.kernels.pop(old)
 
     def forget(self, path: str, cell_id: str) -> None:
-        """The cell's text is another now than the one that was known."""
+        """Forget the source of a cell, since it has changed."""
         self._sources.get(path, {}).pop(cell_id, None)
 
-    def differing(self, path: str, cells: Sequence[Cell]) -> Sequence[str]:
-        """Ids of the cells that are not as it knows them to be, or that it does not know of."""
+    def changed_ids(self, path: str, cells: Sequence[Cell]) -> Sequence[str]:
+        """Ids of cells that differ from what the conversation knows, or are new to it."""
         now = {cell.id: cell.source for cell in cells}
-        known, listed = self._sources.get(path, {}), self._listed.get(path)
-        found = [cell_id for cell_id, text in known.items() if now.get(cell_id) != text]
-        if listed is not None:
-            found += [cell_id for cell_id in listed - known.keys() if cell_id not in now]
-            found += [cell_id for cell_id in now if cell_id not in listed]
-        return found
+        sources, listed_ids = self._sources.get(path, {}), self._listed.get(path)
+        changed = [cell_id for cell_id, text in sources.items() if now.get(cell_id) != text]
+        if listed_ids is not None:
+            changed += [cell_id for cell_id in listed_ids - sources.keys() if cell_id not in now]
+            changed += [cell_id for cell_id in now if cell_id not in listed_ids]
+        return changed
 
-    def delete(self, path: str, cell_id: str) -> None:
-        """It deleted the cell itself."""
+    def remove(self, path: str, cell_id: str) -> None:
+        """Note that the conversation deleted the cell itself."""
         self.forget(path, cell_id)
         self._listed.get(path, set()).discard(cell_id)
 
 
 @dataclass(frozen=True, kw_only=True)
 class News:
-    """What changed in one notebook, as the model is told it."""
+    """Changes in one notebook, as text for the model."""
 
     notebook: str
     cell_ids: Sequence[str]
     text: str
     cells: Sequence[Cell] = ()
-    """Those of them that are there, as they are."""
+    """The changed cells that exist, in their current state."""
     turns: Mapping[str, str] = field(default_factory=dict)
-    """Which turns of this server wrote them so: cell id -> turn."""
+    """Cell id -> the turn of this server that wrote the current text."""
 
 
 def news_of(reads: Reads, path: str, cells: Sequence[Cell], view: View) -> News | None:
-    """What changed in a notebook since it was read, by whoever else works there; told once.
+    """Changes in a notebook by others since it was read; each is reported once.
 
-    Cells whose new text is in it count as read from then on, the others as never read.
+    Cells whose new text is included count as read, the others as never read.
     """
     now = {cell.id: cell for cell in cells}
-    listed, changed = reads.listed(path), reads.differing(path, cells)
+    listed, changed = reads.known_ids(path), reads.changed_ids(path, cells)
     if not changed:
         return None
     if listed is not None:
-        reads.list(path, cells)
+        reads.record_list(path, cells)
     shown: list[Cell] = []
     new = frozenset() if listed is None else now.keys() - listed
     seen = {cell_id: view.cell(now[cell_id]) for cell_id in changed if cell_id in now}
@@ -118,11 +117,11 @@ def news_of(reads: Reads, path: str, cells: Sequence[Cell], view: View) -> News 
     lines = [_line(cell_id, seen, shown, fence, new=cell_id in new) for cell_id in changed]
     for cell_id in changed:
         reads.forget(path, cell_id)
-    reads.show(path, shown)
+    reads.record_sources(path, shown)
     title = fence.line(f"Changed in {quoted(path)} since you read it, not by you:")
     text = "\n".join([title, *lines])
-    there = [now[cell_id] for cell_id in changed if cell_id in now]
-    return News(notebook=path, cell_ids=changed, text=text, cells=there)
+    existing = [now[cell_id] for cell_id in changed if cell_id in now]
+    return News(notebook=path, cell_ids=changed, text=text, cells=existing)
 
 
 def _line(
@@ -132,7 +131,7 @@ def _line(
     name = quoted_id(cell_id)
     if cell is None:
         return f"- Cell `{name}` was deleted."
-    what = f"- Cell `{name}` is {'new' if new else 'another now'}"
+    what = f"- Cell `{name}` {'is new' if new else 'has changed'}"
     if cell.withheld:
         return f"{what}; it is not shared with you."
     if not whole(cell) or len(cell.source) > _MOST_CHARACTERS or len(shown) >= _MOST_CELLS:

@@ -1,4 +1,4 @@
-"""Takes secrets out of texts that models read and that we store."""
+"""Masks secrets in texts that models read and in texts that we store."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from jupyter_agent.errors import ToolError
 from jupyter_agent.legible import legible
 
 _PART = 12
-"""Characters of a secret that tell something of it."""
+"""Characters of a secret that already reveal something."""
 _MASK = "***"
-"""Stands for a secret."""
+"""Replaces a secret."""
 
 
 @dataclass(frozen=True)
 class Redactor:
-    """Takes secrets out of texts for models, and out of what we keep of them."""
+    """Masks secrets in texts for models and in stored texts."""
 
     secrets: Callable[[], Collection[str]] = tuple
-    """All that must not be told as things are now."""
+    """Returns the current secrets."""
 
     def text(self, text: str) -> str:
-        """A text as a model may be told it: no secrets, and nothing that a person cannot see."""
+        """A text for a model: without secrets and without characters that a person cannot see."""
         return self.mask()(legible(text))
 
-    def masked(self, value: Any) -> Any:
-        """The same JSON with no secret in any of its texts."""
+    def mask_all(self, value: Any) -> Any:
+        """A JSON value with secrets masked in all its strings."""
         return map_strings(value, self.mask())
 
     def mask(self) -> Callable[[str], str]:
-        """Takes out of a text what is secret now."""
-        # What is part of another goes last, or the rest of the other would stay.
+        """A function that masks the current secrets in a text."""
+        # Longest first: if a secret is part of a longer one, the rest of that would stay.
         secrets = sorted(self.secrets(), key=len, reverse=True)
 
         def mask(text: str) -> str:
@@ -43,8 +43,8 @@ class Redactor:
 
         return mask
 
-    def fragments(self, text: str) -> str:
-        """A text in which whatever made it may have cut secrets short, without those parts."""
+    def mask_fragments(self, text: str) -> str:
+        """Mask secrets, and parts of secrets, in a text that may have been shortened."""
         for secret in self.secrets():
             parts = {secret[i : i + _PART] for i in range(len(secret) - _PART + 1)} or {secret}
             size = len(next(iter(parts)))
@@ -54,23 +54,23 @@ class Redactor:
         return text
 
     def error(self, error: ToolError) -> ToolError:
-        """The error likewise."""
-        return error.saying(self.text(error.message), self.masked(error.facts))
+        """The error with secrets masked in its message and facts."""
+        return error.saying(self.text(error.message), self.mask_all(error.facts))
 
     def change(self, change: Change) -> dict[str, Any]:
-        """A change as it is shown and journalled: no secrets in its outputs.
+        """A change for display and the journal, with secrets masked in its outputs.
 
-        Its sources stay as they are, or taking it back would damage them.
+        The sources stay unchanged, or undoing the change would damage them.
         """
         value = change.to_json()
         for side in ("before", "after"):
             if state := value[side]:
-                value[side] = {**state, "outputs": self.masked(state["outputs"])}
+                value[side] = {**state, "outputs": self.mask_all(state["outputs"])}
         return value
 
 
 def map_strings(value: Any, change: Callable[[str], str], *, but: Collection[str] = ()) -> Any:
-    """The same JSON with each text in it changed; the texts of the fields `but` stay."""
+    """A JSON value with `change` applied to all strings, except in the fields `but`."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
@@ -86,7 +86,7 @@ def map_strings(value: Any, change: Callable[[str], str], *, but: Collection[str
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """Each text of some JSON, without the names of fields."""
+    """All strings of a JSON value, without the names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -96,7 +96,7 @@ def strings_in(value: Any) -> Iterator[str]:
 
 
 def _runs(places: Sequence[int], size: int) -> Iterator[tuple[int, int]]:
-    """What so many characters at each of these places cover, from the first to the last."""
+    """Merge the ranges of `size` characters at these places: (start, end) of each."""
     start = end = -1
     for place in places:
         if place > end and end >= 0:

@@ -1,4 +1,4 @@
-"""Writes what the kernel shows into a cell and its notebook, and saves it in time."""
+"""Writes outputs of the kernel into a cell and its notebook, and saves them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from jupyter_agent.kernel.outputs import mapping
 from jupyter_agent.kernel.widgets import MODEL, VIEW
 
 SAVE_EVERY = 5.0
-"""Seconds between two savings of what comes."""
+"""Seconds between saves of late outputs."""
 _MANY = 1_000
-"""Outputs of a run after which Python's search for garbage would be felt."""
-_TELL_EVERY = 0.25
-"""Seconds between two notes to those who follow the outputs."""
+"""Outputs of a run after which Python's garbage collection would be noticeable."""
+_NOTIFY_EVERY = 0.25
+"""Seconds between two notifications of followers."""
 
 
-class IntoCell:
-    """The sink of one run (kernel/outputs.py): its cell of the live document."""
+class CellSink:
+    """The sink of a run (kernel/outputs.py) that writes into its cell of the live document."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class IntoCell:
         resumes: bool = False,
         former_count: int | None = None,
     ) -> None:
-        """`resumes`: an earlier server began with this run, when the cell had the number
-        `former_count` of a run before it.
+        """`resumes`: an earlier server started this run, when the cell had the execution count
+        `former_count`.
         """
         self._resumes = resumes
         self._former_count = former_count
@@ -50,7 +50,7 @@ class IntoCell:
         self.began_at: datetime | None = None
         self.before: CellState | None = None
         self.gone = False
-        """The cell was deleted, or is no code any more, when its turn came."""
+        """Whether the cell was deleted, or was no longer code when the run was to start."""
         self.unsaved = False
         self.followers: list[Callable[[], None]] = []
         self._notebook = notebook
@@ -59,21 +59,21 @@ class IntoCell:
         self._finished = False
         self._outputs: CellOutputs | None = None
         self._trailing = TrailingOutputs(notebook, cell_id, save)
-        self._telling: asyncio.TimerHandle | None = None
+        self._notify_timer: asyncio.TimerHandle | None = None
         self._displayed = 0
         self._aside = ExitStack()
 
-    async def wanted(self) -> bool:
+    async def prepare(self) -> bool:
         try:
             await self._notebook.read_live()
             self.gone = self._notebook.cached_cell(self._cell_id).type != "code"
         except (CellNotFound, NotebookNotFound):
             self.gone = True
-        if not self.gone:  # from here on the notebook is kept open, however long the kernel takes
+        if not self.gone:  # this keeps the notebook open, however long the kernel takes
             self._outputs = self._notebook.outputs(self._cell_id, limit=self._limit)
         return not self.gone
 
-    def started(self) -> None:
+    def on_start(self) -> None:
         self.before = self._state()
         if self._resumes and self.before is not None:
             self._resume(self.before)
@@ -81,11 +81,11 @@ class IntoCell:
             self._writer.start()
         self.began_at = self.began_at or datetime.now(UTC)
         self.began.set()
-        self._changed()
+        self._notify_later()
 
     def _resume(self, found: CellState) -> None:
-        """A cell that has a number shows another run: one before this, or one that the user
-        started.
+        """Continue the outputs of this run. An execution count at the cell means that it shows
+        another run: an earlier one, or one of the user.
         """
         if found.execution_count is None:
             self._writer.resume(found.outputs)
@@ -112,17 +112,17 @@ class IntoCell:
         self._show(partial(self._writer.clear, wait))
 
     async def settle(self) -> None:
-        """Have all that was shown so far in the cell."""
+        """Wait until all outputs so far are in the cell."""
         if self._outputs is not None:
             await self._outputs.drain()
 
     def finish(self, execution_count: int | None) -> CellState | None:
-        """The cell no longer runs; how it is now, None when it was deleted meanwhile."""
+        """End the run in the cell; returns the state of the cell, or None for a deleted one."""
         self._aside.close()
         self._writer.finish(execution_count)
         self._finished = self.unsaved = True
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._notify_timer is not None:
+            self._notify_timer.cancel()
         after = self._state()
         self.gone = after is None
         return after
@@ -132,21 +132,21 @@ class IntoCell:
         self._outputs = None
 
     async def close(self) -> None:
-        """Save what came late."""
+        """Save late outputs."""
         await self._trailing.close()
 
     @property
-    def taken(self) -> bool:
-        """A person ran the cell while this run went on: it shows their run."""
+    def rerun_by_user(self) -> bool:
+        """Whether a person ran the cell during this run, so that it shows theirs."""
         return self._outputs is not None and self._outputs.rerun_by_user
 
-    def so_far(self) -> list[Output]:
+    def outputs(self) -> list[Output]:
         return self._outputs.outputs() if self._outputs is not None else []
 
     @property
     def _writer(self) -> CellOutputs:
         if self._outputs is None:
-            raise RuntimeError("The kernel shows something before it begins.")
+            raise RuntimeError("The kernel sent outputs before the code started.")
         return self._outputs
 
     def _state(self) -> CellState | None:
@@ -160,25 +160,25 @@ class IntoCell:
             self._trailing.add(write)
         else:
             write()
-            self._changed()
+            self._notify_later()
 
-    def _changed(self) -> None:
+    def _notify_later(self) -> None:
         self.unsaved = True
-        if self._telling is None and self.followers:
+        if self._notify_timer is None and self.followers:
             loop = asyncio.get_running_loop()
-            self._telling = loop.call_later(_TELL_EVERY, self._tell)
+            self._notify_timer = loop.call_later(_NOTIFY_EVERY, self._notify)
 
-    def _tell(self) -> None:
-        self._telling = None
+    def _notify(self) -> None:
+        self._notify_timer = None
         for follower in list(self.followers):
             follower()
 
 
-class IntoNothing:
-    """The sink of code that is in no cell: what it shows is kept for whoever asks for the run."""
+class DetachedSink:
+    """The sink of code outside of cells, which stores the outputs with the run."""
 
     gone = False
-    taken = False
+    rerun_by_user = False
     unsaved = False
     before: CellState | None = None
 
@@ -188,66 +188,66 @@ class IntoNothing:
         self.followers: list[Callable[[], None]] = []
         self._outputs = OutputList(limit)
         self._finished = False
-        self._telling: asyncio.TimerHandle | None = None
+        self._notify_timer: asyncio.TimerHandle | None = None
 
-    async def wanted(self) -> bool:
+    async def prepare(self) -> bool:
         return True
 
-    def started(self) -> None:
+    def on_start(self) -> None:
         self.began_at = datetime.now(UTC)
         self.began.set()
 
     def stream(self, name: str, text: str) -> None:
         self._outputs.stream(name, text)
-        self._changed()
+        self._notify_later()
 
     def display(self, output: Mapping[str, Any], display_id: str | None = None) -> None:
         self._outputs.display(output, display_id)
-        self._changed()
+        self._notify_later()
 
     def update_display(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
     ) -> None:
         self._outputs.update(display_id, data, metadata)
-        self._changed()
+        self._notify_later()
 
     def clear(self, wait: bool) -> None:
         self._outputs.clear(wait)
-        self._changed()
+        self._notify_later()
 
     async def settle(self) -> None:
-        """All is there already."""
+        """Nothing to wait for."""
 
     def finish(self, execution_count: int | None) -> CellState | None:
-        """It no longer runs; there is no cell."""
+        """End the run; there is no cell."""
         self._finished = True
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._notify_timer is not None:
+            self._notify_timer.cancel()
         return None
 
     def dismiss(self) -> None:
         """The code never started: nothing will be shown."""
 
     async def close(self) -> None:
-        """Nothing is saved anywhere."""
+        """Nothing to save."""
 
-    def so_far(self) -> list[Output]:
+    def outputs(self) -> list[Output]:
         entries = self._outputs.entries(complete=True)
         return [dict(entry.output) for entry in entries]
 
-    def _changed(self) -> None:
-        if self._telling is None and self.followers and not self._finished:
+    def _notify_later(self) -> None:
+        if self._notify_timer is None and self.followers and not self._finished:
             loop = asyncio.get_running_loop()
-            self._telling = loop.call_later(_TELL_EVERY, self._tell)
+            self._notify_timer = loop.call_later(_NOTIFY_EVERY, self._notify)
 
-    def _tell(self) -> None:
-        self._telling = None
+    def _notify(self) -> None:
+        self._notify_timer = None
         for follower in list(self.followers):
             follower()
 
 
 class TrailingOutputs:
-    """Writes late outputs into the cell and saves them; the notebook is opened again for that."""
+    """Writes outputs that arrive after the end of a run into the cell and saves them."""
 
     def __init__(
         self, notebook: Notebook, cell_id: str, save: Callable[[], Awaitable[None]]
@@ -261,14 +261,14 @@ class TrailingOutputs:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, write: Callable[[], None]) -> None:
-        """Something more to write."""
+        """Add a write."""
         self._writes.append(write)
         self._more.set()
         if not self._closing and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._work())
 
     async def close(self) -> None:
-        """Save now what came so far; what still comes is dropped."""
+        """Save the outputs so far now; later ones are dropped."""
         self._closing = True
         self._more.set()
         if self._task is not None:
@@ -290,7 +290,7 @@ class TrailingOutputs:
             await self._save()
 
     async def _write(self) -> bool:
-        """False where there is no such cell any more."""
+        """Open the notebook and write; False if the cell no longer exists."""
         try:
             await self._notebook.cell(self._cell_id)
         except ToolError:
@@ -304,14 +304,14 @@ class TrailingOutputs:
 
 _STATE = "application/vnd.jupyter.widget-state+json"
 _LINKS = ("LinkModel", "DirectionalLinkModel")
-"""Widgets that are in no other: they join those that they name."""
+"""Widgets outside of any other, which link the widgets that they refer to."""
 
 
-def after_run(notebook: Notebook, kernel: Kernel, *, widget_state: bool) -> dict[str, Any]:
-    """The keys of the notebook's metadata that are to have other values now that code has run.
+def metadata_after_run(notebook: Notebook, kernel: Kernel, *, widget_state: bool) -> dict[str, Any]:
+    """Updates of the notebook's metadata after a run.
 
-    `language_info` where there is none, as JupyterLab writes it. The state of the widgets that the
-    notebook shows, where it has such a state already, or with `widget_state` in any notebook.
+    `language_info` if it is missing, as JupyterLab writes it. The state of the widgets in the
+    notebook, if it has one already, or always with `widget_state`.
     """
     items: dict[str, Any] = {}
     metadata = notebook.cached_metadata
@@ -326,34 +326,34 @@ def after_run(notebook: Notebook, kernel: Kernel, *, widget_state: bool) -> dict
 
 
 def _widgets(notebook: Notebook, kernel: Kernel, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """`metadata.widgets` with the state of what the cells show; `stored` is what it is.
+    """The new `metadata.widgets` for the widgets in the cells; `stored` is the current one.
 
-    Widgets of which the kernel told before we were connected are known from there only.
+    It is the only source for widgets that the kernel announced before we connected.
     """
     known = {**mapping(mapping(stored.get(_STATE)).get("state")), **kernel.widget_models()}
-    shown = _with_their_own([cell.outputs for cell in notebook.cached_cells()], known)
+    shown = _related_widgets([cell.outputs for cell in notebook.cached_cells()], known)
     if not shown and not stored:
         return {}
     state = {key: model for key, model in known.items() if key in shown}
     return {**stored, _STATE: {"version_major": 2, "version_minor": 0, "state": state}}
 
 
-def _with_their_own(outputs: Any, known: Mapping[str, Any]) -> set[str]:
-    """Ids of the known widgets in these outputs, of those in them, and of what links them."""
-    found, new = set[str](), set(_named(outputs)) & known.keys()
+def _related_widgets(outputs: Any, known: Mapping[str, Any]) -> set[str]:
+    """Ids of the known widgets in these outputs, their nested widgets, and links between them."""
+    found, new = set[str](), set(_widget_ids(outputs)) & known.keys()
     while new:
         found |= new
-        new = {each for key in new for each in _named(known[key])}
+        new = {each for key in new for each in _widget_ids(known[key])}
         for key, model in known.items():
-            ends = set(_named(model)) if mapping(model).get("model_name") in _LINKS else set()
+            ends = set(_widget_ids(model)) if mapping(model).get("model_name") in _LINKS else set()
             if ends and ends <= found:
                 new.add(key)
         new = (new & known.keys()) - found
     return found
 
 
-def _named(value: Any) -> Iterator[str]:
-    """Ids of the widgets that a value names, wherever in it that is."""
+def _widget_ids(value: Any) -> Iterator[str]:
+    """Ids of all widgets that a value refers to, at any depth."""
     match value:
         case str():
             if value.startswith(MODEL):
@@ -362,44 +362,45 @@ def _named(value: Any) -> Iterator[str]:
             for key, item in value.items():
                 if key == VIEW and isinstance(mapping(item).get("model_id"), str):
                     yield item["model_id"]
-                yield from _named(item)
+                yield from _widget_ids(item)
         case list() | tuple():
             for item in value:
-                yield from _named(item)
+                yield from _widget_ids(item)
 
 
-SOON = 1.0
-"""Seconds within which a save begins that nobody waits for."""
-LATEST = 5.0
-"""The same where saves take long."""
+SAVE_DELAY = 1.0
+"""Seconds until a save starts that no one waits for."""
+MAX_SAVE_DELAY = 5.0
+"""Longest such delay, if saves are slow."""
 _SHARE = 10
-"""One part in so many of the time goes into saves that nobody waits for."""
+"""Saves that no one waits for take at most about one in this many parts of the time."""
 
 
 class Saves:
-    """The saves of one notebook's outputs. They belong to no caller: whoever leaves, they are done.
+    """The saves of one notebook's outputs. They belong to no caller, so a cancelled caller does not
+    cancel them.
 
-    The futures end as `Notebook.save` does.
+    The futures have the results and errors of `Notebook.save`.
     """
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
         self._next: asyncio.Future[SaveResult] | None = None
-        """Of the save that has been asked for and has not begun."""
+        """The future of the next save, which is scheduled but has not started."""
         self._timer: asyncio.TimerHandle | None = None
         self._saving: asyncio.Task[SaveResult] | None = None
-        self._pause = SOON
+        self._pause = SAVE_DELAY
 
-    def soon(self) -> asyncio.Future[SaveResult]:
-        """A save of all that is in the document now; those who ask within a second share it."""
+    def schedule(self) -> asyncio.Future[SaveResult]:
+        """Schedule a save of the current document; calls within a second share one save."""
         loop = asyncio.get_running_loop()
         if self._next is None:
             self._next = loop.create_future()
-            self._timer = loop.call_later(self._pause, self.hurry)
+            self._timer = loop.call_later(self._pause, self.start_now)
         return self._next
 
-    def hurry(self) -> None:
-        """Have the save begin at once that has been asked for, if one has."""
+    def start_now(self) -> None:
+        """Start the scheduled save, if any, at once."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -407,22 +408,22 @@ class Saves:
                 self._begin()
 
     async def close(self) -> None:
-        """Save now what is to be saved."""
-        self.hurry()
+        """Finish all scheduled saves."""
+        self.start_now()
         while self._saving is not None:
             await asyncio.wait([self._saving])
 
     def _begin(self) -> None:
-        """Unless there is nothing to save, or nobody is in a hurry."""
+        """Start the next save, unless none is scheduled or it waits for its timer."""
         coming = None if self._timer is not None else self._next
         self._saving = None
         if coming is not None:
             self._next = None
             self._saving = asyncio.create_task(self._notebook.save())
             began = asyncio.get_running_loop().time()
-            self._saving.add_done_callback(partial(self._ended, coming, began))
+            self._saving.add_done_callback(partial(self._on_saved, coming, began))
 
-    def _ended(
+    def _on_saved(
         self, coming: asyncio.Future[SaveResult], began: float, saving: asyncio.Task[SaveResult]
     ) -> None:
         if saving.cancelled():
@@ -432,5 +433,5 @@ class Saves:
         else:
             coming.set_result(saving.result())
         took = asyncio.get_running_loop().time() - began
-        self._pause = min(LATEST, max(SOON, _SHARE * took))
+        self._pause = min(MAX_SAVE_DELAY, max(SAVE_DELAY, _SHARE * took))
         self._begin()

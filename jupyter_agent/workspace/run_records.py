@@ -1,4 +1,4 @@
-"""Records of running cells on disk: the next server follows them again, or reports them lost."""
+"""Records running cells on disk, so that the next server resumes them or reports them lost."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.outputs import OutputSink
 
-_SOON_S = 0.05
-"""Seconds after which a run that still goes on is written down: the many short ones never are."""
+_WRITE_DELAY_S = 0.05
+"""Seconds until a new run is written to disk: the many short runs never are."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """What is needed to find a run again."""
+    """The data needed to resume a run."""
 
     id: str
     owner: str
@@ -32,18 +32,18 @@ class RunRecord:
     cell_id: str
     kernel_id: str
     connection_file: str
-    """Of a kernel that another program started; else empty."""
+    """For a kernel that another program started; else empty."""
     request_id: str
-    """The message that has the code; empty while the run is queued."""
+    """The id of the message with the code; empty for a queued run."""
     began: str
-    """ISO 8601; empty while the run is queued."""
+    """ISO 8601; empty for a queued run."""
     timeout: float | None
     former_count: int | None
-    """The number that the cell had from an earlier run."""
+    """The execution count of the cell before this run."""
 
 
 class RunRecords:
-    """The runs of this server that have not ended, and those that earlier ones left."""
+    """Stores the active runs of this server, and returns those of earlier servers."""
 
     def __init__(self, leftovers: Leftovers) -> None:
         self._leftovers = leftovers
@@ -53,22 +53,22 @@ class RunRecords:
         self._writing: asyncio.Task[None] | None = None
         self._closed = False
 
-    def left(self) -> list[RunRecord]:
-        """Those of servers of this root that are gone; returned once."""
+    def claim(self) -> list[RunRecord]:
+        """Take the records of servers of this root that are gone; each is returned only once."""
         return self._leftovers.claim("runs", _read)
 
     def keep(self, record: RunRecord) -> None:
-        """This run has not ended."""
+        """Add or update the record of an active run."""
         self._live[record.id] = record
         self._write_soon()
 
     def drop(self, run_id: str) -> None:
-        """It has. What ends only because the server does is kept."""
+        """Remove the record of an ended run. Runs that only end with the server stay."""
         if not self._closed and self._live.pop(run_id, None) is not None:
             self._write_soon()
 
     async def close(self) -> None:
-        """Write now what is to be kept."""
+        """Write the remaining records now."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -78,11 +78,11 @@ class RunRecords:
 
     def _write_soon(self) -> None:
         if self._timer is None and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(_SOON_S, self._begin)
+            self._timer = asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._start_write)
 
-    def _begin(self) -> None:
+    def _start_write(self) -> None:
         if self._writing is not None and not self._writing.done():
-            self._timer = asyncio.get_running_loop().call_later(_SOON_S, self._begin)
+            self._timer = asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._start_write)
             return
         self._timer = None
         self._writing = asyncio.create_task(self._write())
@@ -101,9 +101,9 @@ class RunRecords:
 
 
 class NoRecords:
-    """Where runs end with their server."""
+    """Stores nothing: runs end with their server."""
 
-    def left(self) -> list[RunRecord]:
+    def claim(self) -> list[RunRecord]:
         return []
 
     def keep(self, record: RunRecord) -> None: ...
@@ -118,16 +118,16 @@ def _read(value: Mapping[str, Any]) -> RunRecord:
 
 
 _PATIENCE_S = 60.0
-"""Seconds in which a gateway that is out of reach is asked again."""
+"""Seconds in which an unreachable gateway is tried again."""
 _PAUSE_S = 1.0
-_RESTARTED = "The Jupyter server was started again meanwhile"
-_NEVER_STARTED = f"{_RESTARTED}, and the code had not begun: it never started."
+_RESTARTED = "The Jupyter server was restarted in the meantime"
+_NEVER_STARTED = f"{_RESTARTED} while the code was queued: it never started."
 _GONE = f"{_RESTARTED}, and the kernel is gone: its variables are lost, outputs may be missing."
 _UNKNOWN = f"{_RESTARTED}, and the kernel cannot be reached: how the code ended is unknown."
 
 
-class Returning:
-    """The execution of such a run: the kernel is looked for, and its code is followed there."""
+class ResumedExecution:
+    """The execution of a recorded run: finds its kernel and follows the code there."""
 
     def __init__(
         self,
@@ -135,15 +135,15 @@ class Returning:
         path: str,
         kernels: Kernels,
         sink: OutputSink,
-        found: Callable[[Kernel], None],
+        on_attached: Callable[[Kernel], None],
     ) -> None:
-        """`found` is called with the kernel that still has the code."""
+        """`on_attached` is called with the kernel once it is found."""
         self.request_id = record.request_id
         self._record = record
         self._path = path
         self._kernels = kernels
         self._sink = sink
-        self._found = found
+        self._on_attached = on_attached
         self._execution: Execution | None = None
         self._withdrawn = asyncio.Event()
         self._task = asyncio.create_task(self._run())
@@ -152,13 +152,13 @@ class Returning:
         return asyncio.shield(self._task).__await__()
 
     async def interrupt(self) -> None:
-        """Interrupt the code, or stop looking for it."""
+        """Interrupt the code, or stop looking for the kernel."""
         if self._execution is not None:
             await self._execution.interrupt()
         self._withdrawn.set()
 
     async def cancel(self) -> None:
-        """Give it up without telling the kernel."""
+        """Stop waiting without an interrupt."""
         if self._execution is not None:
             await self._execution.cancel()
         self._task.cancel()
@@ -173,20 +173,20 @@ class Returning:
             return ExecutionReply(status="error", note=f"{_UNKNOWN} {error.message}")
         if kernel is None:
             return ExecutionReply(status="died", note=_GONE)
-        self._found(kernel)
+        self._on_attached(kernel)
         self._execution = kernel.follow(
             self._record.request_id, self._sink, timeout=self._seconds_left()
         )
         try:
             return await self._execution
         except KernelUnavailable as error:
-            if kernel.gone:
+            if kernel.is_gone:
                 return ExecutionReply(status="died", note=_GONE)
             return ExecutionReply(status="error", note=f"{_UNKNOWN} {error.message}")
 
     async def _attach(self) -> Kernel | None:
-        """The kernel, None where it is gone. Raises KernelUnavailable where it is out of reach for
-        long, or nobody wants to wait.
+        """The kernel, or None for one that is gone. Raises KernelUnavailable if it is unreachable
+        for too long or the run was interrupted.
         """
         record, until = self._record, time.monotonic() + _PATIENCE_S
         attach = self._kernels.attach

@@ -1,4 +1,4 @@
-"""Runs: a kernel's outputs into the live document, with a handle that outlives its caller."""
+"""Runs code with its outputs in the live document; each run outlives its caller."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.outputs import OutputSink
-from jupyter_agent.workspace.run_outputs import IntoCell, IntoNothing, Saves, after_run
-from jupyter_agent.workspace.run_records import NoRecords, Returning, RunRecord, RunRecords
+from jupyter_agent.workspace.run_outputs import CellSink, DetachedSink, Saves, metadata_after_run
+from jupyter_agent.workspace.run_records import NoRecords, ResumedExecution, RunRecord, RunRecords
 
 log = logging.getLogger(__name__)
 
@@ -35,39 +35,39 @@ RunStatus: TypeAlias = Literal[
     "queued", "running", "ok", "error", "timeout", "interrupted", "died", "restarted", "deleted"
 ]
 _SAVE_EVERY = 5.0
-"""Seconds after which new outputs are saved while a cell still runs."""
-_NEWS_IN_A_RUN = 20
-"""How often, about, a run is told of in the time that it has taken so far."""
+"""Seconds between saves of new outputs while a cell runs."""
+_UPDATES_PER_RUN = 20
+"""Progress updates are spread to about 20 over the elapsed run time."""
 _IN_NO_CELL_S = 5.0
-"""Seconds that code in no cell of the notebook is waited for, before it counts as the user's."""
+"""Seconds that unknown code outside of cells may run before it counts as the user's."""
 RESULT = 12_000
-"""Characters of the outputs of a run that a model is told."""
+"""Characters of a run's outputs that a model gets."""
 _RECOVER_S = 5.0
-"""Seconds that somebody may wait who asks for a run when the server has just started."""
-_KEPT = 100
-"""Runs that can still be asked for after their end."""
+"""Seconds that a lookup of a run may wait just after the start of the server."""
+_MAX_ENDED = 100
+"""Ended runs that are still available."""
 
 
 _EXPECTED = "The error was expected: the cell is tagged `raises-exception`."
 
 
 class RunExecution(Protocol):
-    """Code that runs, or is about to; `await` it for its reply."""
+    """Queued or running code; `await` it for its reply."""
 
     @property
     def request_id(self) -> str:
-        """The message that has the code; empty until it is sent."""
+        """The id of the message with the code; empty until it is sent."""
 
     def __await__(self) -> Generator[Any, None, ExecutionReply]: ...
 
     async def interrupt(self) -> None: ...
 
     async def cancel(self) -> None:
-        """Give it up without telling the kernel."""
+        """Stop waiting without an interrupt."""
 
 
 class Run:
-    """One run of one cell, or of code that is in none. It continues when nobody waits for it."""
+    """One run of a cell, or of code outside of cells. It continues if no one waits for it."""
 
     def __init__(
         self,
@@ -84,15 +84,15 @@ class Run:
         ahead: Sequence[Run] = (),
         former_count: int | None = None,
         may_raise: bool = False,
-        returns: RunRecord | None = None,
+        resumed: RunRecord | None = None,
     ) -> None:
-        """`execute` has the code run, or followed where it `returns` from an earlier server."""
-        self.id = returns.id if returns else secrets.token_hex(16)
+        """`execute` starts the code, or follows it for a run `resumed` from an earlier server."""
+        self.id = resumed.id if resumed else secrets.token_hex(16)
         self.notebook = notebook
         self.kernel = kernel
-        """None only of a run of an earlier server, whose kernel is gone or still looked for."""
+        """None only for a run of an earlier server whose kernel is gone or not found yet."""
         self.cell_id = cell_id
-        """None for code that is in no cell."""
+        """None for code outside of cells."""
         self.owner = owner
         self.turn_id = turn_id
         self._timeout = timeout
@@ -100,43 +100,43 @@ class Run:
         self._may_raise = may_raise
         self.ended: datetime | None = None
         self.change: Change | None = None
-        """What the run did to the cell's outputs; there at the end, None if it never started."""
+        """The change of the cell's outputs, set at the end; None for a run that never started."""
         self.saved = SaveResult(saved=False)
         self._runs = runs
         self._saves = runs.saves_of(notebook)
-        self._coming: asyncio.Future[SaveResult] | None = None
-        """The save of what was there at the end."""
-        self._reported = False
+        self._final_save: asyncio.Future[SaveResult] | None = None
+        """The save of the final outputs."""
+        self._changes_taken = False
         self._trust = trust
         self._ahead = ahead
         self._reply: ExecutionReply | None = None
         self._over = asyncio.Event()
-        self._cell: IntoCell | IntoNothing = IntoNothing(limit=runs.output_limit)
+        self._cell: CellSink | DetachedSink = DetachedSink(limit=runs.output_limit)
         if cell_id is not None:
-            self._cell = IntoCell(
+            self._cell = CellSink(
                 notebook,
                 cell_id,
                 limit=runs.output_limit,
                 save=self._save,
-                resumes=returns is not None,
+                resumes=resumed is not None,
                 former_count=former_count,
             )
-        if returns is not None and returns.began:
-            self._cell.began_at = datetime.fromisoformat(returns.began)
+        if resumed is not None and resumed.began:
+            self._cell.began_at = datetime.fromisoformat(resumed.began)
         self._execution = execute(self, self._cell)
-        if returns is not None:
-            runs.records.keep(returns)
+        if resumed is not None:
+            runs.records.keep(resumed)
         self._keep_record()
         self._task = asyncio.create_task(self._drive())
 
     @property
     def notebook_path(self) -> str:
-        """Where the notebook is now; it may be renamed meanwhile."""
+        """The current path of the notebook, which may be renamed during the run."""
         return self.notebook.path
 
     @property
     def started(self) -> datetime | None:
-        """When the kernel began; None while the run is queued."""
+        """When the kernel started the code; None for a queued run."""
         return self._cell.began_at
 
     @property
@@ -147,94 +147,98 @@ class Run:
 
     @property
     def may_continue(self) -> bool:
-        """Whether what comes after it in the notebook may run: it went well, or raised an error
-        that its cell is tagged for.
+        """Whether later cells of the notebook may run: it succeeded, or raised an error that its
+        cell is tagged for.
         """
         return self.status == "ok" or self.expected_error
 
     @property
     def expected_error(self) -> bool:
         """Whether it raised an error that its cell is tagged for."""
-        return self._may_raise and self._reply is not None and self._reply.raised
+        return self._may_raise and self._reply is not None and self._reply.raised_error
 
     @property
     def note(self) -> str:
-        """What a reader has to know besides the status, in plain sentences; mostly empty."""
-        deleted = "The cell was deleted: its outputs are nowhere." if self._cell.gone else ""
-        taken = "The user ran the cell meanwhile: it shows their run." if self._cell.taken else ""
+        """Sentences with anything else that a reader has to know; usually empty."""
+        deleted = "The cell was deleted, and its outputs are lost." if self._cell.gone else ""
+        taken = (
+            "The user has run the cell since: it shows their run."
+            if self._cell.rerun_by_user
+            else ""
+        )
         expected = _EXPECTED if self.expected_error else ""
-        said = self._reply.note if self._reply else ""
-        notes = (said, expected, deleted, taken, self.saved.note)
+        reply_note = self._reply.note if self._reply else ""
+        notes = (reply_note, expected, deleted, taken, self.saved.note)
         return " ".join(note for note in notes if note)
 
     @property
     def execution_count(self) -> int | None:
-        """The number at the cell; None until the end, and for code that is in no cell."""
+        """The execution count; None until the end, and for code outside of cells."""
         return self._reply.execution_count if self._reply and self.cell_id is not None else None
 
     @property
     def seconds(self) -> float:
-        """How long the code has been running, or ran."""
+        """Elapsed or total run time of the code."""
         if self.started is None:
             return 0.0
         return ((self.ended or datetime.now(UTC)) - self.started).total_seconds()
 
     def outputs(self) -> list[Output]:
         """The outputs so far."""
-        return self._cell.so_far()
+        return self._cell.outputs()
 
     def on_output(self, follower: Callable[[], None]) -> Callable[[], None]:
-        """Have `follower` called when there is something new, at most four times a second.
+        """Call `follower` on new outputs, at most four times a second.
 
-        Returns what ends it.
+        Returns a function that unsubscribes it.
         """
         self._cell.followers.append(follower)
         return lambda: self._cell.followers.remove(follower)
 
-    def when_ended(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called once it has ended, however that was."""
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the run has ended in any way."""
         self._task.add_done_callback(lambda _: callback())
 
-    async def news(self, seconds: float) -> AsyncGenerator[None, None]:
-        """Yields when there is something new, until the end of the run or of the seconds; at once
-        where there is something already.
+    async def updates(self, seconds: float) -> AsyncGenerator[None, None]:
+        """Yields on new outputs until the run ends or the time is up; at once if there are outputs
+        already.
 
-        The longer it takes, the rarer: what follows a run is stored as often as it is told.
+        Updates get rarer with time, because each of them is stored.
         """
         clock = asyncio.get_running_loop().time
         began = clock()
-        heard = asyncio.Event()
-        forget = self.on_output(heard.set)
+        new = asyncio.Event()
+        unsubscribe = self.on_output(new.set)
         if self.outputs():
-            heard.set()
+            new.set()
         try:
             while not self._over.is_set() and (left := began + seconds - clock()) > 0:
-                await _first(heard, self._over, seconds=left)
-                if heard.is_set() and not self._over.is_set():
-                    heard.clear()
+                await _wait_any(new, self._over, seconds=left)
+                if new.is_set() and not self._over.is_set():
+                    new.clear()
                     yield
-                    await _first(self._over, seconds=(clock() - began) / _NEWS_IN_A_RUN)
+                    await _wait_any(self._over, seconds=(clock() - began) / _UPDATES_PER_RUN)
             if self._over.is_set():
                 await self.wait(saved=False)
         finally:
-            forget()
+            unsubscribe()
 
-    def report(self) -> list[Change]:
-        """What the run changed, for the journal; given once, after the end."""
-        if self.change is None or self._reported:
+    def take_changes(self) -> list[Change]:
+        """The change of the run for the journal: once, after its end; else empty."""
+        if self.change is None or self._changes_taken:
             return []
-        self._reported = True
+        self._changes_taken = True
         return [self.change]
 
     @property
     def pending(self) -> bool:
-        """Whether it has ended, and its outputs are about to be saved."""
-        return self._coming is not None and not self._coming.done()
+        """Whether it has ended, but its outputs are not saved yet."""
+        return self._final_save is not None and not self._final_save.done()
 
     async def wait(self, seconds: float | None = None, *, saved: bool = True) -> bool:
-        """Wait for the end, at most so many seconds; True when it has ended.
+        """Wait at most so many seconds for the end; True if it has ended.
 
-        With `saved` also until its outputs are saved, which then happens at once.
+        With `saved` also wait for the save of its outputs, which then starts at once.
         """
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -242,26 +246,26 @@ class Run:
         if not done:
             return False
         self._task.result()
-        if saved and self._coming is not None:
+        if saved and self._final_save is not None:
             if self.pending:
-                self._saves.hurry()
+                self._saves.start_now()
             left = None if seconds is None else max(0.0, began + seconds - clock())
-            await _over(self._coming, seconds=left)
+            await _wait_for_save(self._final_save, seconds=left)
         return True
 
-    async def begins(self, seconds: float, patience: float) -> bool:
-        """Wait for the kernel to begin with it, or for its end, at most so many seconds.
+    async def wait_started(self, seconds: float, patience: float) -> bool:
+        """Wait at most so many seconds for the kernel to start the code, or for the run's end.
 
-        False as soon as `patience` seconds have passed and the kernel is busy with another run or
-        with what the user runs; what other extensions ask it between is waited for. Those that look
-        into variables run code as a person does, but in no cell and not for long.
+        False after `patience` seconds if the kernel is busy with another run or a cell of the user;
+        short requests of other extensions are waited for. Extensions that inspect variables run
+        code as a person does, but outside of cells and not for long.
         """
         until = asyncio.get_running_loop().time() + seconds
         while (left := until - asyncio.get_running_loop().time()) > 0:
-            await _first(self._cell.began, self._over, seconds=min(left, patience))
+            await _wait_any(self._cell.began, self._over, seconds=min(left, patience))
             if self._over.is_set() or self.started is not None:
                 return True
-            blocked = self.blocked()
+            blocked = self.queue_status()
             in_no_cell = blocked.get("blocked_by") == "user" and not blocked["busy_cells"]
             if in_no_cell and blocked["busy_seconds"] < _IN_NO_CELL_S:
                 continue
@@ -269,11 +273,11 @@ class Run:
                 return False
         return False
 
-    def blocked(self) -> dict[str, Any]:
-        """What a queued run waits for; empty where the kernel is not busy.
+    def queue_status(self) -> dict[str, Any]:
+        """What a queued run waits for; empty if the kernel is not busy.
 
-        `blocked_by` is a run's id, `user` or `extension`, `busy_seconds` for how long that has been
-        running, `busy_cells` where, `queued` the ids of the runs that come before this one.
+        `blocked_by` is a run's id, `user` or `extension`; `busy_seconds` how long that has been
+        running; `busy_cells` its cells; `queued` the ids of the runs before this one.
         """
         ahead = [run for run in self._ahead if run.ended is None]
         busy = None if self.kernel is None else self.kernel.busy_seconds
@@ -288,7 +292,7 @@ class Run:
             cells = [cell.id for cell in self.notebook.cached_cells() if cell.running]
             cells = [cell_id for cell_id in cells if cell_id not in ours]
             blocked_by = ahead[-1].id if ahead and busy is None else "user"
-            if blocked_by == "user" and self.kernel is not None and self.kernel.looked_into:
+            if blocked_by == "user" and self.kernel is not None and self.kernel.busy_silently:
                 blocked_by, cells = "extension", []
         return {
             "blocked_by": blocked_by,
@@ -298,18 +302,18 @@ class Run:
         }
 
     async def interrupt(self) -> None:
-        """Interrupt this run and nothing else; one that still waits never starts."""
+        """Interrupt only this run; if it is queued, it never starts."""
         await self._execution.interrupt()
 
-    async def give_up(self) -> None:
-        """Let go of it at the end of the server; what came so far is kept and saved."""
+    async def abandon(self) -> None:
+        """Stop following the run when the server ends; outputs so far are saved."""
         if self.ended is None:
             await self._execution.cancel()
             await self.wait(saved=False)
         await self._cell.close()
 
     def describe(self, *, outputs: bool = True) -> dict[str, Any]:
-        """docs/api.md's run; a queued one says what it waits for."""
+        """The run as in docs/api.md, with the queue status if it is queued."""
         value: dict[str, Any] = {
             "run_id": self.id,
             "notebook": self.notebook_path,
@@ -325,7 +329,7 @@ class Run:
             value["expected_error"] = True
         if self.note:
             value["note"] = self.note
-        return {**value, **self.blocked()}
+        return {**value, **self.queue_status()}
 
     async def _drive(self) -> None:
         attending = asyncio.create_task(self._attend())
@@ -334,10 +338,12 @@ class Run:
             reply = await self._execution
         except KernelUnavailable as error:
             reply = ExecutionReply(status="died", note=error.message)
-        except ToolError as error:  # the notebook could not be read when its turn came
+        except ToolError as error:  # the notebook could not be read when it was to start
             reply = ExecutionReply(status="error", note=f"{error.message} The code never started.")
-        except asyncio.CancelledError:  # only `give_up` does that
-            reply = ExecutionReply(status="interrupted", note="The server stopped meanwhile.")
+        except asyncio.CancelledError:  # only `abandon` does that
+            reply = ExecutionReply(
+                status="interrupted", note="The server stopped before the code ended."
+            )
         finally:
             if self._cell.began.is_set():
                 await self._cell.settle()
@@ -357,7 +363,7 @@ class Run:
         after = self._cell.finish(reply.execution_count)
         if self.kernel is not None and self.cell_id is not None:
             stores = self._runs.widget_state
-            items = after_run(self.notebook, self.kernel, widget_state=stores)
+            items = metadata_after_run(self.notebook, self.kernel, widget_state=stores)
             self.notebook.write_metadata(items)
         if self.cell_id is not None and self._cell.before is not None and after is not None:
             self.change = Change(
@@ -369,30 +375,30 @@ class Run:
             )
 
     async def _attend(self) -> None:
-        """What continues beside the run: trust once the old outputs are gone, and saving."""
-        await _first(self._cell.began, self._over)
+        """Work during the run: trust the cell once the old outputs are gone, and save outputs."""
+        await _wait_any(self._cell.began, self._over)
         self._keep_record()
         if self._trust and self.started is not None and self.cell_id is not None:
-            with suppress(ToolError):  # outputs are then shown without their scripts, no more
+            with suppress(ToolError):  # then outputs are merely shown without their scripts
                 await self.notebook.trust(self.cell_id)
         while not self._over.is_set():
-            await _first(self._over, seconds=_SAVE_EVERY)
+            await _wait_any(self._over, seconds=_SAVE_EVERY)
             if self._cell.unsaved and not self._over.is_set():
                 await self._save()
         if self._cell.unsaved:
-            self._coming = self._save_soon()
+            self._final_save = self._save_soon()
 
-    def shown(self, outputs: Sequence[Output]) -> list[Output]:
-        """These outputs with their widgets as they are now (Kernel.shown)."""
-        return [*outputs] if self.kernel is None else [*self.kernel.shown(outputs)]
+    def resolve_widgets(self, outputs: Sequence[Output]) -> list[Output]:
+        """These outputs with the current state of their widgets (Kernel.resolve_widgets)."""
+        return [*outputs] if self.kernel is None else [*self.kernel.resolve_widgets(outputs)]
 
-    def found(self, kernel: Kernel) -> None:
-        """The kernel that runs it lives on though the server was started again."""
+    def attach(self, kernel: Kernel) -> None:
+        """Set the kernel that still runs the code after a restart of the server."""
         self.kernel = kernel
         self._keep_record()
 
     def _keep_record(self) -> None:
-        """Have the next server know of it, should this one end before it does."""
+        """Record the run for the next server, in case this one ends before the run does."""
         if self.kernel is None or self.cell_id is None or self._over.is_set():
             return
         began = self.started
@@ -414,12 +420,12 @@ class Run:
 
     async def _save(self) -> None:
         coming = self._save_soon()
-        self._saves.hurry()
-        await _over(coming)
+        self._saves.start_now()
+        await _wait_for_save(coming)
 
     def _save_soon(self) -> asyncio.Future[SaveResult]:
         self._cell.unsaved = False
-        coming = self._saves.soon()
+        coming = self._saves.schedule()
         coming.add_done_callback(self._note_saved)
         return coming
 
@@ -433,7 +439,7 @@ class Run:
 
 
 class Runs:
-    """The runs of this server by id: each in the order of its kernel's queue."""
+    """The runs of this server by id."""
 
     def __init__(
         self,
@@ -443,9 +449,9 @@ class Runs:
         widget_state: bool = False,
         records: RunRecords | None = None,
     ) -> None:
-        """`output_limit`: characters that a cell may keep; `result_chars`: that a model is told;
-        `widget_state`: the state of widgets is also stored in notebooks that have none. `records`
-        has the runs that the next server is to know of; without it there are none.
+        """`output_limit`: characters of outputs per cell; `result_chars`: characters that a model
+        gets; `widget_state`: also store widget state in notebooks without one. `records` stores
+        runs for the next server.
         """
         self.records: RunRecords | NoRecords = records or NoRecords()
         self.widget_state = widget_state
@@ -468,10 +474,10 @@ class Runs:
         timeout: float | None = None,
         trust: bool = False,
     ) -> Run:
-        """Queue exactly the source of this snapshot, its outputs into the cell of that id.
+        """Queue the source of this snapshot of a cell; outputs go to the cell with its id.
 
-        `timeout` counts seconds from when the kernel begins; `trust`: a person saw the code.
-        Raises InvalidInput for a cell that is no code, Busy for one that is queued or runs.
+        `timeout` is in seconds from the start of the code; `trust`: a person saw the code. Raises
+        InvalidInput for a cell that is not code, Busy for one that is queued or running.
         """
         if cell.type != "code":
             raise InvalidInput(f"Cell `{cell.id}` is a {cell.type} cell: there is nothing to run.")
@@ -496,7 +502,7 @@ class Runs:
         turn_id: str | None = None,
         timeout: float | None = None,
     ) -> Run:
-        """Queue code that is in no cell; nothing of it is in the notebook afterwards."""
+        """Queue code outside of cells; it leaves no trace in the notebook."""
         return self._start(
             notebook, kernel, code, owner=owner, turn_id=turn_id, timeout=timeout, trust=False
         )
@@ -520,7 +526,7 @@ class Runs:
             may_raise = cell.may_raise
 
         def execute(_: Run, sink: OutputSink) -> RunExecution:
-            # Code in no cell does not count: cells keep their numbers.
+            # Code outside of cells does not count: cells keep their numbers.
             in_cell = cell_id is not None
             return kernel.execute(code, sink, store_history=in_cell, timeout=timeout)
 
@@ -543,11 +549,11 @@ class Runs:
         return run
 
     async def recover(self, notebooks: Notebooks, kernels: Kernels) -> None:
-        """Follow the runs again that an earlier server left behind, or have them say that they are
-        lost. Call it once, when the server has started.
+        """Resume the runs of earlier servers, or report them as lost. Call it once, after the start
+        of the server.
         """
         try:
-            for record in await asyncio.to_thread(self.records.left):
+            for record in await asyncio.to_thread(self.records.claim):
                 await self._recover(record, notebooks, kernels)
         finally:
             self._recovered.set()
@@ -561,34 +567,32 @@ class Runs:
         self._runs[record.id] = Run(
             notebook,
             record.cell_id,
-            partial(_returning, record, kernels),
+            partial(_resume_execution, record, kernels),
             owner=record.owner,
             turn_id=record.turn_id,
             runs=self,
             timeout=record.timeout,
             former_count=record.former_count,
-            returns=record,
+            resumed=record,
         )
 
     async def find(self, run_id: str, owner: str) -> Run | None:
-        """As `get`, once those that an earlier server left behind are known."""
+        """Like `get`, after waiting for the runs of earlier servers."""
         if run_id not in self._runs:
-            await _first(self._recovered, seconds=_RECOVER_S)
+            await _wait_any(self._recovered, seconds=_RECOVER_S)
         return self.get(run_id, owner)
 
     def saves_of(self, notebook: Notebook) -> Saves:
-        """What saves the outputs of that notebook's runs."""
+        """The saves of the outputs of that notebook's runs."""
         return self._saves.setdefault(notebook, Saves(notebook))
 
     def get(self, run_id: str, owner: str) -> Run | None:
-        """The run of that id, None if there is none or it is somebody else's."""
+        """The owner's run with this id, or None."""
         run = self._runs.get(run_id)
         return run if run is not None and run.owner == owner else None
 
     def of(self, owner: str, notebook: str | None = None) -> list[Run]:
-        """The owner's runs that can still be asked for, newest first; of one notebook where it is
-        named.
-        """
+        """The owner's available runs, newest first; optionally only those of one notebook."""
         return [
             run
             for run in reversed(self._runs.values())
@@ -596,44 +600,46 @@ class Runs:
         ]
 
     def of_turn(self, turn_id: str) -> list[Run]:
-        """The runs that a turn started, ended or not."""
+        """All available runs that a turn started."""
         return [run for run in self._runs.values() if run.turn_id == turn_id]
 
     def in_kernel(self, kernel: Kernel) -> list[Run]:
-        """The runs that the kernel is in now."""
+        """The runs that the kernel is executing."""
         return [
             run for run in self._runs.values() if run.kernel is kernel and run.status == "running"
         ]
 
     async def interrupt_turn(self, turn_id: str) -> None:
-        """Interrupt what this turn still runs, and nothing of anybody else's."""
+        """Interrupt the runs of this turn only."""
         for run in self.of_turn(turn_id):
             if run.ended is None:
                 await run.interrupt()
 
     async def close(self) -> None:
-        """Let go of all runs; the kernels go on."""
+        """Stop following all runs; the kernels continue."""
         await self.records.close()
         for run in self._runs.values():
-            await run.give_up()
+            await run.abandon()
         for saves in self._saves.values():
             await saves.close()
 
     def _forget_old(self) -> None:
         ended = [run for run in self._runs.values() if run.ended is not None and not run.pending]
-        for run in ended[:-_KEPT]:
+        for run in ended[:-_MAX_ENDED]:
             del self._runs[run.id]
         used = {run.notebook for run in self._runs.values()}
         for notebook in [each for each in self._saves if each not in used]:
             del self._saves[notebook]
 
 
-def _returning(record: RunRecord, kernels: Kernels, run: Run, sink: OutputSink) -> Returning:
-    return Returning(record, run.notebook_path, kernels, sink, run.found)
+def _resume_execution(
+    record: RunRecord, kernels: Kernels, run: Run, sink: OutputSink
+) -> ResumedExecution:
+    return ResumedExecution(record, run.notebook_path, kernels, sink, run.attach)
 
 
-async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:
-    """Return when one of the events is set or the seconds are over."""
+async def _wait_any(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Return when one of the events is set or the time is up."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -643,8 +649,8 @@ async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def _over(save: asyncio.Future[SaveResult], *, seconds: float | None = None) -> None:
-    """Return when the save is over, or the seconds are. Raises what is for no reader."""
+async def _wait_for_save(save: asyncio.Future[SaveResult], *, seconds: float | None = None) -> None:
+    """Return when the save has ended or the time is up. Raises only unexpected errors."""
     await asyncio.wait([save], timeout=seconds)
     if save.done() and not isinstance(save.exception(), ToolError):
         save.result()

@@ -1,4 +1,4 @@
-"""The last verification of each notebook, as this server made it or as the notebook records it."""
+"""The last verification of each notebook, by this server or recorded in the notebook."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECTION = "jupyter_agent"
 """Our key in a notebook's metadata."""
 _KEY = "verified"
 _NOTEBOOKS = 200
-"""Of which the last verification is remembered."""
+"""Notebooks whose last verification is remembered."""
 _KINDS: Mapping[str, Any] = {
     "ok": bool,
     "at": str,
@@ -24,62 +24,63 @@ _KINDS: Mapping[str, Any] = {
     "cells": int | float,
     "same": int | float,
 }
-"""What is known of a verification, here and in a notebook; see docs/api.md."""
+"""Fields of a verification and their types; see docs/api.md."""
 
 
 def code_hash(cells: Sequence[Cell]) -> str:
-    """SHA-256 of the code of all cells that have code, in their order, hexadecimal."""
+    """Hexadecimal SHA-256 of the sources of all non-empty code cells, in order."""
     code = [cell.source for cell in cells if cell.type == "code" and cell.source.strip()]
     return hashlib.sha256(json.dumps(code).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Verified:
-    """What this server verified; nothing of it outlives the server but what is recorded."""
+    """The verifications of this server; only those recorded in notebooks outlive it."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     def note(self, path: str, facts: Mapping[str, Any]) -> None:
-        """A notebook was verified as it is."""
+        """Store the verification of a notebook in its current state."""
         self._last[path] = {key: facts[key] for key in _KINDS}
         self._last.move_to_end(path)
         if len(self._last) > _NOTEBOOKS:
             self._last.popitem(last=False)
 
     def forget(self, path: str) -> None:
-        """Nobody wants to see it any more."""
+        """Forget the verification, which the user has dismissed."""
         self._last.pop(path, None)
 
-    def moved(self, old: str, new: str) -> None:
-        """The notebook has another path."""
+    def rename(self, old: str, new: str) -> None:
+        """Follow a rename of the notebook."""
         if old in self._last:
             self._last[new] = self._last.pop(old)
 
-    def here(self, path: str) -> Mapping[str, Any] | None:
+    def last(self, path: str) -> Mapping[str, Any] | None:
         """The last verification by this server."""
         return self._last.get(path)
 
     def of(
         self, path: str, metadata: Mapping[str, Any], cells: Sequence[Cell]
     ) -> dict[str, Any] | None:
-        """The last verification by this server, else the one that the notebook records; None if
-        neither is. `outdated`: the code is another now. `recorded`: it stands in the notebook.
-        `here`: it is not just a claim of whoever wrote the notebook.
+        """The last verification by this server, else the one recorded in the notebook, or None.
+
+        `outdated`: the code has changed since. `recorded`: it is in the notebook. `here`: it is
+        from this server, not just a claim of the notebook's author.
         """
-        recorded, last = recorded_in(metadata), self.here(path)
-        known = last or recorded
-        if known is None:
+        recorded, last = read_record(metadata), self.last(path)
+        chosen = last or recorded
+        if chosen is None:
             return None
         return {
-            **known,
-            "outdated": known["hash"] != code_hash(cells),
-            "recorded": known == recorded,
+            **chosen,
+            "outdated": chosen["hash"] != code_hash(cells),
+            "recorded": chosen == recorded,
             "here": last is not None,
         }
 
 
-def recorded_in(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a notebook records of its verification; None for nothing, and for another shape."""
+def read_record(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The verification recorded in a notebook's metadata; None without a valid one."""
     section = metadata.get(SECTION)
     found = section.get(_KEY) if isinstance(section, Mapping) else None
     if not isinstance(found, Mapping):
@@ -89,8 +90,8 @@ def recorded_in(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def with_record(metadata: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The key of a notebook's metadata in which that is recorded, or no longer is."""
+    """Our section of a notebook's metadata with these facts recorded, or without a record."""
     section = metadata.get(SECTION)
-    kept = dict(section) if isinstance(section, Mapping) else {}
-    kept.pop(_KEY, None)
-    return {SECTION: {**kept, _KEY: dict(facts)} if facts is not None else kept}
+    others = dict(section) if isinstance(section, Mapping) else {}
+    others.pop(_KEY, None)
+    return {SECTION: {**others, _KEY: dict(facts)} if facts is not None else others}

@@ -1,4 +1,4 @@
-"""Whether a notebook works: a copy of it, run from the top in a kernel of its own."""
+"""Verifies a notebook: runs a copy from the top in a fresh kernel and compares the outputs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import Discarded
-from jupyter_agent.text.outputs import joined
+from jupyter_agent.text.outputs import join_lines
 from jupyter_agent.workspace.lease import Lease
-from jupyter_agent.workspace.verified import code_hash, recorded_in, with_record
+from jupyter_agent.workspace.verified import code_hash, read_record, with_record
 from jupyter_agent.workspace.workspace import Services
 
 SKIP = "skip-execution"
-"""Tag of cells that are left out, as nbclient leaves them out."""
+"""Tag of cells that are skipped, as in nbclient."""
 
 _VERSIONS = (
     "(lambda modules: {{name: version for name in {!r} for version in "
@@ -38,80 +38,80 @@ _VERSIONS = (
     "(__import__('sys').modules)"
 )
 _LOOK_S = 5.0
-"""Seconds that a look at the versions may take."""
+"""Seconds that reading the package versions may take."""
 _NOTES = 1_000
-"""Characters that outputs take beyond their limit to say what was left out."""
+"""Characters beyond their limit that outputs need for a note on omitted text."""
 
 INJECTED = "injected-parameters"
-"""Tag of the cell in which papermill left those of an earlier run."""
+"""Tag of the cell with the parameters of an earlier papermill run."""
 PARAMETERS = "parameters"
-"""Tag of the cell after which given parameters are set, as papermill does."""
+"""Tag of the cell after which parameters are set, as in papermill."""
 
 CellStatus: TypeAlias = Literal["same", "close", "differs", "error", "skipped"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a verification runs: the notebook as it was at one moment, unsaved typing included."""
+    """A snapshot of the notebook for a verification, unsaved typing included."""
 
     notebook: Notebook
     kernel_name: str
     language: str
     cells: Sequence[Cell]
-    """The code cells that have code, in their order."""
+    """The non-empty code cells, in order."""
 
     @property
     def runs(self) -> Sequence[Cell]:
-        """Those that are not left out."""
+        """The cells that are not skipped by their tag."""
         return [cell for cell in self.cells if SKIP not in cell.tags]
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """What a person who allows it has seen."""
+        """Cell id -> version of the cells that run, for comparison with the approved ones."""
         return {cell.id: cell.version for cell in self.runs}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellVerdict:
-    """What became of one cell."""
+    """The result of one cell."""
 
     cell: Cell
     status: CellStatus
     why: str = ""
     not_compared: str = ""
-    """What of it could not be compared, in words."""
+    """The parts that could not be compared, in words."""
     outputs: Sequence[Output] = ()
-    """What it showed now."""
+    """Its fresh outputs."""
 
     def describe(self) -> dict[str, str]:
-        """The cell as docs/api.md has it."""
-        told = {"cell_id": self.cell.id, "status": self.status, "why": self.why}
-        return {**told, "not_compared": self.not_compared} if self.not_compared else told
+        """The result in the form of docs/api.md."""
+        result = {"cell_id": self.cell.id, "status": self.status, "why": self.why}
+        return {**result, "not_compared": self.not_compared} if self.not_compared else result
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """What became of all of them."""
+    """The results of all cells."""
 
     path: str
     kernel_name: str
     cells: Sequence[CellVerdict]
     seconds: float
     runs: int
-    """How many fresh kernels it took: two where something differed."""
+    """Number of fresh kernels: two if something differed."""
     at: datetime
-    """When it began."""
+    """Start time."""
     packages: Mapping[str, str]
-    """Name -> version of what the cells import, as far as their modules tell; Python only."""
+    """Name -> version of imported packages, if their modules have a version; Python only."""
 
     @property
     def code_hash(self) -> str:
-        """That of all cells: the same means that what was verified is what is there."""
+        """The hash of all cells: if the notebook has the same, it is still verified."""
         return code_hash([verdict.cell for verdict in self.cells])
 
     @property
     def ok(self) -> bool:
-        """Whether every cell but those that are tagged ran and showed the same as before."""
+        """Whether all cells, except those tagged to be skipped, ran and showed the same."""
         return all(
             verdict.status == "same" or (verdict.status == "skipped" and SKIP in verdict.cell.tags)
             for verdict in self.cells
@@ -119,12 +119,12 @@ class Verification:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many cells there are, and how many of them showed the same."""
+        """The number of cells, and how many of them showed the same."""
         same = sum(verdict.status == "same" for verdict in self.cells)
         return {"cells": len(self.cells), "same": same}
 
     def describe(self) -> dict[str, Any]:
-        """docs/api.md's answer."""
+        """The answer in docs/api.md."""
         return {
             "ok": self.ok,
             "cells": [verdict.describe() for verdict in self.cells],
@@ -138,8 +138,8 @@ class Verification:
 
 
 async def plan(nb: Lease, kernel: str | None = None) -> Plan:
-    """What `verify` would run now: in a kernel of that name, or of the one that runs, or that the
-    notebook names. Raises KernelNotInstalled.
+    """What `verify` would run now, in a kernel with this kernelspec name, or that of the running
+    kernel, or the notebook's. Raises KernelNotInstalled.
     """
     now, running = await nb.read(), await nb.kernel()
     chosen = kernel or (running.name if running else now.kernel_name)
@@ -152,24 +152,26 @@ async def plan(nb: Lease, kernel: str | None = None) -> Plan:
 
 async def verify(
     nb: Lease,
-    begins: Callable[[Cell], Awaitable[None]] | None = None,
+    on_cell: Callable[[Cell], Awaitable[None]] | None = None,
     *,
     kernel: str | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Verification:
-    """Run a copy of the notebook from the top in a fresh kernel, and compare what it shows.
+    """Run a copy of the notebook from the top in a fresh kernel, and compare the outputs.
 
-    Where that is not the same as before, the cells down to the last such one run once more in one
-    more fresh kernel: what differs between those two is made anew by each run and does not count.
+    If some differ, the cells down to the last such one run again in a second fresh kernel: outputs
+    that differ between these two runs are volatile and do not count.
 
-    The user's kernel, document and file are not touched; what the code itself does outside of the
-    kernel is done. After an error, or when the time is up (`Services.verify_seconds` for all cells
-    together), the cells that follow are skipped. Cancelling it interrupts and ends the kernel.
-    `begins` is called before each cell. `kernel` is the name of another kernel than the notebook's.
-    `parameters` are set after the cell that is tagged `parameters`, in place of those of an earlier
-    run, or before the first cell, as papermill does. Raises KernelNotInstalled, KernelUnavailable,
-    InvalidInput for parameters that cannot be set, and Conflict where it is not what a person has
-    seen and allowed.
+    The user's kernel, document and file stay unchanged, but effects of the code outside of the
+    kernel are real. After an error, or when the time is up (`Services.verify_seconds` for all cells
+    together), the remaining cells are skipped. Cancellation interrupts and ends the kernel.
+
+    `on_cell` is called before each cell. `kernel` is the name of a kernelspec to use instead of the
+    notebook's. `parameters` are set as in papermill: after the cell tagged `parameters`, replacing
+    those of an earlier run, or before the first cell.
+
+    Raises KernelNotInstalled, KernelUnavailable, InvalidInput for parameters that cannot be set,
+    and Conflict if the cells are not the ones that a person has approved.
     """
     work, planned = nb.work, await plan(nb, kernel)
     setting = assignments_of(parameters or {}, planned.language)
@@ -181,7 +183,7 @@ async def verify(
     await work.need(("execute", "kernels"), ("write", "kernels"))
     began, at = time.monotonic(), datetime.now(UTC)
     seconds = work.services.verify_seconds
-    first = await _rerun(work.services, planned, planned.runs, setting, seconds, begins)
+    first = await _rerun(work.services, planned, planned.runs, setting, seconds, on_cell)
     cells = await asyncio.to_thread(first.verdicts)  # outputs may be large
     doubtful = [verdict.cell for verdict in cells if verdict.status in ("close", "differs")]
     if doubtful:
@@ -194,7 +196,7 @@ async def verify(
                 planned.runs[:until],
                 setting,
                 seconds - first.spent,
-                begins,
+                on_cell,
             )
         cells = await asyncio.to_thread(first.verdicts, second)
     done = Verification(
@@ -217,28 +219,28 @@ async def _rerun(
     cells: Sequence[Cell],
     assignments: str,
     seconds: float,
-    begins: Callable[[Cell], Awaitable[None]] | None,
+    on_cell: Callable[[Cell], Awaitable[None]] | None,
 ) -> _Rerun:
     async with services.fresh.kernel(planned.notebook.path, planned.kernel_name) as kernel:
         await kernel.connect()
         limit = services.runs.output_limit
         rerun = _Rerun(kernel, planned, assignments, seconds, services.verify_seconds, limit)
-        await rerun.run(cells, begins)
+        await rerun.run(cells, on_cell)
         await rerun.look_at_packages()
         return rerun
 
 
-class _Shown(OutputList):
-    """The sink of one cell: what it shows, in no document."""
+class _CellOutputs(OutputList):
+    """The sink of one cell, which is not part of a document."""
 
-    def __init__(self, earlier: Sequence[_Shown], limit: int) -> None:
+    def __init__(self, earlier: Sequence[_CellOutputs], limit: int) -> None:
         super().__init__(limit)
         self._earlier = earlier
 
-    async def wanted(self) -> bool:
+    async def prepare(self) -> bool:
         return True
 
-    def started(self) -> None: ...
+    def on_start(self) -> None: ...
 
     def update_display(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]
@@ -248,7 +250,7 @@ class _Shown(OutputList):
 
 
 class _Rerun:
-    """The cells of a copy, one after the other in one kernel."""
+    """Runs the cells of a copy one after the other in one kernel."""
 
     def __init__(
         self,
@@ -265,27 +267,27 @@ class _Rerun:
         self._seconds = seconds
         self._left = left
         self.spent = 0.0
-        """Seconds that the cells took."""
+        """Total run time of the cells in seconds."""
         self._limit = limit
-        self._ran: dict[str, tuple[_Shown, ExecutionReply]] = {}
-        self._halted = ""
-        """Why the cells that follow are skipped."""
+        self._results: dict[str, tuple[_CellOutputs, ExecutionReply]] = {}
+        self._skip_reason = ""
+        """Why the remaining cells are skipped."""
         self.packages: Mapping[str, str] = {}
 
     async def run(
-        self, cells: Sequence[Cell], begins: Callable[[Cell], Awaitable[None]] | None
+        self, cells: Sequence[Cell], on_cell: Callable[[Cell], Awaitable[None]] | None
     ) -> None:
-        """Run them; what they showed is compared at the end, as later cells may still change it."""
+        """Run the cells. Outputs are compared later, since cells may change earlier outputs."""
         began = time.monotonic()
         try:
-            await self._run(cells, begins, began + self._left)
+            await self._run(cells, on_cell, began + self._left)
         finally:
             self.spent = time.monotonic() - began
 
     async def _run(
         self,
         cells: Sequence[Cell],
-        begins: Callable[[Cell], Awaitable[None]] | None,
+        on_cell: Callable[[Cell], Awaitable[None]] | None,
         until: float,
     ) -> None:
         tags = {tag for cell in self._planned.runs for tag in cell.tags}
@@ -294,26 +296,26 @@ class _Rerun:
         for cell in cells:
             left = until - time.monotonic()
             if left <= 0:
-                self._halted = self._halted or self._too_long
-            if self._halted:
+                self._skip_reason = self._skip_reason or self._too_long
+            if self._skip_reason:
                 return
-            if begins is not None:
-                await begins(cell)
-            limit = await asyncio.to_thread(_room, cell.outputs, self._limit)
-            shown = _Shown([earlier for earlier, _ in self._ran.values()], limit)
+            if on_cell is not None:
+                await on_cell(cell)
+            limit = await asyncio.to_thread(_output_limit, cell.outputs, self._limit)
+            shown = _CellOutputs([earlier for earlier, _ in self._results.values()], limit)
             source = cell.source
             if self._assignments and cell.injected:
                 source = self._assignments
             reply = await self._kernel.execute(source, shown, timeout=left)
             if self._assignments and PARAMETERS in cell.tags and INJECTED not in tags:
                 await self._set_parameters(left)
-            self._ran[cell.id] = shown, reply
+            self._results[cell.id] = shown, reply
             if reply.status != "ok" and not _may_fail(cell, reply):
-                self._halted = f"An earlier cell failed (`{cell.id}`)."
+                self._skip_reason = f"An earlier cell failed (`{cell.id}`)."
 
     async def look_at_packages(self) -> None:
-        """Learn the versions of what the cells import, without running code of theirs."""
-        if self._planned.language != "python" or self._halted:
+        """Read the versions of the packages that the cells import, without running their code."""
+        if self._planned.language != "python" or self._skip_reason:
             return
         imported = {
             module.partition(":")[0].partition(".")[0]
@@ -324,9 +326,9 @@ class _Rerun:
         reply = await self._kernel.execute(
             "", Discarded(), silent=True, user_expressions={"it": expression}, timeout=_LOOK_S
         )
-        told = reply.user_expressions.get("it", {})
-        if told.get("status") == "ok":
-            self.packages = ast.literal_eval(told["data"]["text/plain"])
+        answer = reply.user_expressions.get("it", {})
+        if answer.get("status") == "ok":
+            self.packages = ast.literal_eval(answer["data"]["text/plain"])
 
     async def _set_parameters(self, seconds: float) -> None:
         reply = await self._kernel.execute(self._assignments, Discarded(), timeout=seconds)
@@ -334,12 +336,12 @@ class _Rerun:
             raise InvalidInput(f"The parameters could not be set: {reply.error['evalue']}.")
 
     def verdicts(self, second: _Rerun | None = None) -> list[CellVerdict]:
-        """What became of each cell, held against one more run of them where there was one."""
+        """The result of each cell, taking a second run into account if there was one."""
         return [self._verdict(cell, second) for cell in self._planned.cells]
 
     def _outputs(self, cell: Cell) -> list[Output] | None:
-        """What the cell showed; None where it did not come to its end."""
-        shown, reply = self._ran.get(cell.id, (None, None))
+        """The outputs of the cell; None for a cell that did not run to its end."""
+        shown, reply = self._results.get(cell.id, (None, None))
         if shown is None or reply is None or not (reply.status == "ok" or _may_fail(cell, reply)):
             return None
         return [entry.output for entry in shown.entries(complete=True)]
@@ -351,9 +353,9 @@ class _Rerun:
     def _verdict(self, cell: Cell, second: _Rerun | None) -> CellVerdict:
         if SKIP in cell.tags:
             return CellVerdict(cell=cell, status="skipped", why=f"Tagged `{SKIP}`.")
-        if cell.id not in self._ran:
-            return CellVerdict(cell=cell, status="skipped", why=self._halted)
-        shown, reply = self._ran[cell.id]
+        if cell.id not in self._results:
+            return CellVerdict(cell=cell, status="skipped", why=self._skip_reason)
+        shown, reply = self._results[cell.id]
         outputs = [entry.output for entry in shown.entries(complete=True)]
         if reply.status != "ok" and not _may_fail(cell, reply):
             return CellVerdict(cell=cell, status="error", why=self._failure(reply), outputs=outputs)
@@ -361,12 +363,12 @@ class _Rerun:
             why = "It runs; it was never run before, so there is nothing to compare."
             return CellVerdict(cell=cell, status="same", why=why, outputs=outputs)
         again = None if second is None else second._outputs(cell)
-        told = compare(cell.outputs, outputs, again, source=cell.source)
+        comparison = compare(cell.outputs, outputs, again, source=cell.source)
         return CellVerdict(
             cell=cell,
-            status=told.likeness,
-            why=told.why,
-            not_compared=told.not_compared,
+            status=comparison.likeness,
+            why=comparison.why,
+            not_compared=comparison.not_compared,
             outputs=outputs,
         )
 
@@ -379,7 +381,9 @@ class _Rerun:
 
 
 def assignments_of(parameters: Mapping[str, Any], language: str) -> str:
-    """Code that sets them. Raises InvalidInput for names that are none, and other languages."""
+    """Python code that sets these parameters. Raises InvalidInput for invalid names and for other
+    languages.
+    """
     if parameters and language != "python":
         raise InvalidInput(f"Parameters are set in Python, and this notebook is in {language}.")
     for name in parameters:
@@ -389,7 +393,7 @@ def assignments_of(parameters: Mapping[str, Any], language: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Python for a value of JSON, or for NaN and infinity, of which `repr` only gives a name."""
+    """A Python expression for a JSON value, including NaN and infinity, which `repr` only names."""
     match value:
         case dict():
             return f"{{{', '.join(f'{key!r}: {_literal(each)}' for key, each in value.items())}}}"
@@ -401,12 +405,12 @@ def _literal(value: Any) -> str:
 
 
 async def update(nb: Lease, done: Verification) -> SaveResult:
-    """Write what the cells showed into the notebook, numbered from 1 as in that run, and save it.
+    """Write the fresh outputs into the notebook, with execution counts from 1, and save it.
 
-    Raises Conflict where a cell failed, was changed since or runs now: nothing is written then.
+    Raises Conflict, without writing anything, if a cell failed, has changed since or is running.
     """
     if any(verdict.status == "error" for verdict in done.cells):
-        raise Conflict("A cell failed, so no outputs were written. Mend it and verify again.")
+        raise Conflict("A cell failed, so no outputs were written. Fix it and verify again.")
     taken = await nb.take()
     now = {cell.id: cell for cell in taken.cells}
     ran = [verdict for verdict in done.cells if verdict.status != "skipped"]
@@ -414,43 +418,43 @@ async def update(nb: Lease, done: Verification) -> SaveResult:
         cell = now.get(verdict.cell.id)
         if cell is None or cell.version != verdict.cell.version or cell.running:
             raise Conflict(
-                f"Cell `{verdict.cell.id}` changed or ran meanwhile, so no outputs were written. "
+                f"Cell `{verdict.cell.id}` has changed or run since, so no outputs were written. "
                 "Verify again."
             )
     limit = nb.work.services.runs.output_limit
     for count, verdict in enumerate(ran, start=1):
-        writer = taken.notebook.outputs(verdict.cell.id, limit=_room(verdict.outputs, limit))
+        writer = taken.notebook.outputs(
+            verdict.cell.id, limit=_output_limit(verdict.outputs, limit)
+        )
         writer.start()
         for output in verdict.outputs:
             if output["output_type"] == "stream":
-                writer.stream(output["name"], joined(output["text"]))
+                writer.stream(output["name"], join_lines(output["text"]))
             else:
-                writer.display(_numbered(output, count))
+                writer.display(_with_count(output, count))
         writer.finish(count)
     await nb.release()
     return await taken.notebook.save()
 
 
 async def record(nb: Lease) -> SaveResult:
-    """Write into the notebook that it was verified, when and with what, and save it.
+    """Record the last verification in the notebook's metadata and save it.
 
-    Raises InvalidInput where this server did not verify it or not all was the same, Conflict where
-    the code has changed since.
+    Raises InvalidInput if this server did not verify it or something differed, Conflict if the code
+    has changed since.
     """
-    done, now = nb.work.services.verified.here(nb.path), await nb.take()
+    done, now = nb.work.services.verified.last(nb.path), await nb.take()
     if done is None or not done["ok"]:
-        raise InvalidInput(
-            "Only a verification in which all cells showed the same is recorded. Verify first."
-        )
+        raise InvalidInput("Only a verification without differences can be recorded. Verify first.")
     if done["hash"] != code_hash(now.cells):
         raise Conflict("The code changed since it was verified. Verify again.")
     return await _write_record(nb, now.notebook, done)
 
 
 async def unrecord(nb: Lease) -> SaveResult:
-    """Take out of the notebook what it records of its verification; nothing where it does not."""
+    """Remove the record of a verification from the notebook, if there is one."""
     now = await nb.take()
-    if recorded_in(now.metadata) is None:
+    if read_record(now.metadata) is None:
         return SaveResult(saved=True)
     return await _write_record(nb, now.notebook, None)
 
@@ -463,17 +467,17 @@ async def _write_record(
     return await notebook.save()
 
 
-def _numbered(output: Output, count: int) -> Output:
+def _with_count(output: Output, count: int) -> Output:
     return {**output, "execution_count": count} if "execution_count" in output else output
 
 
 def _may_fail(cell: Cell, reply: ExecutionReply) -> bool:
-    return cell.may_raise and reply.raised
+    return cell.may_raise and reply.raised_error
 
 
-def _room(stored: Sequence[Output], limit: int) -> int:
-    """Characters that a cell may show now, so that it is held against what was stored under the
-    same limit: ours, or none where somebody else's program kept more than ours would.
+def _output_limit(stored: Sequence[Output], limit: int) -> int:
+    """Output limit in characters for a fresh run of a cell, so that it is comparable to the stored
+    outputs: ours, or a larger one if another program stored more than ours allows.
     """
     size = _size(stored)
     if size < limit // 2:
@@ -481,11 +485,11 @@ def _room(stored: Sequence[Output], limit: int) -> int:
     within = OutputList(limit + _NOTES)
     for output in stored:
         if output["output_type"] == "stream":
-            within.stream(output["name"], joined(output["text"]))
+            within.stream(output["name"], join_lines(output["text"]))
         else:
             within.display(output)
-    kept = _size([entry.output for entry in within.entries(complete=True)])
-    return limit if kept >= size else max(limit, 2 * size)
+    truncated_size = _size([entry.output for entry in within.entries(complete=True)])
+    return limit if truncated_size >= size else max(limit, 2 * size)
 
 
 def _size(outputs: Sequence[Output]) -> int:

@@ -1,14 +1,15 @@
-"""What a model may be told: the one way from a workspace to a model's text.
+"""Decides what models may see; all texts of a workspace for a model pass through here.
 
-A cell tagged `agent-hidden` is kept back whole: its source, its outputs, its variables, and what
-quotes its code. `share` says how much of the others is shown. An administrator, a user and a
-notebook (`{"jupyter_agent": {"share": ...}}` in its metadata) may each say so; the strictest wins.
+A cell tagged `agent-hidden` is hidden completely: its source, its outputs, its variables, and text
+that quotes its code. `share` limits which parts of other cells are shown. An administrator, a user
+and a notebook (`{"jupyter_agent": {"share": ...}}` in its metadata) may each set it; the strictest
+setting wins.
 
-No text for a model has a secret of ours or of the server's environment in it: a `Redactor` takes
-them out where a text is made and stored, and a `View` once more from the whole of each request.
+No text for a model contains our secrets or those of the server's environment: a `Redactor` masks
+them when a text is made and stored, and a `View` again in each whole request.
 
-What is kept back is text that comes from the notebook. Code that a kernel runs for a model can
-still read whatever the user can read; under `all` its outputs are shown.
+Only texts from the notebook are withheld. Code that a kernel runs for a model can still read
+everything that the user can read; with `all` its outputs are shown.
 """
 
 from __future__ import annotations
@@ -32,94 +33,94 @@ from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.variables import variables
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import HIDDEN, ShownCell, hidden, render_cells
-from jupyter_agent.text.outputs import joined, plain
+from jupyter_agent.text.outputs import join_lines, plain
 from jupyter_agent.workspace.redactor import Redactor, map_strings
 
 KEPT_BACK: Mapping[Share, str] = {
     "all": "",
     "no-outputs": "outputs and variables",
-    "code-only": "Markdown, outputs, variables and files that are no code",
+    "code-only": "Markdown, outputs, variables and files other than code",
 }
-"""What `share` keeps from models, in words."""
+"""Share -> the parts withheld from models, in words."""
 _MARKDOWN = "(not shared with you: this notebook shares its code only)"
 _OUTPUTS = "(its outputs are not shared with you)"
 _FAILED = "(it failed; its outputs are not shared with you)"
 _QUOTED = "(not shared with you: it comes from a hidden cell)"
 _LEAST = 8
-"""Characters of a line or a literal of a hidden cell below which it says nothing by itself."""
+"""Shorter lines and literals of hidden cells reveal nothing by themselves."""
 _LITERAL = re.compile(rf"(['\"])((?:(?!\1)[^\n]){{{_LEAST},}})\1")
 _IMPORT = re.compile(r"(?:import|from)\s")
 _FRAME = re.compile(r"(?:Cell In|Input In|In ?)\[(\d+)\]")
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-"""A character as JSON can spell it; of letters, it is the only other spelling."""
+"""A JSON escape of a character, the only other spelling of letters."""
 _CELLS = re.compile(r'"cell_type\\*"')
 _SOURCES_KEPT = 20
-"""Of one hidden cell, the last ones."""
+"""Most recent sources that are stored of one hidden cell."""
 _NOTEBOOKS_KEPT = 1000
-"""With hidden cells, the last used ones."""
+"""Notebooks with hidden cells that are stored, the most recently used."""
 _KERNELS_KEPT = 1000
 _CODE = frozenset(
     {".py", ".r", ".jl", ".sql", ".sh", ".js", ".ts", ".c", ".h", ".cpp", ".java", ".go", ".rs"}
 )
-"""Endings of files that are code and nothing else."""
+"""Suffixes of files that only contain code."""
 _NO_TEXT = ("type", "id", "tool_use_id", "name", "role", "signature", "data", "media_type")
-"""Fields of messages that hold no text of a notebook."""
+"""Message fields without notebook text."""
 _PLAIN = Redactor()
-"""Without secrets."""
+"""A redactor without secrets."""
 _KERNELS_OWN = ("In", "Out")
-"""Names under which IPython keeps what was run and shown, besides those with an underscore."""
+"""IPython's variables for inputs and outputs, besides those with an underscore."""
 
 
 def strictest(*shares: Share) -> Share:
-    """What holds where several say something."""
+    """The strictest of several settings."""
     return max(shares, key=SHARES.index)
 
 
-def shared_by(metadata: Mapping[str, Any]) -> Share:
-    """What a notebook says of itself; a word that we do not know counts as the strictest."""
+def notebook_share(metadata: Mapping[str, Any]) -> Share:
+    """The share setting of a notebook; an unknown value counts as the strictest."""
     section = metadata.get("jupyter_agent")
     if not isinstance(section, Mapping) or "share" not in section:
         return "all"
-    said = section["share"]
-    return said if said in SHARES else SHARES[-1]
+    value = section["share"]
+    return value if value in SHARES else SHARES[-1]
 
 
 class HiddenCells:
-    """The sources of hidden cells as they were seen: what they set lives on in the kernel, for
-    every notebook that is in it.
+    """Remembers the sources of hidden cells: their variables stay in the kernel, for all notebooks
+    that use it.
     """
 
     def __init__(self) -> None:
         self._notebooks: OrderedDict[str, dict[str, list[str]]] = OrderedDict()
         self._kernels: OrderedDict[str, set[str]] = OrderedDict()
-        """By a kernel's life, the notebooks that are or were in it."""
+        """`Kernel.life` -> the notebooks that use or used the kernel."""
 
-    def seen(self, path: str, cells: Sequence[Cell]) -> Mapping[str, Sequence[str]]:
-        """Ids of the notebook's hidden cells, those that are gone too, and the sources that each
-        has or had. A cell that is no longer hidden is forgotten.
+    def update(self, path: str, cells: Sequence[Cell]) -> Mapping[str, Sequence[str]]:
+        """Update the hidden cells of a notebook and return them: id -> current and earlier sources.
+        Includes deleted cells, but no longer those that are not hidden any more.
         """
-        known = self._notebooks.pop(path, {})
+        by_id = self._notebooks.pop(path, {})
         for cell in cells:
             if not hidden(cell):
-                known.pop(cell.id, None)
-            elif cell.source not in (sources := known.setdefault(cell.id, [])):
+                by_id.pop(cell.id, None)
+            elif cell.source not in (sources := by_id.setdefault(cell.id, [])):
                 sources.append(cell.source)
                 del sources[:-_SOURCES_KEPT]
-        if known:
-            self._notebooks[path] = known
+        if by_id:
+            self._notebooks[path] = by_id
             if len(self._notebooks) > _NOTEBOOKS_KEPT:
                 self._notebooks.popitem(last=False)
-        return known
+        return by_id
 
-    def together(self, life: str, paths: Iterable[str]) -> None:
-        """These notebooks are in one kernel (`Kernel.life`)."""
-        known = self._kernels.pop(life, set())
-        self._kernels[life] = known.union(paths)
+    def add_to_kernel(self, life: str, paths: Iterable[str]) -> None:
+        """Note that these notebooks use the kernel with this `Kernel.life`."""
+        earlier = self._kernels.pop(life, set())
+        self._kernels[life] = earlier.union(paths)
         if len(self._kernels) > _KERNELS_KEPT:
             self._kernels.popitem(last=False)
 
-    def beside(self, path: str) -> frozenset[str]:
-        """The sources that hidden cells of other notebooks in the same kernel have or had."""
+    def sources_of_peers(self, path: str) -> frozenset[str]:
+        """Current and earlier sources of hidden cells in other notebooks of the same kernel."""
         others = {other for paths in self._kernels.values() if path in paths for other in paths}
         return frozenset(
             source
@@ -128,60 +129,64 @@ class HiddenCells:
             for source in sources
         )
 
-    def everywhere(self) -> frozenset[str]:
-        """The sources that the hidden cells of all notebooks have or had."""
+    def all_sources(self) -> frozenset[str]:
+        """Current and earlier sources of the hidden cells in all notebooks."""
         every = (sources for cells in self._notebooks.values() for sources in cells.values())
         return frozenset(source for sources in every for source in sources)
 
-    def moved(self, old: str, new: str) -> None:
-        """A file or folder has another path now."""
+    def rename(self, old: str, new: str) -> None:
+        """Follow a rename of a file or folder."""
         for path in list(self._notebooks):
             if (now := renamed_path(path, old, new)) is not None:
-                known = self._notebooks.setdefault(now, {})
+                target = self._notebooks.setdefault(now, {})
                 for cell_id, sources in self._notebooks.pop(path).items():
-                    known.setdefault(cell_id, [])[:0] = sources
+                    target.setdefault(cell_id, [])[:0] = sources
         for life, paths in self._kernels.items():
             self._kernels[life] = {renamed_path(path, old, new) or path for path in paths}
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A notebook as a model may see it."""
+    """The parts of a notebook that a model may see."""
 
     share: Share = "all"
     hidden_ids: frozenset[str] = frozenset()
     hidden_sources: frozenset[str] = frozenset()
     shown_sources: Collection[str] = ()
-    """Of the other cells, where some are hidden: what they say too is no secret."""
+    """Sources of visible cells, if some are hidden: text that they share is not secret."""
     hidden_counts: frozenset[int] = frozenset()
-    """The numbers of executions that only hidden cells have: tracebacks name cells by them."""
+    """Execution counts that only hidden cells have: tracebacks refer to cells by count."""
     redactor: Redactor = Redactor()
     fence: Fence = NO_FENCE
-    """Tells our lines and data apart where both are in a text."""
+    """Separates our lines from data in mixed texts."""
 
     @classmethod
     def of(
         cls,
         share: Share,
         cells: Sequence[Cell],
-        known: Mapping[str, Sequence[str]] | None = None,
-        beside: frozenset[str] = frozenset(),
+        hidden_by_id: Mapping[str, Sequence[str]] | None = None,
+        peer_sources: frozenset[str] = frozenset(),
         *,
         redactor: Redactor = _PLAIN,
         fence: Fence = NO_FENCE,
     ) -> View:
-        """The view of a notebook with these cells; `known` is what `HiddenCells.seen` gives,
-        `beside` what `HiddenCells.beside` does.
+        """The view of a notebook with these cells. `hidden_by_id` is from `HiddenCells.update`,
+        `peer_sources` from `HiddenCells.sources_of_peers`.
         """
-        known = HiddenCells().seen("", cells) if known is None else known
+        hidden_by_id = HiddenCells().update("", cells) if hidden_by_id is None else hidden_by_id
         counts = {cell.execution_count for cell in cells if hidden(cell)}
         counts -= {None, *(cell.execution_count for cell in cells if not hidden(cell))}
         return cls(
             share=share,
-            hidden_ids=frozenset(known),
-            hidden_sources=beside.union(source for kept in known.values() for source in kept),
+            hidden_ids=frozenset(hidden_by_id),
+            hidden_sources=peer_sources.union(
+                source for sources in hidden_by_id.values() for source in sources
+            ),
             shown_sources=(
-                [cell.source for cell in cells if not hidden(cell)] if known or beside else ()
+                [cell.source for cell in cells if not hidden(cell)]
+                if hidden_by_id or peer_sources
+                else ()
             ),
             hidden_counts=frozenset(count for count in counts if count is not None),
             redactor=redactor,
@@ -195,12 +200,12 @@ class View:
     # -- cells
 
     def cells(self, cells: Sequence[Cell]) -> list[ShownCell]:
-        """The same cells with only what may be seen of each."""
+        """The cells, reduced to their visible parts."""
         return [self.cell(cell) for cell in cells]
 
     def cell(self, cell: Cell) -> ShownCell:
-        """What may be seen of a cell, itself if all of it; `withheld` where that is not its own
-        source.
+        """The visible part of a cell, or the cell itself if all is visible. `withheld` is set if
+        its source was replaced.
         """
         if hidden(cell) or self._withholds(cell.type):
             source = "" if hidden(cell) else _MARKDOWN
@@ -211,64 +216,64 @@ class View:
         return ShownCell(cell if is_all else replace(cell, outputs=outputs))
 
     def outputs(self, outputs: Sequence[Output], of: str | None = None) -> list[Output]:
-        """What may be seen of outputs; `of` is the id of their cell, where that may be hidden."""
+        """The visible outputs; `of` is the id of their cell, if it may be hidden."""
         if outputs and of in self.hidden_ids:
-            return [_said(_QUOTED)]
+            return [_notice(_QUOTED)]
         if outputs and not self.outputs_shared:
             failed = any(output["output_type"] == "error" for output in outputs)
-            return [_said(_FAILED if failed else _OUTPUTS)]
+            return [_notice(_FAILED if failed else _OUTPUTS)]
         if not self.hidden_sources:
             return list(outputs)
-        return [_said(_QUOTED) if self._tells(output) else output for output in outputs]
+        return [_notice(_QUOTED) if self._reveals(output) else output for output in outputs]
 
     def shares_all(self, outputs: Sequence[Output], of: str) -> bool:
-        """Whether all of these outputs of that cell may be seen."""
+        """Whether all of these outputs of a cell are visible."""
         return self.outputs(outputs, of) == list(outputs)
 
     # -- text
 
     def quotes(self, text: str) -> bool:
-        """Whether code of a hidden cell is in a text."""
+        """Whether a text contains code of a hidden cell."""
         return any(fragment in text for fragment in self._fragments)
 
-    def redacted(self, text: str) -> str:
-        """A text without the lines that quote a hidden cell."""
+    def redact(self, text: str) -> str:
+        """A text with lines that quote a hidden cell replaced."""
         if not self.quotes(text):
             return text
         lines = (_QUOTED if self.quotes(line) else line for line in text.split("\n"))
         return "\n".join(lines)
 
     def error(self, error: ToolError) -> ToolError:
-        """The error without what of a cell's current text may not be seen."""
+        """The error with the cell's current source reduced to the visible part."""
         if (current := error.facts.get("current")) is None:
             return error
-        shown = self._shared(current)
+        shown = self._filter(current)
         message = error.message
         if message.endswith(current["source"]):
             message = message.removesuffix(current["source"]) + self.fence.around(shown["source"])
         return error.saying(message, {**error.facts, "current": shown})
 
     def facts(self, value: Any) -> Any:
-        """The same JSON with only what may be seen of each cell and each list of outputs in it."""
-        return self.redactor.masked(self._shared(value))
+        """A JSON value with all cells and outputs in it reduced to their visible parts."""
+        return self.redactor.mask_all(self._filter(value))
 
     def request(
         self, system: str, messages: Sequence[Mapping[str, Any]]
     ) -> tuple[str, list[dict[str, Any]]]:
-        """All that is about to be sent to a model, without what quotes a hidden cell, which may
-        have been hidden after it was read, and without secrets, whoever forgot them. What a person
-        wrote to the model goes as it was written.
+        """A whole request to a model, without quotes of hidden cells, which may have been hidden
+        after they were read, and with any remaining secrets masked. A person's own text
+        keeps its secrets.
         """
         mask = self.redactor.mask()
 
         def clean(text: str) -> str:
-            return mask(self.redacted(text))
+            return mask(self.redact(text))
 
         return clean(system), [
             {
                 **message,
                 "content": [
-                    _block(block, self.redacted if _is_question(message, block) else clean)
+                    _block(block, self.redact if _is_question(message, block) else clean)
                     for block in message["content"]
                 ],
             }
@@ -276,9 +281,9 @@ class View:
         ]
 
     def selection(self, text: str, cells: Sequence[Cell], of: str | None) -> str:
-        """A text that somebody selected in a notebook with these cells, in the cell `of`.
+        """A text that someone selected in a notebook with these cells, in the cell `of`.
 
-        Raises NotPermitted where it may not be seen: it could be of an output.
+        Raises NotPermitted if it may be hidden: it could be from an output.
         """
         hidden = of in self.hidden_ids or self.quotes(text)
         shown = (cell for cell in self.cells(cells) if not cell.withheld)
@@ -287,7 +292,7 @@ class View:
         return text
 
     def file(self, path: str, text: str) -> str:
-        """The text of a file that is no notebook, or the copy of one under another name.
+        """The visible text of a file, which may be a copy of a notebook under another name.
 
         Raises NotPermitted, ToolError.
         """
@@ -295,10 +300,10 @@ class View:
             return self._copy_of_notebook(path, text)
         if self.share == "code-only" and PurePosixPath(path).suffix.lower() not in _CODE:
             raise NotPermitted(f"`{path}` is not shared with you: only code is.")
-        return self.fence.mask(self.redacted(text))
+        return self.fence.mask(self.redact(text))
 
     def document(self, name: str) -> None:
-        """Whether a file whose text we do not read, such as a PDF, may go to a model.
+        """Check that a file whose text we do not read, such as a PDF, may be sent to a model.
 
         Raises NotPermitted.
         """
@@ -306,45 +311,46 @@ class View:
             raise NotPermitted(f"`{name}` is not shared with you: only code is.")
 
     def _copy_of_notebook(self, path: str, text: str) -> str:
-        """Its sources, with what it says itself about sharing."""
+        """The sources of a copied notebook, subject also to its own share setting."""
         try:
             content = foreign.parse(text, DEEPEST, constants=True)
             cells = [_cell(index, cell) for index, cell in enumerate(content["cells"])]
-            share = strictest(self.share, shared_by(content["metadata"]))
+            share = strictest(self.share, notebook_share(content["metadata"]))
         except (ValueError, LookupError, TypeError, AttributeError):
             message = f"`{path}` has cells of a notebook and cannot be read as one."
             raise ToolError(message) from None
-        view = View.of(share, cells, fence=self.fence.unmarked())
+        view = View.of(share, cells, fence=self.fence.without_mark())
         shown = render_cells(view.cells(cells), fence=view.fence)
-        return f"{self.redacted(shown)}\n\n(Sources only: name it in `notebook` to see outputs.)"
+        return f"{self.redact(shown)}\n\n(Sources only: name it in `notebook` to see outputs.)"
 
     # -- variables
 
     async def variables(self, kernel: Kernel, names: Sequence[str] | None) -> str:
-        """What the variables of the notebook's kernel hold, but for those that hidden cells set.
+        """A summary of the kernel's variables, without those that hidden cells set.
 
-        Raises NotPermitted where variables are not shared.
+        Raises NotPermitted if variables are not shared.
         """
         if not self.outputs_shared:
             raise NotPermitted("Variables are not shared with you, as outputs are not.")
         if not self.hidden_sources:
-            return self.redactor.fragments(plain(await variables(kernel, names)))
-        kept = self.hidden_names
-        if kept is None or kernel.language != "python":
+            return self.redactor.mask_fragments(plain(await variables(kernel, names)))
+        hidden_names = self.hidden_names
+        if hidden_names is None or kernel.language != "python":
             raise NotPermitted(
-                "Variables are not shared with you: which of them a hidden cell sets cannot be "
-                "told."
+                "Variables are not shared with you: it is unknown which of them a hidden cell sets."
             )
-        secret = [name for name in names or () if name in kept or _is_kernels_own(name)]
-        asked = None if names is None else [name for name in names if name not in secret]
-        told = [f"{name}: hidden from you" for name in secret]
-        if asked != []:
-            told.append(self.redacted(plain(await variables(kernel, asked, without=sorted(kept)))))
-        return self.redactor.fragments("\n".join(told))
+        secret = [name for name in names or () if name in hidden_names or _is_kernels_own(name)]
+        visible = None if names is None else [name for name in names if name not in secret]
+        lines = [f"{name}: hidden from you" for name in secret]
+        if visible != []:
+            lines.append(
+                self.redact(plain(await variables(kernel, visible, without=sorted(hidden_names))))
+            )
+        return self.redactor.mask_fragments("\n".join(lines))
 
     @property
     def hidden_names(self) -> frozenset[str] | None:
-        """The Python variables that hidden cells set; None where that cannot be told."""
+        """The Python variables that hidden cells set; None for cells that may set any name."""
         found = [names_of(source) for source in self.hidden_sources]
         if any(names.anything for names in found):
             return None
@@ -352,13 +358,13 @@ class View:
             *(names.defined.union(names.imported, *names.later.values()) for names in found)
         )
 
-    def _shared(self, value: Any) -> Any:
+    def _filter(self, value: Any) -> Any:
         if isinstance(value, Mapping):
-            return self._of_mapping(value)
-        return list(map(self._shared, value)) if isinstance(value, list | tuple) else value
+            return self._filter_mapping(value)
+        return list(map(self._filter, value)) if isinstance(value, list | tuple) else value
 
-    def _of_mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        facts = {key: self._shared(item) for key, item in value.items() if key != "outputs"}
+    def _filter_mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        facts = {key: self._filter(item) for key, item in value.items() if key != "outputs"}
         metadata = value.get("metadata")
         tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
         secret = isinstance(tags, list | tuple) and HIDDEN in tags
@@ -378,8 +384,8 @@ class View:
         parts = {part for source in self.hidden_sources for part in _parts(source)}
         return [part for part in parts if not any(part in shown for shown in self.shown_sources)]
 
-    def _tells(self, output: Output) -> bool:
-        """Whether an output quotes a hidden cell, or is an error that passed through one."""
+    def _reveals(self, output: Output) -> bool:
+        """Whether an output quotes a hidden cell, or is an error with a frame in one."""
         text = "\n".join(_texts(output))
         text = plain(text) if "\x1b" in text else text
         if output["output_type"] == "error":
@@ -390,13 +396,13 @@ class View:
 
 
 def _is_question(message: Mapping[str, Any], block: Mapping[str, Any]) -> bool:
-    """Whether it is what a person wrote, or came with it: that was redacted before."""
+    """Whether the block is text of a person or attached to it, which is already redacted."""
     return bool(message["role"] == "user" and block["type"] == "text")
 
 
 def _block(block: Mapping[str, Any], clean: Callable[[str], str]) -> Any:
     match block["type"]:
-        case "thinking":  # it is signed: it goes as it is, or as another text
+        case "thinking":  # signed: either unchanged, or replaced with plain text
             text = clean(block["thinking"])
             return block if text == block["thinking"] else {"type": "text", "text": text}
         case "tool_use":
@@ -405,12 +411,12 @@ def _block(block: Mapping[str, Any], clean: Callable[[str], str]) -> Any:
             return map_strings(block, clean, but=_NO_TEXT)
 
 
-def _said(text: str) -> Output:
+def _notice(text: str) -> Output:
     return {"output_type": "stream", "name": "stdout", "text": text}
 
 
 def _parts(source: str) -> Iterator[str]:
-    """The lines and literals by which a source is known again."""
+    """The lines and literals that identify a source."""
     for line in source.split("\n"):
         line = line.strip()
         if len(line) >= _LEAST and not _IMPORT.match(line):
@@ -420,18 +426,18 @@ def _parts(source: str) -> Iterator[str]:
 
 def _texts(output: Output) -> Iterator[str]:
     if output["output_type"] == "stream":
-        yield joined(output["text"])
+        yield join_lines(output["text"])
     elif output["output_type"] == "error":
         yield from (str(output["ename"]), str(output["evalue"]), *map(str, output["traceback"]))
     else:
         yield from (
-            joined(data) if isinstance(data, str | list) else str(data)
+            join_lines(data) if isinstance(data, str | list) else str(data)
             for data in output.get("data", {}).values()
         )
 
 
 def _has_cells(text: str) -> bool:
-    """Whether cells of a notebook are in a text, as JSON or as a string in JSON."""
+    """Whether a text contains notebook cells, as JSON or as a string in JSON."""
     return bool(_CELLS.search(_ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)))
 
 
@@ -444,6 +450,6 @@ def _cell(index: int, cell: Mapping[str, Any]) -> Cell:
         id=str(cell.get("id", index)),
         index=index,
         type=cell["cell_type"],
-        source=joined(cell["source"]),
+        source=join_lines(cell["source"]),
         metadata=cell["metadata"],
     )

@@ -36,24 +36,24 @@ from jupyter_agent.workspace.reads import News, Reads, news_of
 from jupyter_agent.workspace.redactor import Redactor, strings_in
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verified import Verified
-from jupyter_agent.workspace.visibility import HiddenCells, View, shared_by, strictest
+from jupyter_agent.workspace.visibility import HiddenCells, View, notebook_share, strictest
 
 _PATIENCE_S = 1.0
-"""How long news waits for an edit of others, whose author is known once it is confirmed. An edit
-that itself waits for a page that is away is told of without its author.
+"""Seconds that `news` waits for edits of others in progress, whose author is known once they are
+confirmed. An edit that waits for an absent page is reported without its author.
 """
 
 Authorize: TypeAlias = Callable[[str, str], Awaitable[bool]]
-"""Asks Jupyter's authorizer: (action, resource) -> may the owner?"""
+"""Asks Jupyter's authorizer: (action, resource) -> whether the user is allowed."""
 Need: TypeAlias = tuple[str, str]
-"""What Jupyter's authorizer is asked: (action, resource), e.g. ("write", "contents")."""
+"""An (action, resource) for Jupyter's authorizer, e.g. ("write", "contents")."""
 READ: Need = ("read", "contents")
 WRITE: Need = ("write", "contents")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """What all workspaces of a server share."""
+    """Services that all workspaces of a server share."""
 
     notebooks: Notebooks
     kernels: Kernels
@@ -65,14 +65,14 @@ class Services:
     hidden: HiddenCells = field(default_factory=HiddenCells)
     verified: Verified = field(default_factory=Verified)
     redactor: Redactor = Redactor()
-    """Applied to all texts for models; see `Workspace.told`."""
+    """Applied to all texts for models; see `Workspace.redact`."""
     verify_seconds: float = 600.0
-    """What all cells of a notebook together may take when it is verified."""
+    """Time limit in seconds for all cells of a notebook together when it is verified."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
-    """Everything that tools and the notebook routes do, they do through this."""
+    """All tools and notebook routes work through a workspace."""
 
     services: Services
     user: str
@@ -80,44 +80,44 @@ class Workspace:
     home: str | None = None
     """Path of the turn's own notebook."""
     client: str | None = None
-    """The page from which the user talks: its tab of a notebook is preferred."""
+    """The page in which the user chats: its tab of a notebook is preferred."""
     turn_id: str | None = None
     while_away: WhileAway = "wait"
-    """What becomes of edits while a page with unsaved work is away."""
+    """What happens to edits while a page with unsaved work is away."""
     reads: Reads = field(default_factory=Reads)
     searching: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while something is searched for: however many a model wants, one at a time."""
+    """Held during a search: one at a time, however many a model requests."""
     share: Share = "all"
-    """What administrator and user let a model see; a notebook may say less."""
+    """The setting of administrator and user; a notebook may be stricter."""
     fence: Fence = NO_FENCE
-    """Around data in what a model reads: one per turn. Empty if programs take the texts apart."""
+    """Around data in texts for the model: one per turn. Empty if a program parses the texts."""
     approved: Mapping[str, str] | None = None
-    """Cell id -> version, where a person saw these and allowed what is about to be done.
+    """Cell id -> version of the cells that a person saw when allowing the next action.
 
-    Only those versions are acted on, and their outputs are trusted like the person's own.
+    Only these versions are acted on, and their outputs are trusted like the person's own.
     """
 
-    foreseen: Mapping[tuple[str, str], Cell] = field(default_factory=dict)
-    """(path, cell id) -> the cell as it will be once what is asked before was allowed.
+    pending_cells: Mapping[tuple[str, str], Cell] = field(default_factory=dict)
+    """(path, cell id) -> the cell after the edits of earlier, unanswered questions.
 
-    Only for what a person is shown (`Lease.foreseen`), never for what is done.
+    Only used for previews (`Lease.pending_cell`), never for actions.
     """
 
     def __post_init__(self) -> None:
         fence = replace(self.fence, mask=self.services.redactor.mask())
         object.__setattr__(self, "fence", fence)
 
-    # -- which notebook, and who may
+    # -- notebooks and permissions
 
     def resolve(self, path: str | None) -> str:
-        """The path of the notebook that a call means. Raises InvalidInput where it names none."""
+        """The notebook path of a call, by default the turn's own. Raises InvalidInput if none."""
         chosen = path if path is not None else self.home
         if not chosen or "\0" in chosen:
             raise InvalidInput("Which notebook? Name its path in `notebook`.")
         return posixpath.normpath(chosen.strip("/"))
 
     def lookup(self) -> Lookup:
-        """What the paths of one call mean."""
+        """A resolver for the paths of one call."""
         return Lookup(self.services.identities, self.home)
 
     async def need(self, *needs: Need) -> None:
@@ -129,79 +129,79 @@ class Workspace:
     async def create(
         self, path: str, kernel_name: str | None, cells: Sequence[Mapping[str, Any]] = ()
     ) -> Notebook:
-        """A new notebook. Raises Exists, KernelNotInstalled."""
+        """Create a notebook. Raises Exists, KernelNotInstalled."""
         await self.need(WRITE)
         kernelspec = await self.services.kernels.kernelspec(kernel_name)
         return await self.services.notebooks.create(
             self.resolve(path), kernelspec=kernelspec, cells=cells
         )
 
-    # -- what a model may be told outside of a call
+    # -- what a model may see outside of a call
 
     async def visibility(self, path: str | None = None) -> View:
-        """What a model may be told of a notebook now, of the turn's own without a path; the least
-        where it cannot be read. Nobody is asked for what is still on its way from a page.
+        """The parts of a notebook, by default the turn's own, that a model may see now; the
+        strictest view if it cannot be read. Does not wait for changes from a page.
         """
         if path is None and self.home is None:
-            return self._least(self.share)
+            return self._bare_view(self.share)
         try:
             notebook = await self.find(path)
         except ToolError as error:
             missing = isinstance(error, NotebookNotFound | InvalidInput)
-            return self._least(self.share if missing else SHARES[-1])
+            return self._bare_view(self.share if missing else SHARES[-1])
         return await self.visibility_of(notebook)
 
     async def visibility_of(self, notebook: Notebook) -> View:
-        """As `visibility`, of a notebook that is at hand."""
+        """Like `visibility`, for an open notebook."""
         try:
             return self.view(notebook, await notebook.read_live())
         except NotebookNotFound:
             return self.view(notebook, notebook.cached_cells())
         except ToolError:
-            known = notebook.cached_cells()
-            return self.view(notebook, known) if known else self._least(SHARES[-1])
+            cells = notebook.cached_cells()
+            return self.view(notebook, cells) if cells else self._bare_view(SHARES[-1])
 
     async def visibility_of_file(self, path: str, shared_as: str | None) -> View:
-        """As `visibility`, for a file that is no notebook: it may be an export of one, under its
-        name or another, that shows what is hidden there.
+        """Like `visibility`, for other files: a file may be an export of a notebook, under the same
+        name or another, that shows its hidden cells.
         """
         notebook = f"{posixpath.splitext(path)[0]}.ipynb"
         if await self.services.files.exists(notebook):
-            await self.visibility(notebook)  # what it hides is known then
+            await self.visibility(notebook)  # records its hidden cells
         view = await self.visibility(shared_as)
-        hidden = view.hidden_sources | self.services.hidden.everywhere()
+        hidden = view.hidden_sources | self.services.hidden.all_sources()
         return replace(view, hidden_sources=hidden)
 
     def view(self, notebook: Notebook, cells: Sequence[Cell]) -> View:
-        """What a model may be told of a notebook with these cells."""
-        share = strictest(self.share, shared_by(notebook.cached_metadata))
+        """The parts of a notebook with these cells that a model may see."""
+        share = strictest(self.share, notebook_share(notebook.cached_metadata))
         hidden, path = self.services.hidden, notebook.path
         return View.of(
             share,
             cells,
-            hidden.seen(path, cells),
-            hidden.beside(path),
+            hidden.update(path, cells),
+            hidden.sources_of_peers(path),
             redactor=self.services.redactor,
             fence=self.fence,
         )
 
-    async def meet(self, path: str, kernel: Kernel) -> str | None:
-        """Learns what the other notebooks in the kernel of this one hide from models. The path of
-        one that keeps its outputs back, or cannot be read; None if there is none.
+    async def check_kernel_peers(self, path: str, kernel: Kernel) -> str | None:
+        """Record the hidden cells of the other notebooks in this kernel. Returns the path of one
+        that does not share its outputs or cannot be read, or None.
         """
         paths = await self.services.kernels.paths(kernel)
-        self.services.hidden.together(kernel.life, [path, *paths])
+        self.services.hidden.add_to_kernel(kernel.life, [path, *paths])
         others = [other for other in paths if other != path]
         views = {other: await self.visibility(other) for other in others}
         return next((other for other in others if not views[other].outputs_shared), None)
 
-    def told(self, text: str) -> str:
-        """A text that is no notebook's as a model may be told it."""
+    def redact(self, text: str) -> str:
+        """Mask secrets in a text for the model that is not from a notebook."""
         return self.services.redactor.text(text)
 
-    def told_error(self, error: ToolError, named: Any = ()) -> ToolError:
-        """An error as a model may be told it: no secrets, and no name adds a line. `named` is JSON
-        with what it may name besides the turn's own notebook: paths, ids, ...
+    def redact_error(self, error: ToolError, named: Any = ()) -> ToolError:
+        """An error for the model: secrets are masked, and names cannot add lines. `named` is JSON
+        with names in the message besides the turn's own notebook: paths, ids, ...
         """
         given = list(strings_in([self.home, named]))
         bare = [name.strip("/") for name in given]
@@ -209,31 +209,30 @@ class Workspace:
         message = with_names_quoted(error.message, names)
         return self.services.redactor.error(error.saying(message, error.facts))
 
-    def _least(self, share: Share) -> View:
+    def _bare_view(self, share: Share) -> View:
         return View(share=share, redactor=self.services.redactor, fence=self.fence)
 
     async def news(self) -> list[News]:
-        """What changed in the open notebooks that this conversation has read, and in their kernels;
-        told once. Cells whose new text is in it count as read from then on, the others as never
-        read.
+        """Changes in the open notebooks that this conversation has read, and in their kernels; each
+        is reported once. Cells whose new text is included count as read, the others as never read.
         """
         if not self.reads.paths and not self.reads.kernels:
             return []
-        held = {opened["path"] for opened in self.services.notebooks.open()}
-        told = [await self._news_of(path) for path in self.reads.paths if path in held]
-        told += [await self._news_of_kernel(path) for path in list(self.reads.kernels)]
-        return [news for news in told if news is not None]
+        open_paths = {opened["path"] for opened in self.services.notebooks.open()}
+        found = [await self._news_of(path) for path in self.reads.paths if path in open_paths]
+        found += [await self._news_of_kernel(path) for path in list(self.reads.kernels)]
+        return [news for news in found if news is not None]
 
     async def _news_of(self, path: str) -> News | None:
         try:
             await self.need(READ)
             notebook = await self.find(path)
             cells = await notebook.read_live(patience=_PATIENCE_S)
-            if not self.reads.differing(path, cells):
-                return None  # and no view of it is needed
+            if not self.reads.changed_ids(path, cells):
+                return None  # without computing a view
             news = news_of(self.reads, path, cells, self.view(notebook, cells))
             return news and replace(news, turns=notebook.turns_behind(news.cells))
-        except ToolError:  # the next call that needs the notebook tells why
+        except ToolError:  # the next call for the notebook reports the error
             return None
 
     async def _news_of_kernel(self, path: str) -> News | None:
@@ -241,15 +240,15 @@ class Workspace:
         return News(notebook=path, cell_ids=[], text=text) if text else None
 
     async def lost_variables(self, path: str) -> str:
-        """What to tell of a kernel that is another one than this conversation worked with; told
-        once, empty where nothing was lost.
+        """A message for the model if the kernel is no longer the one that this conversation used;
+        empty if nothing was lost. Reported once.
         """
-        known = self.reads.kernels.get(path)
-        if known is None:
+        former = self.reads.kernels.get(path)
+        if former is None:
             return ""
         kernel = await self.services.kernels.find(path)
         self.reads.kernels[path] = kernel.life if kernel else ""
-        if known in ("", self.reads.kernels[path]):
+        if former in ("", self.reads.kernels[path]):
             return ""
         happened = "was restarted or replaced" if kernel else "ended (culled or shut down)"
         return (
@@ -258,12 +257,12 @@ class Workspace:
         )
 
     async def find(self, path: str | None) -> Notebook:
-        """The live notebook, wherever it is open; only for this room: others get a `lease`."""
+        """The live notebook, wherever it is open. Only for this package: others use a `lease`."""
         named = self.resolve(path)
         notebook = await self.services.notebooks.get(
             named, client=self.client, turn_id=self.turn_id, while_away=self.while_away
         )
         for known in {named, *self.reads.paths, *self.reads.kernels} - {notebook.path}:
             if known == named or await self.services.notebooks.locate(known) == notebook.path:
-                self.reads.moved(known, notebook.path)
+                self.reads.rename(known, notebook.path)
         return notebook

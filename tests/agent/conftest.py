@@ -75,7 +75,7 @@ def source_of(nb: Lease, cell_id: str) -> str:
 
 def shown_of(nb: Lease, cell_id: str) -> str:
     """The source that a person is shown: as it will be after what they are asked before."""
-    foreseen = nb.work.foreseen.get((nb.path, cell_id))
+    foreseen = nb.work.pending_cells.get((nb.path, cell_id))
     return foreseen.source if foreseen else source_of(nb, cell_id)
 
 

@@ -1,4 +1,4 @@
-"""A real server and its real kernels."""
+"""Fixtures: a real server with real kernels."""
 
 from __future__ import annotations
 

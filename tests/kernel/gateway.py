@@ -1,4 +1,4 @@
-"""A line to a gateway that can be slow, cut and whole again."""
+"""A network connection to a gateway that can be slow, cut and restored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def up(url: str) -> None:
 
 
 class Line:
-    """Passes TCP connections on to a port of this machine, each piece `delay` seconds late."""
+    """Forwards TCP connections to a local port, each chunk delayed by `delay` seconds."""
 
     def __init__(self, port: int) -> None:
         self.delay = 0.0
@@ -32,12 +32,12 @@ class Line:
         self._tasks = set[asyncio.Task[None]]()
 
     async def open(self) -> None:
-        """Whole: on the same port as before."""
+        """Restore the connection, on the same port as before."""
         self._server = await asyncio.start_server(self._passed, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
-        """What is connected ends, and nobody can connect."""
+        """End all connections and refuse new ones."""
         if self._server is not None:
             self._server.close()
         for writer in self._writers:

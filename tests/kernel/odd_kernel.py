@@ -1,4 +1,4 @@
-"""A kernel that does what kernels should not, on request: started by the tests as a process."""
+"""A kernel that misbehaves on request; the tests start it as a process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ STRANGE = [
 
 
 def _mangled(chance: random.Random, value: Any, depth: int = 0) -> Any:
-    """The value with anything in it missing, or of another kind."""
+    """The value with random parts missing or of another type."""
     if chance.random() < (0.05 if depth == 0 else 0.15):
         return chance.choice(STRANGE)
     if isinstance(value, dict):
@@ -79,7 +79,9 @@ class OddKernel(Kernel):  # type: ignore[misc]
     left: Any = None
 
     async def shell_channel_thread_main(self, msg: Any) -> None:
-        """As ipykernel 7.0 to 7.3 in one of ten runs where two clients ask at once."""
+        """Leave a request unread, as ipykernel 7.0 to 7.3 does in one of ten runs if two clients
+        send requests at the same time.
+        """
         if self.leaves_next:
             self.leaves_next, self.left = False, msg
             return
@@ -92,7 +94,7 @@ class OddKernel(Kernel):  # type: ignore[misc]
 
     def pre_handler_hook(self) -> None:
         if self.is_slow_to_accept:
-            heard = threading.Event()  # while it is busy already: an interrupt changes nothing
+            heard = threading.Event()  # already busy, so an interrupt has no effect
             signal.signal(signal.SIGINT, lambda *_: heard.set())
             heard.wait(0.2)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -159,7 +161,7 @@ class OddKernel(Kernel):  # type: ignore[misc]
         return {"status": "ok", "execution_count": 1, "user_expressions": {}}
 
     def _show_malformed(self, parent: Any) -> None:
-        """Messages that end too early, or are no messages at all, but for one."""
+        """Send truncated and invalid messages, and one valid one."""
         session = self.session
         header = json.dumps(session.msg_header("stream"), default=str).encode()
         bare = json.dumps({"msg_id": "bare"}).encode()
@@ -185,8 +187,8 @@ class OddKernel(Kernel):  # type: ignore[misc]
         self.iopub_socket.send_multipart([b"stream", DELIM, b"wrong", header, above, b"{}", text])
 
     def _show_random(self, chance: random.Random, parent: Any) -> None:
-        """Ten thousand messages in which anything may be missing or of another kind, and among them
-        `ours` in the output and nothing that says that this kernel ends.
+        """Send ten thousand messages with random parts missing or of another type, among them an
+        output `ours`, but none that announces the end of this kernel.
         """
         session = self.session
         for _ in range(10_000):

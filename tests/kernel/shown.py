@@ -1,4 +1,4 @@
-"""A sink that remembers what it was shown."""
+"""A sink that records outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass
 class Shown:
-    """Remembers what a piece of code showed, in order."""
+    """Records the outputs of a piece of code, in order."""
 
     events: list[tuple[Any, ...]] = field(default_factory=list)
     begun: asyncio.Event = field(default_factory=asyncio.Event)
@@ -24,10 +24,10 @@ class Shown:
     def kinds(self) -> list[str]:
         return [event[0] for event in self.events]
 
-    async def wanted(self) -> bool:
+    async def prepare(self) -> bool:
         return self.is_wanted
 
-    def started(self) -> None:
+    def on_start(self) -> None:
         self.begun.set()
 
     def stream(self, name: str, text: str) -> None:

@@ -1,10 +1,10 @@
-"""The same programs through nbclient and through us: the notebook's file has the same outputs.
+"""Programs that run through nbclient and through us have the same outputs in the notebook file.
 
-nbclient keeps each piece of a stream as it came; neighbours are joined here before comparing, and
-what differs from process to process (addresses, process ids, widget ids) is named alike.
+nbclient stores each chunk of a stream as it came; adjacent ones are joined here before comparing,
+and values that differ between processes (addresses, process ids, widget ids) are normalised.
 
-What nbclient 0.11 gives for Output widgets is recorded: it tells the kernel what they hold while
-code runs, and ipykernel 7 then leaves the next cell in its queue in every second run.
+The outputs of nbclient 0.11 for Output widgets are recorded: it sends their contents to the kernel
+while code runs, and ipykernel 7 then leaves the next cell in its queue in every second run.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ async def through_us(folder: Path) -> list[Outputs]:
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, Any]]:
-    """(nbclient's, ours) of each program, in one kernel each."""
+    """Name -> (nbclient's outputs, ours) of each program, in one kernel each."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
         theirs = asyncio.run(through_nbclient(tmp_path_factory.mktemp("theirs")))
@@ -227,7 +227,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, An
 
 
 def comparable(outputs: Outputs) -> Outputs:
-    """As JSON, neighbouring text of one stream joined, and nothing that a process makes up."""
+    """Outputs as JSON, with adjacent stream texts joined and process-specific values normalised."""
     joined: Outputs = []
     for output in json.loads(json.dumps(outputs)):
         last: Mapping[str, Any] = joined[-1] if joined else {}
@@ -246,7 +246,7 @@ def comparable(outputs: Outputs) -> Outputs:
 
 
 def shown(text: str) -> str:
-    """What a line shows whose end was written over its beginning, as long as it."""
+    """A text with its carriage returns applied, for lines overwritten by others of equal length."""
     text = text.replace("\r\n", "\n")
     return re.sub(r"[^\n]*\r(?=[^\n])", "", text)
 

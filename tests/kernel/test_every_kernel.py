@@ -1,4 +1,4 @@
-"""The same behaviour of every kernel: Python here, another language, and behind a gateway.
+"""The same behaviour for every kernel: local Python, another language, and a gateway.
 
 The gateway is a real `jupyter-kernel-gateway`, reached by HTTP and websockets alone.
 """
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.full
 
 @dataclass(frozen=True)
 class Language:
-    """What the tests say in it."""
+    """Code snippets of the tests in one language."""
 
     spec: str
     name: str
@@ -42,9 +42,9 @@ class Language:
     """Prints `on`, then dies once a gate is open."""
     set: str
     get: str
-    """Prints what was set, 7; nothing or an error where nothing is set."""
+    """Prints the value set before, 7; nothing or an error if it is not set."""
     told: str
-    """What is said when its variables are asked for."""
+    """The expected summary of variables."""
 
 
 PYTHON = Language(
@@ -73,7 +73,7 @@ BASH = Language(
 
 @dataclass(frozen=True)
 class Place:
-    """Where kernels run, and what they speak."""
+    """A place where kernels run, and their language."""
 
     language: Language
     app: ServerApp
@@ -148,9 +148,9 @@ async def test_a_fresh_kernel_knows_nothing_and_ends_with_its_use(place: Place) 
         await soon(shown.printed)
     assert "7" not in got.text
     assert running.done
-    assert other.gone
+    assert other.is_gone
     await fresh.close()
-    assert not kernel.gone
+    assert not kernel.is_gone
     await kernel.execute(language.get, got := Shown())
     assert got.text.split() == ["7"]
 
@@ -188,7 +188,7 @@ async def test_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(
     kernel, language, shown = await place.kernel(), place.language, Shown()
     life, gate = kernel.life, Gate(tmp_path / "gate")
     dying = kernel.execute(language.die.format(gate=str(gate.path)), shown)
-    await soon(shown.printed)  # a process that dies at once takes along what it has to send
+    await soon(shown.printed)  # a process that dies at once may lose unsent messages
     gate.open()
     async with asyncio.timeout(90):
         assert (await dying).status == "died"
@@ -199,7 +199,7 @@ async def test_a_death_ends_the_code_and_the_next_waits_for_the_new_kernel(
 
 async def test_after_an_exit_the_next_code_waits_for_the_new_kernel(place: Place) -> None:
     if place.language is not PYTHON:
-        return  # bash ends with its shell, and says nothing before
+        return  # bash ends with its shell, without a message
     kernel, language, shown = await place.kernel(), place.language, Shown()
     await kernel.execute(language.set, Shown())
     life = kernel.life
@@ -238,7 +238,7 @@ async def test_a_shutdown_during_a_run_ends_it(place: Place) -> None:
 
 async def test_input_fails_at_once_with_a_reason(place: Place) -> None:
     if place.language is not PYTHON:
-        return  # bash reads from its terminal: it asks nobody
+        return  # bash reads from its terminal, without an input request
     kernel = await place.kernel()
     reply = await kernel.execute("import getpass; getpass.getpass()", Shown())
     assert reply.error is not None

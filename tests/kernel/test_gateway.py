@@ -27,7 +27,7 @@ pytestmark = pytest.mark.full
 
 @dataclass(frozen=True)
 class Far:
-    """Kernels behind a line."""
+    """Kernels of a gateway behind an interruptible connection."""
 
     line: Line
     app: ServerApp
@@ -57,7 +57,7 @@ def far(
 
 
 def state_at(gateway: str, kernel_id: str) -> str:
-    """Of a kernel, as the gateway knows it."""
+    """The execution state of a kernel according to the gateway."""
     with urllib.request.urlopen(f"{gateway}/api/kernels/{kernel_id}") as answer:
         return str(json.load(answer)["execution_state"])
 
@@ -140,7 +140,7 @@ async def test_a_run_that_ended_while_the_line_was_cut_says_that_nobody_knows_ho
     await soon(shown.printed)
     await far.line.cut()
     gate.open()
-    await until(lambda: state_at(gateway, kernel.id) == "idle")  # which it tells to nobody else
+    await until(lambda: state_at(gateway, kernel.id) == "idle")  # only the gateway knows it
     await far.line.open()
     reply = await asyncio.wait_for(running, 60)
     assert (reply.status, shown.text.strip()) == ("error", "on")

@@ -31,7 +31,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(jp_data_dir: Path) -> Install:
-    """Makes a kernelspec that starts that command."""
+    """Creates a kernelspec that starts this command."""
 
     def installed(name: str, *command: str) -> None:
         folder = jp_data_dir / "kernels" / name
@@ -72,7 +72,7 @@ async def test_a_request_that_the_kernel_leaves_where_it_is_still_runs(
 async def test_a_kernel_that_says_nothing_of_a_request_is_not_asked_for_ever(
     kernels: Kernels, odd: str, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each answer would count as activity, and the kernel be never idle."""
+    """Each answer would count as activity, so the kernel would never be culled as idle."""
     kernel = await kernels.get("a.ipynb", name=odd)
     connection = await kernel.connect()
     person = jp_serverapp.kernel_manager.get_kernel(kernel.id).client()
@@ -81,7 +81,7 @@ async def test_a_kernel_that_says_nothing_of_a_request_is_not_asked_for_ever(
     monkeypatch.setattr("jupyter_agent.kernel.client._WAKE_S", 0.01)
     monkeypatch.setattr("jupyter_agent.kernel.client._MAX_WAKE_S", 0.01)
     with connection.request("comm_msg", {"comm_id": "none", "data": {}}):
-        for _ in range(2):  # half a second each; by the second one it has been asked
+        for _ in range(2):  # half a second each; our wake-up request comes before the second
             person.execute("outputs come late")
             kinds: list[str] = []
             async with asyncio.timeout(60):
@@ -105,7 +105,7 @@ async def test_a_reply_that_comes_as_something_is_sent_is_read_at_once(
     code = {"code": "leave the next request", "silent": False}
     with connection.request("execute_request", code) as inbox:
         while watching.get_iopub_msg(60)["content"].get("execution_state") != "idle":
-            pass  # the event loop is held up while the reply comes
+            pass  # blocks the event loop while the reply arrives
         watching.stop_channels()
         with connection.request("kernel_info_request", {}):
             async with asyncio.timeout(20):
@@ -179,13 +179,14 @@ async def test_a_lost_reply_does_not_keep_a_run_for_ever(
 async def test_an_interrupt_as_the_code_begins_is_never_told_as_a_success(
     kernels: Kernels, odd: str
 ) -> None:
-    kernel = await kernels.get("a.ipynb", name=odd)  # as ipykernel, it says nothing of such an end
+    # Like ipykernel, it sends no reply in this case.
+    kernel = await kernels.get("a.ipynb", name=odd)
     execution = kernel.execute("wait", shown := Shown())
     await shown.begun.wait()
     await execution.interrupt()
     reply = await asyncio.wait_for(execution, 20)
     assert reply.status == "interrupted"
-    assert "maybe it never began" in reply.note
+    assert "it may never have started" in reply.note
     assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
 
 
@@ -210,7 +211,7 @@ async def test_an_interrupt_by_somebody_else_as_the_code_begins_is_no_success(
     kernel = await kernels.get("a.ipynb", name=odd)
     execution = kernel.execute("wait", shown := Shown())
     await shown.printed.wait()
-    await kernel.interrupt_process()  # as JupyterLab's own button does
+    await kernel.interrupt_process()  # as JupyterLab's interrupt button does
     reply = await asyncio.wait_for(execution, 20)
     assert (reply.status, "interrupted it" in reply.note) == ("error", True)
 
@@ -341,7 +342,7 @@ async def test_a_run_begins_though_the_kernels_first_answers_on_shell_are_lost(
         nonlocal lost
         messages = await from_socket(channel)
         if channel.socket.LAST_ENDPOINT.endswith(f":{ports['shell_port']}".encode()) and lost < 2:
-            dropped = messages[: 2 - lost]  # a slow machine has several to read at once
+            dropped = messages[: 2 - lost]  # on a slow machine several may arrive at once
             lost += len(dropped)
             return messages[len(dropped) :]
         return messages
@@ -354,7 +355,7 @@ async def test_a_run_begins_though_the_kernels_first_answers_on_shell_are_lost(
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Once set, the next message on iopub finds its socket broken."""
+    """An event; once set, the next message on iopub breaks the connection."""
     event = asyncio.Event()
 
     async def receive(channel: Any) -> list[KernelMessage]:
@@ -508,7 +509,7 @@ async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_bu
 async def test_code_waits_for_another_process_where_the_first_dies_before_it_answers(
     kernels: Kernels, install: Install, tmp_path: Path, asked: bool
 ) -> None:
-    """As where another program takes one of its ports: Jupyter then starts it with others."""
+    """For instance, another program takes one of its ports; Jupyter then chooses others."""
     gate, once = Gate(tmp_path / "gate"), tmp_path / "once"
     begin = (
         "import os, runpy, sys\n"
@@ -526,7 +527,7 @@ async def test_code_waits_for_another_process_where_the_first_dies_before_it_ans
     gate.open()
     assert [(await asyncio.wait_for(each, 60)).status for each in (ours, other)] == ["ok", "ok"]
     assert (first.text, second.text) == ("1\n", "1\n")
-    assert kernel.life == life  # nothing was lost that anybody had
+    assert kernel.life == life  # no state was lost
     assert once.exists()
 
 

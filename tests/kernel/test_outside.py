@@ -1,4 +1,4 @@
-"""Kernels that another program started: of their process nobody tells."""
+"""Kernels of other programs: the server does not know their processes."""
 
 from __future__ import annotations
 

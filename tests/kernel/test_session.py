@@ -23,7 +23,7 @@ async def test_code_shows_its_outputs_in_order_and_replies(kernels: Kernels) -> 
     shown = Shown()
     reply = await kernel.execute("print('one')\ndisplay(2)\n3", shown)
     assert (reply.status, reply.execution_count) == ("ok", 1)
-    # A slow kernel sends the text in pieces, or its own warnings of the start before it.
+    # A slow kernel may send the text in chunks, or start-up warnings before it.
     assert list(dict.fromkeys(shown.kinds())) == ["stream", "display_data", "execute_result"]
     assert shown.text.endswith("one\n")
     assert shown.events[-1][1]["data"] == {"text/plain": "3"}
@@ -46,7 +46,7 @@ async def test_the_kernel_is_the_one_of_the_notebooks_session(
 
 
 async def begun_by_a_page(server: ServerApp) -> Any:
-    """A session as its handler makes it that saw none a moment ago."""
+    """Create a session as its handler does after it found none."""
     return await server.session_manager.create_session(
         path="a.ipynb", name="a.ipynb", type="notebook", kernel_name="python3"
     )
@@ -91,7 +91,7 @@ async def test_a_kernel_of_ours_that_a_page_is_connected_to_stays(
     page = await jp_ws_fetch("api", "kernels", ours.id, "channels")
     theirs = await begun_by_a_page(jp_serverapp)
     assert (await kernels.get("a.ipynb")).id == theirs["kernel"]["id"]
-    assert not ours.gone
+    assert not ours.is_gone
     page.close()
     while await page.read_message() is not None:
         pass
@@ -186,7 +186,7 @@ async def test_a_kernel_that_is_kept_though_exit_was_called_goes_on(kernels: Ker
 
 
 class Person:
-    """Somebody else at the same kernel, as a notebook in the browser is."""
+    """Another client of the same kernel, like a notebook in the browser."""
 
     def __init__(self, app: ServerApp, kernel: Kernel) -> None:
         manager = app.kernel_manager.get_kernel(kernel.id)

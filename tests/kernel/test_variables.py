@@ -1,4 +1,4 @@
-"""What a model is told about the variables of a real kernel."""
+"""Summaries of the variables of a real kernel for the model."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_values_of_unknown_types_are_never_asked_for_their_text() -> None:
 
 
 class Lazy:
-    """Data that is worked out when somebody asks for it; metadata is all that may be read."""
+    """Data that is computed on demand; only its metadata may be read."""
 
     started: list[str] = []
 

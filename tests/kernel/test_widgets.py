@@ -1,4 +1,4 @@
-"""What a model is told of widgets, and what replies ask for besides."""
+"""Widgets as text for the model, and payloads of replies."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from jupyter_agent.text.outputs import output_text
 
 
 async def told(kernels: Kernels, code: str) -> tuple[str, Shown]:
-    """The text of what the code displays, when it has ended; and what it showed."""
+    """The final text of the displays of the code, and its sink."""
     kernel = await kernels.get("a.ipynb")
     shown = Shown()
     assert (await kernel.execute(f"import ipywidgets as w\n{code}", shown)).status == "ok"
     outputs = [event[1] for event in shown.events if event[0] != "stream"]
-    return output_text(kernel.shown(outputs)), shown
+    return output_text(kernel.resolve_widgets(outputs)), shown
 
 
 async def test_a_progress_bar_is_told_as_it_is_in_the_end(kernels: Kernels) -> None:
@@ -43,7 +43,7 @@ async def test_a_widget_that_nobody_knows_is_told_as_it_was_shown(kernels: Kerne
     await kernel.execute("1", Shown())
     data = {"application/vnd.jupyter.widget-view+json": {"model_id": "gone"}, "text/plain": "Bar"}
     output = {"output_type": "display_data", "data": data, "metadata": {}}
-    assert kernel.shown([output]) == [output]
+    assert kernel.resolve_widgets([output]) == [output]
 
 
 async def test_a_page_is_an_output_and_a_proposed_cell_is_told(kernels: Kernels) -> None:

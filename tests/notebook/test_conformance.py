@@ -245,7 +245,7 @@ async def test_a_call_tells_what_it_made_stale_whoever_else_looked_meanwhile(
         await nb.release()
         async with lease(work, None, READ) as other:
             assert list(await other.stale()) == ["a", "c"]
-        assert await nb.became_stale() == ["a", "c"]
+        assert await nb.newly_stale() == ["a", "c"]
 
 
 async def test_what_is_shown_of_a_notebook_waits_for_the_edit_under_way(

@@ -10,7 +10,7 @@ import zipfile
 import pytest
 from PIL import Image
 
-from jupyter_agent.text.encodings import Decoded, decoded, is_text
+from jupyter_agent.text.encodings import Decoded, decode, is_text
 
 FRENCH = "région;coût\nÎle-de-France;12\nProvence-Alpes-Côte d’Azur;3 €\n"
 JAPANESE = "地域,売上\n東京,12\n大阪,34\n"
@@ -49,20 +49,20 @@ def _picture(kind: str) -> bytes:
 )
 def test_a_text_is_read_in_its_encoding_which_is_told(text: str, encoding: str, told: str) -> None:
     raw = text.encode(encoding)
-    assert decoded(raw) == Decoded(text, told)
-    assert decoded(raw).note == ("" if told == "utf-8" else f"read as {told}")  # type: ignore[union-attr]
+    assert decode(raw) == Decoded(text, told)
+    assert decode(raw).note == ("" if told == "utf-8" else f"read as {told}")  # type: ignore[union-attr]
     assert is_text(raw)
 
 
 def test_a_byte_that_the_encoding_lacks_is_no_reason_to_refuse_a_text() -> None:
-    assert decoded(b"gr\xf6\xdfe \x81\n") == Decoded("größe \ufffd\n", "windows-1252")
+    assert decode(b"gr\xf6\xdfe \x81\n") == Decoded("größe \ufffd\n", "windows-1252")
 
 
 def test_without_what_jupyterlab_brings_texts_are_read_as_western(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "charset_normalizer", None)
-    read = decoded(JAPANESE.encode("shift_jis"))
+    read = decode(JAPANESE.encode("shift_jis"))
     assert read is not None
     assert (read.encoding, "12" in read.text) == ("windows-1252", True)
 
@@ -80,5 +80,5 @@ def test_without_what_jupyterlab_brings_texts_are_read_as_western(
     ],
 )
 def test_what_is_no_text_is_not_read(raw: bytes) -> None:
-    assert decoded(raw) is None
+    assert decode(raw) is None
     assert not is_text(raw)

@@ -15,7 +15,7 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from jupyter_agent.text import images
-from jupyter_agent.text.images import attached, fitting, pixels, told
+from jupyter_agent.text.images import describe_picture, pick_last, pixels, prepare_pictures
 
 
 def encoded(width: int, height: int, kind: str = "png", mode: str = "RGB") -> str:
@@ -26,14 +26,14 @@ def encoded(width: int, height: int, kind: str = "png", mode: str = "RGB") -> st
 
 def test_small_pictures_stay_as_they_are() -> None:
     small = ("image/png", encoded(1568, 10))
-    assert fitting([small]) == [small]
+    assert prepare_pictures([small]) == [small]
 
 
 @pytest.mark.parametrize(
     ("kind", "mode"), [("png", "RGB"), ("png", "P"), ("png", "RGBA"), ("jpeg", "RGB")]
 )
 def test_large_ones_are_made_smaller_in_their_shape(kind: str, mode: str) -> None:
-    ((media, data),) = fitting([(f"image/{kind}", encoded(3200, 1600, kind, mode))])
+    ((media, data),) = prepare_pictures([(f"image/{kind}", encoded(3200, 1600, kind, mode))])
     assert media == f"image/{kind}"
     assert pixels(media, data) == (1568, 784)
     assert Image.open(io.BytesIO(base64.b64decode(data))).size == (1568, 784)
@@ -43,7 +43,7 @@ def test_one_that_stays_too_many_bytes_becomes_a_jpeg() -> None:
     noise = Image.frombytes("RGB", (1700, 1700), random.Random(7).randbytes(3 * 1700 * 1700))
     file = io.BytesIO()
     noise.save(file, "png")
-    ((media, data),) = fitting([("image/png", base64.b64encode(file.getvalue()).decode())])
+    ((media, data),) = prepare_pictures([("image/png", base64.b64encode(file.getvalue()).decode())])
     assert media == "image/jpeg"
     assert len(data) < 5_000_000
 
@@ -53,19 +53,19 @@ def test_without_pillow_large_ones_are_left_out_and_said_to_be(
 ) -> None:
     large, small = encoded(9000, 300), encoded(10, 10)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    assert fitting([("image/png", large), ("image/png", small)]) == [("image/png", small)]
-    assert told("image/png", large).endswith(", too large to be shown>")
-    assert "too large" not in told("image/png", small)
+    assert prepare_pictures([("image/png", large), ("image/png", small)]) == [("image/png", small)]
+    assert describe_picture("image/png", large).endswith(", too large to be shown>")
+    assert "too large" not in describe_picture("image/png", small)
     pictures = [("image/png", each) for each in (large, small, small)]
-    assert attached(pictures, 3)[1] == "(3 pictures, counted from above. Attached: 2, 3.)"
+    assert pick_last(pictures, 3)[1] == "(3 pictures, counted from above. Attached: 2, 3.)"
     none = "(1 picture, counted from above. None is attached.)"
-    assert attached(pictures[:1], 3) == ([], none)
+    assert pick_last(pictures[:1], 3) == ([], none)
 
 
 def test_which_of_several_are_attached_is_said() -> None:
     pictures = [("image/png", encoded(10, number)) for number in range(1, 6)]
-    assert attached(pictures, 5) == (pictures, "")
-    assert attached(pictures, 2) == (
+    assert pick_last(pictures, 5) == (pictures, "")
+    assert pick_last(pictures, 2) == (
         pictures[3:],
         "(5 pictures, counted from above. Attached: 4, 5.)",
     )
@@ -87,7 +87,7 @@ def based(file: bytes) -> str:
 def test_the_type_is_that_of_the_bytes(pillow: bool, kind: str) -> None:
     picture = encoded(40, 30, kind)
     for called in ("image/png", "image/jpeg", "image/webp"):
-        assert fitting([(called, picture)]) == [(f"image/{kind}", picture)]
+        assert prepare_pictures([(called, picture)]) == [(f"image/{kind}", picture)]
         assert pixels(called, picture) == (40, 30)
 
 
@@ -121,8 +121,8 @@ NO_PICTURES = {
 @pytest.mark.parametrize("name", NO_PICTURES)
 def test_what_is_no_whole_picture_is_left_out(pillow: bool, name: str) -> None:
     for called in ("image/png", "image/jpeg"):
-        assert fitting([(called, based(NO_PICTURES[name]))]) == []
-    assert fitting([("image/png", "%%%")]) == []
+        assert prepare_pictures([(called, based(NO_PICTURES[name]))]) == []
+    assert prepare_pictures([("image/png", "%%%")]) == []
 
 
 def test_a_picture_whose_bytes_are_damaged_in_the_middle_raises_nothing(pillow: bool) -> None:
@@ -134,8 +134,10 @@ def test_a_picture_whose_bytes_are_damaged_in_the_middle_raises_nothing(pillow: 
         for _ in range(60):
             damaged = bytearray(file.getvalue())
             damaged[dice.randrange(len(damaged))] = dice.randrange(256)
-            fitting([(f"image/{kind}", based(bytes(damaged[: dice.randrange(len(damaged))])))])
-            fitting([(f"image/{kind}", based(bytes(damaged)))])
+            prepare_pictures(
+                [(f"image/{kind}", based(bytes(damaged[: dice.randrange(len(damaged))])))]
+            )
+            prepare_pictures([(f"image/{kind}", based(bytes(damaged)))])
 
 
 def test_a_photo_that_was_taken_upright_is_sent_upright() -> None:
@@ -144,7 +146,7 @@ def test_a_photo_that_was_taken_upright_is_sent_upright() -> None:
     for width, kind in ((40, "jpeg"), (3200, "jpeg"), (40, "png"), (3200, "webp")):
         file = io.BytesIO()
         Image.new("RGB", (width, width // 2)).save(file, kind, exif=exif)
-        ((media, data),) = fitting([(f"image/{kind}", based(file.getvalue()))])
+        ((media, data),) = prepare_pictures([(f"image/{kind}", based(file.getvalue()))])
         now = pixels(media, data)
         assert now is not None
         assert now[0] * 2 == now[1], (kind, now)
@@ -166,7 +168,7 @@ def test_nothing_but_the_picture_is_sent(pillow: bool, kind: str) -> None:
     file = io.BytesIO()
     noise.save(file, kind, comment=b"sk-ant-canary", exif=exif, **notes[kind])
     assert file.getvalue().count(b"sk-ant-canary") >= (1 if kind == "gif" else 2)
-    ((media, data),) = fitting([(f"image/{kind}", based(file.getvalue()))])
+    ((media, data),) = prepare_pictures([(f"image/{kind}", based(file.getvalue()))])
     assert media == f"image/{kind}"
     sent = base64.b64decode(data)
     assert b"canary" not in sent
@@ -184,11 +186,11 @@ def saved(kind: str, width: int = 60, mode: str = "RGB", **more: Any) -> bytes:
 @pytest.mark.parametrize("kind", ["png", "jpeg", "gif", "webp"])
 def test_nothing_after_its_end_is_sent(pillow: bool, kind: str) -> None:
     for more in (b"sk-ant-canary", saved("jpeg", comment=b"sk-ant-canary"), b"canary" * 100):
-        ((media, data),) = fitting([("image/png", based(saved(kind) + more))])
+        ((media, data),) = prepare_pictures([("image/png", based(saved(kind) + more))])
         assert media == f"image/{kind}"
-        assert fitting([(media, data)]) == [(media, data)]
+        assert prepare_pictures([(media, data)]) == [(media, data)]
         assert base64.b64decode(data) == base64.b64decode(
-            fitting([(media, based(saved(kind)))])[0][1]
+            prepare_pictures([(media, based(saved(kind)))])[0][1]
         )
         assert b"canary" not in base64.b64decode(data)
 
@@ -200,9 +202,9 @@ def test_notes_between_the_scans_of_a_jpeg_are_not_sent(pillow: bool) -> None:
     for place in (2, second):
         for fill in (b"", b"\xff\xff"):
             noted = file[:place] + fill + note + file[place:]
-            ((_, data),) = fitting([("image/jpeg", based(noted))])
+            ((_, data),) = prepare_pictures([("image/jpeg", based(noted))])
             assert base64.b64decode(data) == base64.b64decode(
-                fitting([("image/jpeg", based(file))])[0][1]
+                prepare_pictures([("image/jpeg", based(file))])[0][1]
             )
 
 
@@ -219,7 +221,7 @@ def test_no_unknown_part_of_a_file_is_sent(pillow: bool) -> None:
     }
     for kind, file in noted.items():
         assert b"canary" in file
-        ((media, data),) = fitting([(f"image/{kind}", based(file))])
+        ((media, data),) = prepare_pictures([(f"image/{kind}", based(file))])
         sent = base64.b64decode(data)
         assert (media, b"canary" in sent) == (f"image/{kind}", False)
         with Image.open(io.BytesIO(sent)) as now, Image.open(io.BytesIO(file)) as before:
@@ -231,7 +233,7 @@ def test_a_picture_is_read_whatever_is_wrong_in_its_notes(pillow: bool) -> None:
     noted.add_text("mxfile", "x" * 3_000_000, zip=True)
     file = saved("png", pnginfo=noted)
     for damaged in (file, file.replace(b"mxfile", b"mxfilf")):
-        ((_, data),) = fitting([("image/png", based(damaged))])
+        ((_, data),) = prepare_pictures([("image/png", based(damaged))])
         assert base64.b64decode(data) == saved("png")
 
 
@@ -240,15 +242,15 @@ def test_a_size_that_a_later_part_contradicts_takes_no_memory(pillow: bool) -> N
     second = struct.pack(">I", 13) + b"IHDR" + header
     second += struct.pack(">I", zlib.crc32(b"IHDR" + header))
     file = saved("png")
-    found = fitting([("image/png", based(file[:33] + second + file[33:]))])
+    found = prepare_pictures([("image/png", based(file[:33] + second + file[33:]))])
     assert found == [] or not pillow, "without Pillow nothing is unpacked"
-    assert fitting([("image/jpeg", based(b"\xff\xd8\xff\xe0" + bytes(10_000_000)))]) == []
+    assert prepare_pictures([("image/jpeg", based(b"\xff\xd8\xff\xe0" + bytes(10_000_000)))]) == []
 
 
 def test_grey_of_16_bits_keeps_its_shades_when_it_is_made_smaller() -> None:
     grey = Image.new("I;16", (2_000, 1_000), 30_000)
     file = io.BytesIO()
     grey.save(file, "png")
-    ((media, data),) = fitting([("image/png", based(file.getvalue()))])
+    ((media, data),) = prepare_pictures([("image/png", based(file.getvalue()))])
     with Image.open(io.BytesIO(base64.b64decode(data))) as small:
         assert abs(small.convert("L").getpixel((9, 9)) - 117) <= 1

@@ -56,7 +56,7 @@ async def test_many_hits_are_cut(regex: bool) -> None:
 
 @pytest.mark.parametrize("query", ["(", "a**", "(?P<a", "x{99999999999999999999}", "(" * 5000])
 async def test_an_expression_that_is_none_is_refused_with_the_reason(query: str) -> None:
-    with pytest.raises(InvalidInput, match="is no regular expression: "):
+    with pytest.raises(InvalidInput, match="is not a regular expression: "):
         await search([cell(0, "a" * 100)], query, regex=True)
 
 

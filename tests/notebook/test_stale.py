@@ -93,7 +93,7 @@ class Watched:
         (cell,) = (cell for cell in self.cells if cell.id == cell_id)
         self.set(cell_id, execution_count=count, writes=cell.writes + 1)
         if way == "told":
-            self.executions.ran("a.ipynb", cell, count, self.kernel)
+            self.executions.record_run("a.ipynb", cell, count, self.kernel)
 
     def set(self, cell_id: str, **change: Any) -> None:
         self.cells = [
@@ -301,7 +301,7 @@ def played(name: str, way: str) -> set[str]:
             counts[step] = count
             if way == "told":
                 (cell,) = (cell for cell in notebook() if cell.id == step)
-                executions.ran("a.ipynb", cell, count, "k/0")
+                executions.record_run("a.ipynb", cell, count, "k/0")
         elif step[1] is None:
             look()
             del code[step[0]]

@@ -224,7 +224,7 @@ class Agent:
     def _collect(self) -> None:
         for run in self._runs.of_turn(None):  # type: ignore[arg-type]
             if run.ended:
-                self._turns[-1] += run.report()
+                self._turns[-1] += run.take_changes()
 
     def _mark(self) -> str:
         self._count += 1
@@ -271,14 +271,14 @@ class ScriptedKernel:
     ) -> Scripted:
         return Scripted(self._run(sink))
 
-    def shown(self, outputs: Sequence[Output]) -> list[Output]:
+    def resolve_widgets(self, outputs: Sequence[Output]) -> list[Output]:
         return list(outputs)  # it has no widgets
 
     async def _run(self, sink: OutputSink) -> ExecutionReply:
         async with self._queue:
-            if not await sink.wanted():
+            if not await sink.prepare():
                 return ExecutionReply(status="interrupted")
-            sink.started()
+            sink.on_start()
             self._count += 1
             for number in range(self._random.randrange(4)):
                 sink.stream("stdout", f"run {self._count} line {number}\n")

@@ -14,7 +14,7 @@ from pathlib import Path
 from jupyter_agent.agent.permissions import leaves_language
 from jupyter_agent.analysis.compare import compare
 from jupyter_agent.analysis.names import names_of
-from jupyter_agent.analysis.remote_content import added
+from jupyter_agent.analysis.remote_content import added_addresses
 from jupyter_agent.document.cell import Cell, CellType, Output
 from jupyter_agent.legible import legible
 from jupyter_agent.models.faults import wanted_wait
@@ -45,7 +45,7 @@ def _compared(text: str) -> None:
 DOORS: Mapping[str, Callable[[str], object]] = {
     "a cell to run": leaves_language,
     "names in a cell": names_of,
-    "a cell to be shown in a page": lambda text: added([], [_cell(text, "markdown")]),
+    "a cell to be shown in a page": lambda text: added_addresses([], [_cell(text, "markdown")]),
     "what a model reads": _rendered,
     "outputs to compare": _compared,
     "a terminal's output": plain,

@@ -156,7 +156,7 @@ async def test_a_text_too_long_to_be_told_has_to_be_read_again(
 
     await changed_while_the_model_writes(call, fake, replies, change)
     (result,) = fake.requests[2]["messages"][-1]["content"]
-    assert "- Cell `b2` is another now; read it again." in result["content"][-1]["text"]
+    assert "- Cell `b2` has changed; read it again." in result["content"][-1]["text"]
 
 
 async def test_a_person_can_have_a_conversation_summarised(

@@ -59,7 +59,7 @@ async def test_outputs_of_a_cell_that_is_deleted_while_it_runs_are_dropped_with_
     gate.open()
     state = await ended(call, run_id)
     assert state["status"] == "deleted"
-    assert "The cell was deleted: its outputs are nowhere." in state["note"]
+    assert "The cell was deleted, and its outputs are lost." in state["note"]
     assert outputs(notebook) == {"a1": "", "c3": ""}
 
 

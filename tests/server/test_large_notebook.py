@@ -142,7 +142,7 @@ async def test_what_goes_through_all_cells_is_done_in_threads(
         monkeypatch.setattr(place, name, done)
 
     told(stale, "_parse")
-    told(search, "_searched")
+    told(search, "_all_lines")
     told(search, "_containing")
     told(notebooks, "_json")
     whole = (await call("GET", "notebooks", PATH)).body
@@ -155,7 +155,7 @@ async def test_what_goes_through_all_cells_is_done_in_threads(
     ):
         body = {"notebook": PATH, "input": input, "mode": "auto"}
         assert not (await call("POST", "tools", tool, body=body)).body["is_error"]
-    assert seen == dict.fromkeys(["_parse", "_json", "_searched", "_containing"], {False})
+    assert seen == dict.fromkeys(["_parse", "_json", "_all_lines", "_containing"], {False})
 
 
 def test_a_view_of_all_makes_no_cell_anew() -> None:

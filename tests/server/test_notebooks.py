@@ -68,7 +68,7 @@ def saves(agent: Assistant) -> list[str]:
 async def test_an_answer_says_whether_its_outputs_are_on_disk(
     call: Call, notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SOON", 60.0)
+    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SAVE_DELAY", 60.0)
     cell = ("notebooks", PATH, "cells", "c3", "run")
     await call("POST", "notebooks", PATH, "cells", "b2", "run")
     early = (await call("POST", *cell, body={"save": False})).body
@@ -89,7 +89,7 @@ async def test_an_answer_says_whether_its_outputs_are_on_disk(
 async def test_many_cells_are_saved_once(
     call: Call, notebook: Path, saves: list[str], by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SOON", 60.0)
+    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SAVE_DELAY", 60.0)
     for _ in range(10):
         await call("POST", "notebooks", PATH, "cells", body={"source": "1 + 1"})
     saves.clear()

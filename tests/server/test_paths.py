@@ -130,7 +130,7 @@ async def test_what_is_no_regular_file_is_refused_at_once(call: Call, links: Pat
     body = {"notebook": HOME, "input": {"path": "pipe"}}
     answer = (await call("POST", "tools", "read_file", body=body)).body
     assert (answer["is_error"], answer["reason"]) == (True, "denied")
-    assert "no regular file" in answer["text"]
+    assert "not a regular file" in answer["text"]
 
 
 @pytest.mark.parametrize("path", ["a" * 300, "notes.txt/a", "loop", "loop/a", HOME + "/a.ipynb"])

@@ -633,7 +633,7 @@ async def test_a_cell_that_was_in_no_question_is_not_run_under_its_answer(
     async def after_another(self: RunCells, nb: Lease, progress: Progress | None = None) -> Any:
         body = {"source": "print('unseen')", "before": "c3"}
         assert (await call("POST", "notebooks", PATH, "cells", body=body)).status == 201
-        nb._seen = None  # its reading is as old as the question
+        nb._snapshot = None  # its reading is as old as the question
         return await run_them(self, nb, progress)
 
     monkeypatch.setattr(RunCells, "run", after_another)
@@ -643,7 +643,7 @@ async def test_a_cell_that_was_in_no_question_is_not_run_under_its_answer(
     seen, unseen = nbformat.read(notebook, as_version=4).cells[1:3]
     assert seen.execution_count == 1
     assert (unseen.source, unseen.execution_count, unseen.outputs) == ("print('unseen')", None, [])
-    assert "Nobody saw cell" in str(fake.requests[-1]["messages"][-1])
+    assert "No one saw cell" in str(fake.requests[-1]["messages"][-1])
 
 
 # -- for which kernel an answer holds

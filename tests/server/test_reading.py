@@ -84,6 +84,6 @@ async def test_a_text_file_is_read_in_its_encoding_and_another_file_is_refused(
     assert "(empty)" in (await read(call, "read_file", path="a.txt"))["text"]
     (jp_root_dir / "a.txt").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     assert (
-        "`a.txt` is no text file (10 bytes)"
+        "`a.txt` is not a text file (10 bytes)"
         in (await read(call, "read_file", path="a.txt"))["text"]
     )

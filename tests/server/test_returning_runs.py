@@ -132,7 +132,8 @@ async def test_a_run_behind_a_gateway_is_followed_again_by_the_next_server(far: 
         run = await ended(second, run_id)
         assert run["status"] == "ok"
         assert (
-            "The Jupyter server was started again meanwhile: outputs may be missing" in run["note"]
+            "The Jupyter server was restarted in the meantime: outputs may be missing"
+            in run["note"]
         )
         (result,) = [each for each in far.outputs() if each.output_type == "execute_result"]
         assert result.data["text/plain"] == "7"

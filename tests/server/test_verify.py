@@ -60,7 +60,7 @@ async def test_the_route_reports_cell_by_cell_takes_parameters_or_writes_fresh_o
     assert (answer.body.pop("kernel"), answer.body.pop("packages")) == ("python3", {})
     assert len(answer.body.pop("hash")) == 64
     never = "It runs; it was never run before, so there is nothing to compare."
-    new = "stdout: goes on with `x is 1`"
+    new = "stdout: continues with `x is 1`"
     assert answer.body == {
         "ok": False,
         "runs": 2,
@@ -257,7 +257,7 @@ def test_the_command_asks_the_server_that_runs(tmp_path: Path) -> None:
         assert (refused.returncode, refused.stdout) == (1, "")
         assert (
             refused.stderr
-            == "A cell failed, so no outputs were written. Mend it and verify again.\n"
+            == "A cell failed, so no outputs were written. Fix it and verify again.\n"
         )
         recorded = jupyter_agent(tmp_path, "verify", "b.ipynb", "--record")
         assert recorded.returncode == 0

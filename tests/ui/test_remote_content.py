@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import Page, Request
 
-from jupyter_agent.analysis.remote_content import loads
+from jupyter_agent.analysis.remote_content import loaded_addresses
 from tests.security.test_remote_content import LOADS, QUIET
 from tests.ui.conftest import OpenPage
 from tests.ui.stranger import Stranger, stranger
@@ -106,7 +106,7 @@ def test_whatever_is_put_together_loads_only_what_is_asked_about(watched: Watche
     chance = random.Random(15)
     made = ["".join(chance.choices(FRAGMENTS, k=chance.randint(3, 14))) for _ in range(30_000)]
     texts = [text for text in made if "HOST" in text]
-    quiet = [text for text in texts if not loads(text.replace("HOST", "host.example"))]
+    quiet = [text for text in texts if not loaded_addresses(text.replace("HOST", "host.example"))]
     assert len(quiet) > 1_000
     assert [quiet[number] for number in watched.show(quiet)] == []
 
@@ -115,7 +115,7 @@ def test_no_attack_passes_because_it_is_written_a_little_otherwise(watched: Watc
     chance = random.Random(35)
     attacks = [text for group in LOADS.values() for text in group]
     made = [changed(chance.choice(attacks), chance) for _ in range(20_000)]
-    quiet = [text for text in made if not loads(text.replace("HOST", "host.example"))]
+    quiet = [text for text in made if not loaded_addresses(text.replace("HOST", "host.example"))]
     assert len(quiet) > 1_000
     assert [quiet[number] for number in watched.show(quiet)] == []
 

@@ -175,7 +175,7 @@ def test_a_cell_that_the_person_runs_while_the_agent_runs_it_shows_the_persons_r
         lambda run: run["status"] not in ("queued", "running"),
     )
     assert (ended["status"], printed(ended["outputs"])) == ("ok", LINES)
-    assert "The user ran the cell meanwhile" in ended["note"]
+    assert "The user has run the cell since" in ended["note"]
     eventually(lambda: notebook.prompt("c0"), lambda prompt: prompt == "[2]:")
     assert printed(notebook.outputs("c0")) == LINES
     assert notebook.output_text("c0").strip() == LINES.strip()

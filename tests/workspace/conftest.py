@@ -1,4 +1,4 @@
-"""A notebook on disk with a real kernel, and the runs of a server."""
+"""Fixtures: a notebook on disk with a real kernel, and the runs of a server."""
 
 from __future__ import annotations
 

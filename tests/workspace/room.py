@@ -1,4 +1,4 @@
-"""A notebook on disk with a real kernel, and waiting for what its runs put out."""
+"""A notebook on disk with a real kernel, and waiting for outputs of its runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.gates import Gate
 
 @dataclass
 class Room:
-    """A notebook on disk, its kernel, the runs of the server, and a gate at which code may wait."""
+    """A notebook on disk, its kernel, the server's runs, and a gate for which code can wait."""
 
     notebook: Notebook
     kernel: Kernel
@@ -28,7 +28,7 @@ class Room:
     gate: Gate
 
     async def run(self, source: str, **options: Any) -> Run:
-        """A new cell, started."""
+        """Insert a cell and start it."""
         edit = await self.notebook.insert(source=source)
         assert edit.cell is not None
         return self.runs.start(self.notebook, self.kernel, edit.cell, owner="ada", **options)
@@ -39,7 +39,7 @@ class Room:
 
 
 async def printed(run: Run, text: str) -> None:
-    """Wait until the run has put out that text."""
-    async for _ in run.news(60):
+    """Wait until the run has printed this text."""
+    async for _ in run.updates(60):
         if any(text in output.get("text", "") for output in run.outputs()):
             return

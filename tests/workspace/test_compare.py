@@ -1,4 +1,4 @@
-"""What counts as the same when a cell is run again, and what does not."""
+"""Which outputs of a second run count as the same, and which do not."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_a_difference_is_told_with_its_place() -> None:
     )
     assert said("a\nb", "a\nc") == "stdout: line 2 was `b`, is now `c`"
     assert said("a\nb", "a") == "stdout: ends before `b`"
-    assert said("a", "a\nb") == "stdout: goes on with `b`"
-    assert said("a:\n  b", "a:\n b") == "stdout: line 2 `b` is indented otherwise"
+    assert said("a", "a\nb") == "stdout: continues with `b`"
+    assert said("a:\n  b", "a:\n b") == "stdout: line 2 `b` is indented differently"
 
 
 def test_what_each_run_makes_anew_is_named() -> None:
     told = compare([stream("run 7f\nn 1")], [stream("run 8e\nn 1")], [stream("run 9d\nn 1")])
     assert told.likeness == "same"
-    assert told.not_compared == "What each run makes anew: `run 8e`."
+    assert told.not_compared == "Different in every run: `run 8e`."
 
 
 def test_pictures_are_told_with_what_is_known_of_them() -> None:

@@ -1,4 +1,4 @@
-"""More output than anybody reads: nothing is lost that fits, what does not is counted."""
+"""Floods of output: everything that fits is stored, and the rest is counted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_of_flushed_prints_no_line_is_lost(room: Room, lines: int) -> None
     first, last = head["text"].split(), tail["text"].split()
     assert first[:2] == ["0", "1"]
     assert last[-1] == str(lines - 1)
-    # The line at which the beginning was cut off may be in two parts.
+    # The line at which the start was cut off may be split in two.
     left_out = int(note["text"].split("(")[1].split(" lines")[0].replace(",", ""))
     assert len(first) + left_out + len(last) - lines in (0, 1, 2)
     assert len(head["text"]) + len(tail["text"]) == 5_000
@@ -46,7 +46,7 @@ async def test_a_cell_that_prints_for_ever_is_read_on_and_kept_short(room: Room)
     room.runs = Runs(output_limit=20_000)
     run = await room.run("while True: print('x' * 1000)")
     async with asyncio.timeout(60):
-        async for _ in run.news(60):
+        async for _ in run.updates(60):
             cell = room.notebook.cached_cell(run.cell_id)
             if "its end follows" in json.dumps(cell.outputs):
                 break
@@ -55,7 +55,7 @@ async def test_a_cell_that_prints_for_ever_is_read_on_and_kept_short(room: Room)
     assert run.status == "interrupted"
     assert outputs[-1]["ename"] == "KeyboardInterrupt"
     assert length(outputs) < 25_000
-    # The kernel was drained: it has the next cell's outputs to send and nothing before them.
+    # The kernel's queue is empty: the outputs of the next cell come first.
     (answer,) = await ended(await room.run("6 * 7"))
     assert answer["data"]["text/plain"] == "42"
 

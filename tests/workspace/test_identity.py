@@ -1,4 +1,4 @@
-"""What paths mean below the root of a contents manager."""
+"""Resolving paths below the root of a contents manager."""
 
 from __future__ import annotations
 

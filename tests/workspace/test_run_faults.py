@@ -1,4 +1,4 @@
-"""Runs where kernels, processes and people do what they should not."""
+"""Runs with misbehaving kernels, processes and people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from room import Room, printed
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.workspace.run_outputs import IntoCell
+from jupyter_agent.workspace.run_outputs import CellSink
 from jupyter_agent.workspace.runs import Run
 from tests.gates import FOREVER
 from tests.waiting import until
@@ -28,10 +28,10 @@ async def text(run: Run) -> str:
 
 
 async def saved(room: Room, run: Run, text: str) -> None:
-    """Wait until the file has it."""
+    """Wait until the file contains this."""
 
     def there() -> bool:
-        with suppress(json.JSONDecodeError):  # Jupyter empties a file before it writes it
+        with suppress(json.JSONDecodeError):  # Jupyter truncates a file before writing
             return text in str(room.on_disk(run.cell_id)["outputs"])
         return False
 
@@ -137,7 +137,7 @@ async def test_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
     options: dict[str, Any] = {"timeout": 0.3} if how == "timeout" else {}
     run = await room.run(code, **options)
     if how in ("interrupted", "restarted", "died"):
-        await printed(run, "on")  # a kernel that dies at once may take the word that it began along
+        await printed(run, "on")  # a kernel that dies at once may lose its start message
     if how == "interrupted":
         await run.interrupt()
     elif how == "restarted":
@@ -149,7 +149,7 @@ async def test_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
     await room.kernel.connect()  # after a death Jupyter starts a new one
     cell = nbformat.from_dict(room.on_disk(run.cell_id))
     assert "execution_state" not in cell
-    assert len(run.report()) == 1
+    assert len(run.take_changes()) == 1
 
 
 async def test_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(
@@ -176,12 +176,12 @@ async def test_a_notebook_is_kept_while_its_code_waits_in_the_kernels_own_queue(
     notebook = await forgetful.get("a.ipynb")
     edit = await notebook.insert(source="1")
     assert edit.cell is not None
-    sent = IntoCell(notebook, edit.cell.id, limit=1_000, save=AsyncMock())
-    assert await sent.wanted()
+    sent = CellSink(notebook, edit.cell.id, limit=1_000, save=AsyncMock())
+    assert await sent.prepare()
     shutil.copy(room.file, room.file.with_name("b.ipynb"))
     await forgetful.get("b.ipynb")
     await until(lambda: [opened["path"] for opened in forgetful.open()] == ["a.ipynb"])
-    sent.started()
+    sent.on_start()
     assert notebook.cached_cell(edit.cell.id).running
     sent.finish(1)
     await until(lambda: not forgetful.open())

@@ -48,7 +48,7 @@ async def test_a_run_that_ends_while_a_slow_tab_trusts_it_is_saved(
 
 @pytest.fixture
 def written(jp_serverapp: ServerApp) -> list[str]:
-    """The paths that the contents manager saved, one per save."""
+    """The paths saved by the contents manager, one per save."""
     paths: list[str] = []
 
     def note(model: Any, **_: Any) -> None:
@@ -61,7 +61,7 @@ def written(jp_serverapp: ServerApp) -> list[str]:
 async def test_runs_that_end_within_a_second_share_a_save(
     room: Room, written: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SOON", 60.0)
+    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SAVE_DELAY", 60.0)
     runs = [await room.run(f"print({number})") for number in range(5)]
     written.clear()
     for run in runs:
@@ -78,7 +78,7 @@ async def test_runs_that_end_within_a_second_share_a_save(
 async def test_a_run_that_nobody_waits_for_is_saved_soon(
     room: Room, written: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SOON", 0.01)
+    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SAVE_DELAY", 0.01)
     run = await room.run("print('left')")
     written.clear()
     await until(lambda: written)
@@ -114,7 +114,7 @@ async def test_a_run_that_ends_while_another_save_is_under_way_is_in_the_next_on
 async def test_at_the_end_of_the_server_runs_that_have_just_ended_are_saved(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SOON", 60.0)
+    monkeypatch.setattr("jupyter_agent.workspace.run_outputs.SAVE_DELAY", 60.0)
     run = await room.run("print('last')")
     assert await run.wait(60, saved=False)
     await room.runs.close()
@@ -124,18 +124,18 @@ async def test_at_the_end_of_the_server_runs_that_have_just_ended_are_saved(
 async def test_what_a_run_changed_can_be_told_and_is_told_once(room: Room) -> None:
     run = await room.run("1")
     await run.wait()
-    (change,) = run.report()
+    (change,) = run.take_changes()
     assert (change.kind, change.cell_id) == ("outputs", run.cell_id)
     assert change.before is not None
     assert change.after is not None
     assert (change.before.outputs, change.after.execution_count) == ([], 1)
-    assert run.report() == []
+    assert run.take_changes() == []
 
 
 async def test_who_follows_a_run_late_hears_at_once_of_what_it_has_put_out(room: Room) -> None:
     run = await room.run(f"print('on', flush=True)\n{room.gate.waits}")
     await until(run.outputs)
-    async with aclosing(run.news(60)) as news:
+    async with aclosing(run.updates(60)) as news:
         await anext(news)
     assert not run.ended
     room.gate.open()

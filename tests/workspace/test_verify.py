@@ -1,4 +1,4 @@
-"""A notebook is run from the top in a kernel of its own, and nothing of the user's is touched."""
+"""Verification runs a notebook in a fresh kernel and leaves the user's state unchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PATH = "reports/a.ipynb"
 
 @dataclass
 class Desk:
-    """A server's services, and a notebook in them."""
+    """A server's services with a notebook."""
 
     work: Workspace
     file: Path
@@ -52,9 +52,9 @@ class Desk:
             cell["id"] = f"c{number}"
         nbformat.write(new_notebook(cells=list(cells), metadata=metadata), self.file)
 
-    async def verify(self, begins: Callable[[Any], Awaitable[None]] | None = None) -> Verification:
+    async def verify(self, on_cell: Callable[[Any], Awaitable[None]] | None = None) -> Verification:
         async with lease(self.work, PATH) as nb:
-            return await verify(nb, begins)
+            return await verify(nb, on_cell)
 
     async def verify_by_tool(self, progress: Progress | None = None) -> Result:
         async with lease(self.work, PATH) as nb:
@@ -144,11 +144,11 @@ async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
         held = (await nb.read()).cells
     begun: list[list[str]] = []
 
-    async def begins(cell: Any) -> None:
+    async def on_cell(cell: Any) -> None:
         begun.append(desk.kernels())
 
     kept = desk.file.read_bytes()
-    done = await desk.verify(begins)
+    done = await desk.verify(on_cell)
     assert kept != before, "the user's own run is in the file"
     assert desk.file.read_bytes() == kept
     assert str(desk.file.parent) in done.cells[0].outputs[0]["text"]
@@ -218,12 +218,12 @@ async def test_what_differs_between_two_fresh_runs_is_said_and_does_not_count(de
     assert statuses(done) == ["same", "same"]
     assert done.runs == 2
     assert done.ok
-    assert done.cells[0].not_compared.startswith("What each run makes anew: `of three [0.")
+    assert done.cells[0].not_compared.startswith("Different in every run: `of three [0.")
     assert done.describe()["cells"][0]["not_compared"] == done.cells[0].not_compared
     assert "not_compared" not in done.describe()["cells"][1]
     told = (await desk.verify_by_tool()).text
     assert told.startswith("All 2 code cells run and show the same (in a fresh `python3` kernel, ")
-    assert "[1 code c0 In[1]] not compared: What each run makes anew: `of three" in told
+    assert "[1 code c0 In[1]] not compared: Different in every run: `of three" in told
 
 
 @pytest.mark.full
@@ -242,14 +242,14 @@ async def test_what_was_verified_can_be_told_later(desk: Desk) -> None:
 async def test_where_all_is_the_same_it_runs_once(desk: Desk) -> None:
     begun: list[str] = []
 
-    async def begins(cell: Any) -> None:
+    async def on_cell(cell: Any) -> None:
         begun.append(cell.id)
 
     desk.write(
         ran("print(1)", printed("1\n")),
         ran("object()", new_output("display_data", {"text/plain": "<object at 0x7f12>"})),
     )
-    done = await desk.verify(begins)
+    done = await desk.verify(on_cell)
     assert (done.runs, done.ok, begun) == (1, True, ["c0", "c1"])
 
 
@@ -262,10 +262,10 @@ async def test_the_second_run_ends_with_the_last_cell_that_is_not_the_same(desk:
     )
     begun: list[str] = []
 
-    async def begins(cell: Any) -> None:
+    async def on_cell(cell: Any) -> None:
         begun.append(cell.id)
 
-    assert statuses(await desk.verify(begins)) == ["same", "differs", "same"]
+    assert statuses(await desk.verify(on_cell)) == ["same", "differs", "same"]
     assert begun == ["c0", "c1", "c2", "c0", "c1"]
     assert desk.kernels() == []
 
@@ -375,7 +375,7 @@ async def test_outputs_are_not_written_over_what_failed_or_changed(desk: Desk) -
     desk.write(ran("print(5)", printed("0\n")))
     before = desk.file.read_bytes()
     async with lease(desk.work, PATH) as nb:
-        with pytest.raises(Conflict, match="`c0` changed or ran meanwhile"):
+        with pytest.raises(Conflict, match="`c0` has changed or run since"):
             await update(nb, done)
     assert desk.file.read_bytes() == before
 

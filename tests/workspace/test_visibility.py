@@ -1,4 +1,4 @@
-"""What a model may see of cells and outputs, where nothing has to run for it."""
+"""What a model may see of cells and outputs, without running code."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def test_an_error_that_passed_through_a_hidden_cell_is_kept_back_whatever_it_say
 
 def test_what_a_hidden_cell_said_stays_known_until_it_is_hidden_no_more() -> None:
     cells = HiddenCells()
-    assert cells.seen("n.ipynb", [HIDDEN]) == {"h": [HIDDEN.source]}
-    assert cells.seen("n.ipynb", [SHOWN]) == {"h": [HIDDEN.source]}
-    assert cells.seen("n.ipynb", [replace(HIDDEN, metadata={})]) == {}
+    assert cells.update("n.ipynb", [HIDDEN]) == {"h": [HIDDEN.source]}
+    assert cells.update("n.ipynb", [SHOWN]) == {"h": [HIDDEN.source]}
+    assert cells.update("n.ipynb", [replace(HIDDEN, metadata={})]) == {}
 
 
 def test_a_secret_that_is_part_of_another_leaves_nothing_of_it() -> None:

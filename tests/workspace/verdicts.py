@@ -1,4 +1,4 @@
-"""Pairs of outputs, stored and fresh, each with what is true of them."""
+"""Pairs of stored and fresh outputs, each with its correct verdict."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 from jupyter_agent.document.cell import Output
 
 TODAY = f"{datetime.now(UTC) - timedelta(minutes=30):%Y-%m-%d}"
-"""Where the cell ran half an hour before all was compared; then midnight may have passed."""
+"""Half an hour before the comparison, possibly on the day before."""
 WHITE = (255, 255, 255)
 Colour = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Outputs that were stored, those of a fresh run, and those of a second one."""
+    """Stored outputs, those of a fresh run, and those of a second one."""
 
     name: str
     truth: str
@@ -30,7 +30,7 @@ class Pair:
     again: Sequence[Output]
     source: str = ""
     anew: bool = False
-    """Whether something is left that each run makes anew, which has to be said."""
+    """Whether something differs in every run, which the verdict has to say."""
 
 
 def stream(text: str, name: str = "stdout") -> Output:
@@ -49,7 +49,7 @@ def bundle(kind: str, value: Any) -> Output:
 def png(
     paint: Callable[[int, int], Colour], width: int = 160, height: int = 120, note: bytes = b""
 ) -> str:
-    """A PNG in base64; `note` is text that is in its file and in no pixel."""
+    """A PNG in base64; `note` is text in the file that is not visible."""
 
     def chunk(name: bytes, data: bytes) -> bytes:
         return (
@@ -121,7 +121,7 @@ def vega(values: list[float], mark: str = "bar") -> list[Output]:
 
 
 def packed(*values: float) -> dict[str, str]:
-    """How plotly 6 writes an array."""
+    """An array in the format of plotly 6."""
     return {
         "dtype": "f8",
         "bdata": base64.b64encode(struct.pack(f"<{len(values)}d", *values)).decode(),
@@ -145,7 +145,7 @@ CARD = """\
 <div id="{a}" class="card"><input id="{b}" aria-labelledby="{c} {a}" type="checkbox">
 <label for="{b}" id="{c}">Model</label><a href="#{d}">{text}</a></div>
 <script>fold('{a}'); $("#{b}");</script>"""
-"""As scikit-learn and the styles of pandas write one: the parts have a counter in their ids."""
+"""HTML like that of scikit-learn and pandas styles, with a counter in its ids."""
 
 
 def card(a: str, b: str, c: str, d: str | None = None, text: str = "1 &lt; 2") -> list[Output]:

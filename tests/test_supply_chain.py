@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 import jupyter_agent
 from jupyter_agent import __version__
-from jupyter_agent.packages import namesake
+from jupyter_agent.packages import namesake_warning
 
 from .programs import SCRIPTS
 
@@ -162,9 +162,9 @@ def test_type_checkers_of_others_believe_our_types() -> None:
 def test_a_project_with_our_package_name_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert namesake() is None
+    assert namesake_warning() is None
     metadata = tmp_path / "jupyter_agent-2.0.dist-info" / "METADATA"
     metadata.parent.mkdir()
     metadata.write_text("Metadata-Version: 2.1\nName: jupyter-agent\nVersion: 2.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert "`jupyter-agent` 2.0 is another project" in (namesake() or "")
+    assert "`jupyter-agent` 2.0 is another project" in (namesake_warning() or "")

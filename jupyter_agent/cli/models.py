@@ -1,4 +1,4 @@
-"""`jupyter agent models`: who can answer, and whose key is there."""
+"""`jupyter agent models`: available models, and which have a key."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "models",
         help="models and providers, and which of them have a key",
-        description="Lists the models that are known here as `provider:model`, the default marked "
-        "by `*`. Keys are never shown.",
+        description="Lists the configured models as `provider:model`, with `*` before the default. "
+        "Never shows keys.",
         examples=EXAMPLES,
     )
-    parser.add_argument("--of", metavar="PROVIDER", help="the models that the provider says it has")
+    parser.add_argument("--of", metavar="PROVIDER", help="models that the provider itself lists")
     parser.add_argument("--json", action="store_true", help="as the route answers")
     add_store(parser)
     parser.set_defaults(command=run)

@@ -22,12 +22,12 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "show",
         help="print a notebook as it is now, unsaved typing included",
-        description="Asks the Jupyter server that serves the notebook, or one of its own.",
+        description="Asks the Jupyter server that serves the notebook, or a temporary one.",
         examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
@@ -40,7 +40,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints the cells; 2 where there is no notebook."""
+    """Prints the cells; 2 if there is no such notebook."""
     console, notebook = standard(), existing(given.notebook)
     whole = given.json or console.shows_pictures
     outputs = "none" if given.no_outputs else "full" if whole else "text"

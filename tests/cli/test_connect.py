@@ -140,7 +140,7 @@ def test_a_file_that_is_not_understood_is_left_and_the_lines_are_told(
     assert main(["connect", client]) == 1
     assert file.read_text() == text + "\n}{ ["
     told = capsys.readouterr()
-    assert f"{file} is left as it is." in told.err
+    assert f"{file} was left unchanged." in told.err
     lines = tomllib.loads(told.out) if file.suffix == ".toml" else json.loads(told.out)
     assert command_of(lines[FILES[client][2]]["jupyter"])[-1] == "mcp"
     assert not (home / FILES[client][3] / SKILL).exists()

@@ -40,7 +40,7 @@ async def servers(
 async def at(fake: Fake, **more: Any) -> AsyncIterator[Servers]:
     """The strict fake, at `s`. Whatever it refused fails the test."""
     async with serving(fake), servers({"s": {"url": fake.url, **more}}) as made:
-        await made.offered()
+        await made.fetch_offers()
         yield made
     assert fake.refusals == []
 

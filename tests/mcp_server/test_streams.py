@@ -82,7 +82,7 @@ async def test_a_silent_call_shows_signs_of_life(
     gate = Gate(tmp_path / "gate")
     params = {"name": "run_code", "arguments": {"notebook": PATH, "code": gate.waits}}
     async with streaming(ask, "tools/call", params, meta=TOKEN, mode="auto") as stream:
-        assert (await stream.next())["params"]["message"] == "still at work"
+        assert (await stream.next())["params"]["message"] == "still running"
         gate.open()
         assert (await stream.rest())[-1]["result"]["isError"] is False
 

@@ -98,7 +98,7 @@ async def test_what_nobody_else_changed_is_not_told(
     told = json.dumps(fake.requests[-1])
     assert told.count("Edited cell") == 3
     assert "not by you" not in told
-    assert "Somebody typed" not in told
+    assert "Someone typed" not in told
 
 
 async def test_what_changed_between_two_turns_is_told_with_the_question(

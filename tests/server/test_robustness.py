@@ -191,7 +191,7 @@ def test_a_command_does_not_read_a_store_with_other_tables(tmp_path: Path, versi
     with sqlite3.connect(tmp_path / "conversations.db") as other:
         other.execute(f"PRAGMA user_version = {version}")
     other.close()
-    with pytest.raises(Unknown, match="is of another version.*start Jupyter once"):
+    with pytest.raises(Unknown, match="is from another version.*start Jupyter once"):
         with opened(tmp_path):
             pass
 

@@ -226,7 +226,7 @@ async def test_two_agents_in_one_cell_merge_or_are_told_the_current_text(
     first = await tool("one", "update_cell", cell_id="b2", source=text.replace("1", "10"))
     second = await tool("two", "update_cell", cell_id="b2", source=text.replace("2", "20"))
     assert (first["is_error"], second["is_error"]) == (False, False)
-    assert "merged, it is now:\nx = 10\n\ny = 20" in second["text"]
+    assert "the merged text is:\nx = 10\n\ny = 20" in second["text"]
     late = await tool("one", "update_cell", cell_id="b2", source="x = 10\n\ny = 30")
     assert late["reason"] == "changed"
     assert late["current"]["source"] == "x = 10\n\ny = 20"

@@ -1,4 +1,4 @@
-"""Work that must not be left half done."""
+"""Work that must not be interrupted."""
 
 from __future__ import annotations
 

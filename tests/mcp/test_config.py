@@ -1,4 +1,4 @@
-"""What an administrator writes is taken, or refused with a sentence that names the fix."""
+"""The administrator's settings are accepted, or refused with a sentence that names the fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers behind an address: both eras, to the letter, and what goes wrong on the way."""
+"""Servers behind a URL: both eras, strictly, and failures on the way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def only(era: str, **more: Any) -> Fake:
 
 
 def doing(does: Any, era: str = "", **more: Any) -> Fake:
-    """A server of one era, or both, with a tool `work` that does this or gives this."""
+    """A server of one era, or both, with a tool `work` of this behaviour or result."""
     fake = only(era) if era else Fake()
     fake.add("work", does, **more)
     return fake
@@ -280,7 +280,7 @@ async def test_what_is_no_answer_fails_the_call_and_nothing_else(answer: bytes, 
 
 
 async def fails_alone(odd: Any, match: str) -> None:
-    """That one call fails, and is not repeated."""
+    """Asserts that this one call fails and is not repeated."""
     fake = doing(odd)
     fake.add("greet", text("Hello"))
     async with at(fake) as made:
@@ -412,7 +412,7 @@ async def test_a_name_that_is_no_header_is_sent_as_one() -> None:
     fake.add(name, text("."))
     async with serving(fake), servers({"s": {"url": fake.url}}) as made:
         (offer,) = await made.fetch_offers()
-        with pytest.raises(McpError, match="Mcp-Name: =[?]base64[?]"):  # what this fake says
+        with pytest.raises(McpError, match="Mcp-Name: =[?]base64[?]"):  # a message of this fake
             await made.call(offer, {})
     assert "Evil" not in fake.headers[-1]
 

@@ -1,4 +1,4 @@
-"""Whatever a server says of its tools, a service of models takes what we make of it."""
+"""Any server's tools, in a form that model services accept."""
 
 from __future__ import annotations
 

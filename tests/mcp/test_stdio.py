@@ -1,4 +1,4 @@
-"""Servers that are programs of ours, the worst of them too."""
+"""Servers that we start as programs, including misbehaving ones."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ async def test_progress_keeps_a_call_alive(child: Child, clock: Clock) -> None:
         calling = asyncio.create_task(call(made, "progress", signs=3))
         await child.got(lambda message: message.get("method") == "tools/call")
         for _ in range(3):
-            assert said(await call(made, "echo")) == "{}"  # a sign of progress came before this
+            assert (
+                said(await call(made, "echo")) == "{}"
+            )  # a progress notification came before this
             clock.skip(20)
         assert said(await calling) == "arrived"
 
@@ -148,7 +150,7 @@ async def test_a_message_without_an_end_is_given_up(child: Child) -> None:
         with pytest.raises(McpError, match="a message larger than 8 MiB"):
             await call(made, "huge")
     del made
-    gc.collect()  # warns of a pipe that is still open
+    gc.collect()  # warns about open pipes
 
 
 @pytest.mark.parametrize(

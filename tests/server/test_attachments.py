@@ -1,4 +1,4 @@
-"""What goes with a question: kept with it, sent again with it, refused where it cannot be."""
+"""Attachments of a question: stored with it, sent again with it, refused if unusable."""
 
 from __future__ import annotations
 

@@ -25,35 +25,35 @@ _NOBODY = "No one can answer questions any more. Do not try again; say what rema
 
 
 def settle(
-    console: Console, asked: Sequence[Approval], cells: Cells
+    console: Console, approvals: Sequence[Approval], cells: Cells
 ) -> list[dict[str, Any]] | None:
     """The answers to the approvals of one group, as the route takes them; None if no one can
     answer."""
-    words = [phrase(each["tool"], each["input"], cells.name) for each in asked]
+    words = [phrase(each["tool"], each["input"], cells.name) for each in approvals]
     console.tell("")
     console.tell(f"{'; '.join(map(exact, words))}?", "strong")
-    for approval in asked:
+    for approval in approvals:
         for text, style in _approval_lines(approval, cells):
             console.tell(f"  {text}", style)
-    edits = all("diff" in each or "edits" in each for each in asked)
+    edits = all("diff" in each or "edits" in each for each in approvals)
     more = "e = yes to all edits of this answer, " if edits else ""
-    said = console.ask(
+    reply = console.ask(
         f"[y = yes, {more}a = always in this conversation, n = no, or type what to do instead] "
     )
-    if said is None:
+    if reply is None:
         return None
-    yes = said.lower() in ("y", "yes", "e", "a") and (edits or said.lower() != "e")
-    remember = {"e": "turn", "a": "conversation"}.get(said.lower()) if yes else None
-    reason = "" if yes or said.lower() in ("", "n", "no") else said
+    yes = reply.lower() in ("y", "yes", "e", "a") and (edits or reply.lower() != "e")
+    remember = {"e": "turn", "a": "conversation"}.get(reply.lower()) if yes else None
+    reason = "" if yes or reply.lower() in ("", "n", "no") else reply
     return [
         {"id": each["id"], "approved": yes, "reason": reason, "remember": remember}
-        for each in asked
+        for each in approvals
     ]
 
 
-def refusals(asked: Sequence[Approval]) -> list[dict[str, Any]]:
+def refusals(approvals: Sequence[Approval]) -> list[dict[str, Any]]:
     """The answers if no one can be asked."""
-    return [{"id": each["id"], "approved": False, "reason": _NOBODY} for each in asked]
+    return [{"id": each["id"], "approved": False, "reason": _NOBODY} for each in approvals]
 
 
 def approval_hint(approval: Approval) -> str:
@@ -242,10 +242,10 @@ class _TerminalTurn:
             else:
                 self._refuse(chunk["data"]["approval"])
 
-    def _refuse(self, asked: Mapping[str, Any]) -> None:
+    def _refuse(self, approval: Mapping[str, Any]) -> None:
         """Shows what the server declines because no one is there to answer."""
-        settle(self._console, [asked], self._cells)
-        self._refused[asked["tool"]] = asked
+        settle(self._console, [approval], self._cells)
+        self._refused[approval["tool"]] = approval
 
     def _settle(self) -> None:
         """Asks the open questions, or refuses them if the person has gone."""
@@ -254,11 +254,11 @@ class _TerminalTurn:
         for group in groups:
             self._reply(group)
 
-    def _reply(self, asked: Sequence[Mapping[str, Any]]) -> None:
-        replies = settle(self._console, asked, self._cells)
+    def _reply(self, approvals: Sequence[Mapping[str, Any]]) -> None:
+        replies = settle(self._console, approvals, self._cells)
         if replies is None:
-            replies = refusals(asked)
-            self._refused.update({each["tool"]: each for each in asked})
+            replies = refusals(approvals)
+            self._refused.update({each["tool"]: each for each in approvals})
         if not self._chat.reply(replies):
             self._console.tell("That was answered elsewhere, or is over.")
 

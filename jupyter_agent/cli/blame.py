@@ -49,15 +49,17 @@ def run(given: argparse.Namespace) -> int:
     notebook = given.notebook.resolve()
     try:
         source = _cells(notebook)
-        found = (None if given.store else _ask(notebook)) or _look_up(notebook, source, given.store)
+        answer = (None if given.store else _ask(notebook)) or _look_up(
+            notebook, source, given.store
+        )
     except Unknown as error:
         console.tell(str(error))
         return 1
     if given.json:
-        console.json(found)
+        console.json(answer)
     else:
         texts = {cell.id: cell.source for cell in source}
-        for line in _table(found["cells"], texts):
+        for line in _table(answer["cells"], texts):
             console.line(line)
     return 0
 

@@ -44,17 +44,17 @@ def run(given: argparse.Namespace) -> int:
     with serving(notebook, given.store) as server:
         if given.keep:
             server.ask("POST", f"turns/{quote(given.keep, '')}/accept", {})
-        found = server.ask("GET", server.route(notebook, "changes"))
+        pending = server.ask("GET", server.route(notebook, "changes"))
         state = server.ask("GET", f"{server.route(notebook)}?outputs=none")
     if given.json:
-        console.json(found)
+        console.json(pending)
         return 0
     cells = Cells([cell["id"] for cell in state["cells"]])
-    for turn_id, changes in groupby(found, key=itemgetter("turn_id")):
+    for turn_id, changes in groupby(pending, key=itemgetter("turn_id")):
         console.line(f"Turn {turn_id}", "strong")
         for change in changes:
             for text, style in describe_change(change, cells.name):
                 console.line(f"  {text}", style)
-    if not found:
+    if not pending:
         console.tell("Nothing to review.")
     return 0

@@ -318,10 +318,10 @@ def _take_skill(file: Path) -> Iterator[str]:
 
 
 def _print_next_steps(console: Console, client: AgentProgram, given: argparse.Namespace) -> None:
-    found = list(with_assistant(running()))
-    for server in found:
+    servers = list(with_assistant(running()))
+    for server in servers:
         console.line(f"It will find the Jupyter server at {server.url} for {server.root}.")
-    if not found:
+    if not servers:
         console.line("No Jupyter server with the assistant is running: start `jupyter lab`.")
     words = ["jupyter", "agent", "connect", given.client, *(["--project"] * given.project)]
     words += [] if given.name == "jupyter" else ["--name", given.name]

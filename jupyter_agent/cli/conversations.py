@@ -50,24 +50,24 @@ def run(given: argparse.Namespace) -> int:
         if given.conversation:
             form = "json" if given.json else "md"
             route = f"conversations/{quote(given.conversation, '')}/export?format={form}"
-            found = server.ask("GET", route)
+            answer = server.ask("GET", route)
         else:
             query = {
                 **({"notebook": server.path(notebook)} if notebook else {}),
                 **({"q": given.search} if given.search else {}),
             }
-            found, page = {"conversations": [], "next_page": 1}, 1
+            answer, page = {"conversations": [], "next_page": 1}, 1
             while page:
                 more = server.ask("GET", f"conversations?{urlencode({**query, 'page': page})}")
-                found["conversations"] += more["conversations"]
+                answer["conversations"] += more["conversations"]
                 page = more["next_page"]
-            found["next_page"] = None
+            answer["next_page"] = None
     if given.json:
-        console.json(found)
+        console.json(answer)
     elif given.conversation:
-        console.line(found.rstrip("\n"))
+        console.line(answer.rstrip("\n"))
     else:
-        for each in found["conversations"]:
+        for each in answer["conversations"]:
             title = shorten(" ".join((each["title"] or "").split()), _TITLE_CHARS)
             facts = [each["id"], local(each["updated"]), each["state"] or "", title]
             console.line("  ".join([*facts, each["notebook"] or ""]).rstrip())

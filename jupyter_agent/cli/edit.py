@@ -83,20 +83,20 @@ def run(given: argparse.Namespace) -> int:
         cells = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
         route = f"{server.route(notebook, 'edits')}?{_BY}"
         try:
-            made = server.ask("POST", route, {"edits": [_step(edit, cells) for edit in edits]})
+            result = server.ask("POST", route, {"edits": [_step(edit, cells) for edit in edits]})
         except ServerRefused as error:
             console.tell(f"Refused: {error}", "warning")
             for line in _current(error.facts):
                 console.tell(line)
             return Exit.FAILED if error.status in (409, 412) else of_refusal(error)
     if given.json:
-        console.json(made)
+        console.json(result)
         return Exit.DONE
-    for edit in made["edits"]:
+    for edit in result["edits"]:
         console.line(_edit_line(edit))
-    if note := made.get("note"):
+    if note := result.get("note"):
         console.tell(note)
-    console.tell(f"Undo: jupyter agent undo {made['turn_id']}", "faint")
+    console.tell(f"Undo: jupyter agent undo {result['turn_id']}", "faint")
     return Exit.DONE
 
 

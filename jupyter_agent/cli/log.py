@@ -47,17 +47,17 @@ def run(given: argparse.Namespace) -> int:
     paths = list(names(given.notebook.resolve())) if given.notebook else None
     try:
         with open_store(given.store) as db:
-            found = entries(db, notebooks=paths, turn_id=given.turn)
+            audit = entries(db, notebooks=paths, turn_id=given.turn)
     except Unknown as error:
         console.tell(str(error))
         return 1
     if given.json:
-        console.json(found)
+        console.json(audit)
         return 0
-    if not found:
+    if not audit:
         console.tell("No matching audit entries.")
         return 1
-    for entry in found:
+    for entry in audit:
         console.line(_line(entry))
     return 0
 

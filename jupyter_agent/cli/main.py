@@ -51,8 +51,8 @@ class HelpAll(argparse.Action):
         from jupyter_agent.extension import JupyterAgent  # slow to import: about a second
 
         traits = JupyterAgent.class_own_traits(config=True)
-        told = [JupyterAgent.class_get_trait_help(trait) for _, trait in sorted(traits.items())]
-        sys.stdout.write(f"{parser.format_help()}\n{_HEAD}\n\n" + "\n".join(told) + "\n")
+        helps = [JupyterAgent.class_get_trait_help(trait) for _, trait in sorted(traits.items())]
+        sys.stdout.write(f"{parser.format_help()}\n{_HEAD}\n\n" + "\n".join(helps) + "\n")
         parser.exit()
 
 

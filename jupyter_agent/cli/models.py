@@ -38,23 +38,23 @@ def run(given: argparse.Namespace) -> int:
     console = standard()
     with anywhere(given.store) as server:
         if given.of:
-            found = server.ask("POST", f"providers/{quote(given.of, '')}/models", {})
+            answer = server.ask("POST", f"providers/{quote(given.of, '')}/models", {})
         else:
-            found = server.ask("GET", "models")
+            answer = server.ask("GET", "models")
     if given.json:
-        console.json(found)
+        console.json(answer)
     elif given.of:
-        for model in found["models"]:
+        for model in answer["models"]:
             console.line(f"{given.of}:{model}")
     else:
         named = [
             (f"{provider['name']}:{model}", provider["credentials"])
-            for provider in found["providers"]
+            for provider in answer["providers"]
             for model in provider["models"] or ["..."]
         ]
-        if found["default"] not in dict(named):
-            named.append((found["default"], None))
+        if answer["default"] not in dict(named):
+            named.append((answer["default"], None))
         for model, ready in named:
-            mark = "*" if model == found["default"] else " "
+            mark = "*" if model == answer["default"] else " "
             console.line(f"{mark} {model}{'' if ready or ready is None else '  (no key)'}")
     return 0

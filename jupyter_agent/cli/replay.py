@@ -74,10 +74,12 @@ def _turns(file: Path) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
 
 
 def _frames(text: str) -> Iterator[Mapping[str, Any]]:
-    found = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
-    if not found:
+    frames = [
+        line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")
+    ]
+    if not frames:
         raise ValueError
-    for data in found:
+    for data in frames:
         if data != "[DONE]":
             yield json.loads(data)
 

@@ -63,18 +63,18 @@ def run(given: argparse.Namespace) -> int:
     """Runs one cell after the other; 1 if one failed."""
     console, notebook = standard(), existing(given.notebook)
     with serving(notebook, given.store) as server, console.working() as working:
-        found = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
+        cells = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
         runs = CellRuns(
             server,
             notebook,
-            chosen(found, given.cells),
+            chosen(cells, given.cells),
             by=f"jupyter agent run {secrets.token_hex(3)}",  # several may run at the same time
             keep_going=given.keep_going,
             timeout=given.timeout,
             keep_kernel=not given.end_kernel,
         )
         shown = None if given.json else console
-        code, ended = _follow(runs, Cells([cell["id"] for cell in found]), working, shown)
+        code, ended = _follow(runs, Cells([cell["id"] for cell in cells]), working, shown)
     if given.json:
         turn = {"turn_id": runs.turn_id} if runs.turn_id else {}
         console.json({"cells": ended, **turn})

@@ -46,21 +46,21 @@ def run(given: argparse.Namespace) -> int:
     outputs = "none" if given.no_outputs else "full" if whole else "text"
     query = "format=text" if given.for_model else f"outputs={outputs}"
     with serving(notebook, given.store) as server:
-        found = server.ask("GET", f"{server.route(notebook)}?{query}")
+        answer = server.ask("GET", f"{server.route(notebook)}?{query}")
     if given.json:
-        console.json(found)
+        console.json(answer)
     elif given.for_model:
-        console.line(found.rstrip("\n"))
+        console.line(answer.rstrip("\n"))
     else:
-        _show(console, found)
+        _show(console, answer)
     return 0
 
 
-def _show(console: Console, found: Mapping[str, Any]) -> None:
-    kernel = found["kernel"]
+def _show(console: Console, answer: Mapping[str, Any]) -> None:
+    kernel = answer["kernel"]
     state = f"kernel {kernel['name']} {kernel['state']}" if kernel else "no kernel"
-    console.line(f"{quoted(found['path'])}: {len(found['cells'])} cells, {state}", "faint")
-    for cell in found["cells"]:
+    console.line(f"{quoted(answer['path'])}: {len(answer['cells'])} cells, {state}", "faint")
+    for cell in answer["cells"]:
         console.line()
         _show_cell(console, cell)
 

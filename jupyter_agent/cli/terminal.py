@@ -84,10 +84,10 @@ def _column_pixels(stream: TextIO) -> float:
         import fcntl
         import termios
 
-        told = fcntl.ioctl(stream.fileno(), termios.TIOCGWINSZ, bytes(8))
+        size = fcntl.ioctl(stream.fileno(), termios.TIOCGWINSZ, bytes(8))
     except (ImportError, OSError):  # Windows, or not a terminal
         return _COLUMN_PIXELS
-    _, columns, width, _ = struct.unpack("HHHH", told)
+    _, columns, width, _ = struct.unpack("HHHH", size)
     return width / columns if width and columns else _COLUMN_PIXELS
 
 

@@ -54,14 +54,14 @@ def run(given: argparse.Namespace) -> int:
     data."""
     console = standard()
     try:
-        found = (None if given.store else _ask(given)) or _look_up(given)
+        report = (None if given.store else _ask(given)) or _look_up(given)
     except (Unknown, ServerRefused) as error:
         console.tell(shorten(str(error), 1000))
         return 1
     if given.json:
-        console.json(found)
+        console.json(report)
     else:
-        for line in _lines(found):
+        for line in _lines(report):
             console.line(line)
     return 0
 
@@ -76,8 +76,10 @@ def _day(text: str) -> date:
 
 def _ask(given: argparse.Namespace) -> dict[str, Any] | None:
     query = {"by": given.by, "from": given.first, "to": given.last}
-    asked = urlencode({name: str(value) for name, value in query.items() if value is not None})
-    return ask_any(Path.cwd(), f"usage?{asked}", seconds=_SECONDS)
+    query_string = urlencode(
+        {name: str(value) for name, value in query.items() if value is not None}
+    )
+    return ask_any(Path.cwd(), f"usage?{query_string}", seconds=_SECONDS)
 
 
 def _look_up(given: argparse.Namespace) -> dict[str, Any]:
@@ -86,14 +88,14 @@ def _look_up(given: argparse.Namespace) -> dict[str, Any]:
         return report(db, None, given.by, given.first, given.last)
 
 
-def _lines(found: Mapping[str, Any]) -> Iterator[str]:
-    by = found["by"]
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+    by = report["by"]
     rows = [[by, *_COLUMNS]]
-    rows += [_row(shorten(str(group[by] or "-"), _WIDEST), group) for group in found["groups"]]
-    rows.append(_row("all", found["total"]))
+    rows += [_row(shorten(str(group[by] or "-"), _WIDEST), group) for group in report["groups"]]
+    rows.append(_row("all", report["total"]))
     yield from _align(rows)
-    if "month" in found:
-        yield from _budget(found["month"])
+    if "month" in report:
+        yield from _budget(report["month"])
 
 
 def _budget(month: Mapping[str, Any]) -> Iterator[str]:

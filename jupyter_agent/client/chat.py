@@ -81,8 +81,8 @@ class Chat:
     def questions(self) -> list[list[dict[str, Any]]]:
         """The open approvals without a reply so far, by group. Raises ServerRefused."""
         turn = self._server.ask("GET", f"turns/{self.turn_id}")
-        asked = [each for each in turn["approvals"] if each["id"] not in self._answered]
-        return [list(group) for _, group in groupby(asked, key=itemgetter("group"))]
+        open_approvals = [each for each in turn["approvals"] if each["id"] not in self._answered]
+        return [list(group) for _, group in groupby(open_approvals, key=itemgetter("group"))]
 
     def reply(self, replies: Sequence[Mapping[str, Any]]) -> bool:
         """Answers the approvals of a group; False if they were answered elsewhere or have expired.

@@ -112,8 +112,8 @@ class CellRuns:
         path = quote(self._server.path(self._notebook), safe="")
         until = time.monotonic() + _PATIENCE_SECONDS
         while self._cell_ids and time.monotonic() < until:
-            found = self._server.ask("GET", f"turns?notebook={path}&state=running")["turns"]
-            for turn in found:
+            turns = self._server.ask("GET", f"turns?notebook={path}&state=running")["turns"]
+            for turn in turns:
                 if turn["client"] == self._by:
                     return str(turn["id"])
             time.sleep(_LOOK_SECONDS)

@@ -185,8 +185,8 @@ def _refusal(error: HTTPError) -> ServerRefused:
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         message, reason = "", None
     if not reason:
-        told = message or f"The Jupyter server answered with HTTP {error.code}."
-        return Unreachable(told, error.code)
+        text = message or f"The Jupyter server answered with HTTP {error.code}."
+        return Unreachable(text, error.code)
     return ServerRefused(message, error.code, str(reason), answer)
 
 
@@ -254,8 +254,8 @@ def find(notebook: Path) -> Server | None:
 
 def _serving(notebook: Path) -> list[Server]:
     """The running servers whose root contains the notebook, the closest root first."""
-    found = [server for server in running() if notebook.is_relative_to(server.root)]
-    return sorted(found, key=lambda server: -len(server.root.parts))
+    servers = [server for server in running() if notebook.is_relative_to(server.root)]
+    return sorted(servers, key=lambda server: -len(server.root.parts))
 
 
 def _has_assistant(server: Server) -> bool:
@@ -279,10 +279,10 @@ def _kept_out(server: Server) -> ServerRefused:
 
 def existing(notebook: Path) -> Path:
     """The real path of a notebook. Raises ServerRefused if there is no such file."""
-    found = notebook.resolve()
-    if not found.is_file():
-        raise ServerRefused(f"There is no notebook at {found}.", 404, "not_found")
-    return found
+    path = notebook.resolve()
+    if not path.is_file():
+        raise ServerRefused(f"There is no notebook at {path}.", 404, "not_found")
+    return path
 
 
 @contextlib.contextmanager
@@ -339,8 +339,8 @@ def anywhere(store: Path | None = None) -> Iterator[Server]:
 
 def _any_running() -> Server | None:
     here = Path.cwd().resolve()
-    found = sorted(running(), key=lambda server: not here.is_relative_to(server.root))
-    return next(with_assistant(found), None)
+    servers = sorted(running(), key=lambda server: not here.is_relative_to(server.root))
+    return next(with_assistant(servers), None)
 
 
 def root_for(notebook: Path, store: Path | None = None) -> Path:

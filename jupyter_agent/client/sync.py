@@ -327,12 +327,12 @@ class SyncTurn:
 
 def _reply(asked: ApprovalRequested, verdict: ApprovalAnswer) -> dict[str, Any]:
     if isinstance(verdict, bool):
-        said: dict[str, Any] = {"approved": verdict}
+        answer: dict[str, Any] = {"approved": verdict}
     elif isinstance(verdict, str):
-        said = {"approved": False, "reason": verdict}
+        answer = {"approved": False, "reason": verdict}
     else:
-        said = asdict(verdict)
-    return {"id": asked.approval_id, **said}
+        answer = asdict(verdict)
+    return {"id": asked.approval_id, **answer}
 
 
 class SyncNotebook:
@@ -360,8 +360,8 @@ class SyncNotebook:
 
     def stale(self) -> dict[str, str]:
         """Why outputs are out of date, by cell id."""
-        found = self._door.ask("GET", f"{self._door.route()}?outputs=none")["cells"]
-        return {each["id"]: each["stale_why"] for each in found if each["stale"]}
+        cells = self._door.ask("GET", f"{self._door.route()}?outputs=none")["cells"]
+        return {each["id"]: each["stale_why"] for each in cells if each["stale"]}
 
     def text(self, *, focus: str | None = None) -> str:
         """The notebook as a model reads it; for a large one, mostly the cells around `focus`."""
@@ -427,8 +427,8 @@ class SyncNotebook:
         there is nothing to undo.
         """
         server = self._door.server
-        found = self._door.ask("GET", f"turns?notebook={quote(server.path(self.path))}")["turns"]
-        ids = [turn["id"] for turn in found if turn["client"] == self._name]
+        turns = self._door.ask("GET", f"turns?notebook={quote(server.path(self.path))}")["turns"]
+        ids = [turn["id"] for turn in turns if turn["client"] == self._name]
         answers = [
             self._door.ask("POST", f"turns/{id}/undo", {}) for id in ids if id not in self._undone
         ]

@@ -124,7 +124,7 @@ class Client:
         """Whether the server is of the newer era; if so, uses that from now on."""
         self._version = STATELESS
         try:
-            found = await self._ask("server/discover", {}, seconds=min(_DISCOVER_S, self._timeout))
+            result = await self._ask("server/discover", {}, seconds=min(_DISCOVER_S, self._timeout))
         except ErrorReply as error:
             self._refuse_unknown(error)
         except McpUnreachable:
@@ -133,7 +133,7 @@ class Client:
             if self.fault is not None:
                 raise
         else:
-            supported = found.get("supportedVersions")
+            supported = result.get("supportedVersions")
             if isinstance(supported, list) and STATELESS in supported:
                 return True
         self._version = ""
@@ -148,15 +148,15 @@ class Client:
                 raise McpError("no MCP version in common")
 
     async def _initialize(self) -> None:
-        asked = {"protocolVersion": SESSIONS[0], "capabilities": {}, "clientInfo": self._about}
+        params = {"protocolVersion": SESSIONS[0], "capabilities": {}, "clientInfo": self._about}
         try:
-            found = await self._ask("initialize", asked, seconds=self._timeout)
+            result = await self._ask("initialize", params, seconds=self._timeout)
         except ErrorReply as error:
             # A slow program may still have received the request of the newer era.
             if error.code == UNSUPPORTED_VERSION and await self._discover():
                 return
             raise
-        version = found.get("protocolVersion")
+        version = result.get("protocolVersion")
         if version not in SESSIONS:
             raise McpError("no MCP version in common")
         self._version = str(version)
@@ -174,10 +174,10 @@ class Client:
         params: dict[str, Any] = {}
         for _ in range(_MOST_PAGES):
             page = await self._again_in_a_new_session("tools/list", params)
-            found = page.get("tools")
-            if not isinstance(found, list):
+            tools = page.get("tools")
+            if not isinstance(tools, list):
                 raise McpError("`tools/list` returned no list")
-            listed += [tool for tool in found if isinstance(tool, Mapping)]
+            listed += [tool for tool in tools if isinstance(tool, Mapping)]
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or cursor in cursors or len(listed) > _MOST_TOOLS:
                 break
@@ -228,12 +228,12 @@ class Client:
         meta: dict[str, Any] = envelope(STATELESS, self._about) if self._stateless else {}
         if method == "tools/call":
             meta["progressToken"] = id
-        asked = request(id, method, {**params, **({"_meta": meta} if meta else {})})
+        message = request(id, method, {**params, **({"_meta": meta} if meta else {})})
         try:
             async with asyncio.timeout(seconds) as limit:
                 self._progress[id] = lambda: limit.reschedule(min(loop.time() + seconds, latest))
                 reply = await self._transport.exchange(
-                    asked, {**(headers or {}), **self._headers(method, params.get("name"))}
+                    message, {**(headers or {}), **self._headers(method, params.get("name"))}
                 )
         except TimeoutError:
             self._cancel(id, method)
@@ -252,8 +252,8 @@ class Client:
         """Cancels a request on the server, in the way of its era, without waiting."""
         if method != "tools/call" or (self._stateless and self._cancels_by_closing):
             return
-        told = {"requestId": id, "reason": "The client cancelled it."}
-        begin(self._send(notification("notifications/cancelled", told)), self._answering)
+        params = {"requestId": id, "reason": "The client cancelled it."}
+        begin(self._send(notification("notifications/cancelled", params)), self._answering)
 
     async def _send(self, message: RpcMessage) -> None:
         with suppress(McpError, TimeoutError):
@@ -301,13 +301,13 @@ class Client:
 
 def _declining(result: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters for repeating a call: no to each question, and the server's own state."""
-    asked = result.get("inputRequests")
+    requests = result.get("inputRequests")
     more: dict[str, Any] = {}
-    if isinstance(asked, Mapping) and asked:
-        methods = [each.get("method") for each in asked.values() if isinstance(each, Mapping)]
-        if len(methods) != len(asked) or set(methods) != {"elicitation/create"}:
+    if isinstance(requests, Mapping) and requests:
+        methods = [each.get("method") for each in requests.values() if isinstance(each, Mapping)]
+        if len(methods) != len(requests) or set(methods) != {"elicitation/create"}:
             raise McpError("it requested something unsupported (such as a model or folders)")
-        more["inputResponses"] = {key: _DECLINED for key in asked}
+        more["inputResponses"] = {key: _DECLINED for key in requests}
     if isinstance(state := result.get("requestState"), str):
         more["requestState"] = state
     return more

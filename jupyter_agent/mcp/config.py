@@ -105,9 +105,9 @@ def _server(name: Any, given: Any) -> ServerConfig:
         )
     if not isinstance(given, Mapping):
         raise _wrong(name, f"it is not a dict, such as {_EXAMPLE}")
-    known = [each.name for each in fields(ServerConfig) if each.name != "name"]
-    for unknown in given.keys() - set(known):
-        raise _wrong(name, f"unknown field `{unknown}`. Known fields: {', '.join(known)}")
+    field_names = [each.name for each in fields(ServerConfig) if each.name != "name"]
+    for unknown in given.keys() - set(field_names):
+        raise _wrong(name, f"unknown field `{unknown}`. Known fields: {', '.join(field_names)}")
     if ("url" in given) == ("command" in given):
         raise _wrong(name, f"it needs either `url` or `command`, such as {_EXAMPLE}")
     kind, others = ("url", _OF_COMMAND) if "url" in given else ("command", _OF_URL)

@@ -97,8 +97,8 @@ def result_of(reply: RpcMessage) -> Mapping[str, Any]:
     """The result in a reply. Raises ErrorReply, or McpError for an invalid reply."""
     error = reply.get("error")
     if isinstance(error, Mapping):
-        code, said = error.get("code"), error.get("message")
-        why = reason(said if isinstance(said, str) else "no reason given")
+        code, text = error.get("code"), error.get("message")
+        why = reason(text if isinstance(text, str) else "no reason given")
         raise ErrorReply(why, code if isinstance(code, int) else 0, error.get("data"))
     result = reply.get("result")
     if not isinstance(result, Mapping):

@@ -60,7 +60,7 @@ class Offer:
 
 def offers(server: str, listed: Sequence[Mapping[str, Any]]) -> tuple[list[Offer], list[str]]:
     """The tools to offer from a server's list, and why others are left out."""
-    found: dict[str, Offer] = {}
+    by_name: dict[str, Offer] = {}
     left_out: list[str] = []
     size = 0
     for described in listed:
@@ -72,14 +72,14 @@ def offers(server: str, listed: Sequence[Mapping[str, Any]]) -> tuple[list[Offer
         shown = legible(clip(tool, MOST_OF_A_NAME, "[...]"))
         if isinstance(offer, str):
             left_out.append(f"`{shown}` ({offer})")
-        elif offer.name in found:
+        elif offer.name in by_name:
             left_out.append(f"`{shown}` (its name is used twice)")
-        elif len(found) >= MOST_TOOLS or size > _MOST_TOGETHER:
+        elif len(by_name) >= MOST_TOOLS or size > _MOST_TOGETHER:
             left_out.append(f"`{shown}` (too many tools: choose with `tools`)")
         else:
-            found[offer.name] = offer
+            by_name[offer.name] = offer
             size += len(offer.description) + len(json.dumps(offer.schema))
-    return [found[name] for name in sorted(found)], left_out
+    return [by_name[name] for name in sorted(by_name)], left_out
 
 
 def name_of(server: str, tool: str) -> str:
@@ -114,8 +114,8 @@ def _offer(server: str, tool: str, described: Mapping[str, Any]) -> Offer | str:
     if len(json.dumps(schema)) > _MOST_OF_A_SCHEMA:
         return "its schema is too large"
     annotations = described.get("annotations")
-    said = described.get("description")
-    text = legible(said).strip() if isinstance(said, str) else ""
+    description = described.get("description")
+    text = legible(description).strip() if isinstance(description, str) else ""
     return Offer(
         server=server,
         tool=tool,

@@ -109,7 +109,7 @@ def _place(tool: Mapping[str, Any]) -> tuple[int, str]:
 
 def _ours(tool: type[Tool]) -> dict[str, Any]:
     spec = tool.spec()
-    said = hints(tool.action)
+    annotations = hints(tool.action)
     schema = copy.deepcopy(spec["input_schema"])
     if tool.names_notebook:
         schema["properties"]["notebook"]["description"] = _NOTEBOOK
@@ -120,7 +120,9 @@ def _ours(tool: type[Tool]) -> dict[str, Any]:
         "name": tool.name,
         "description": _DESCRIPTIONS.get(tool.name, spec["description"]),
         "inputSchema": schema,
-        **_more(tool.name, reads=said.reads, destroys=said.destroys, open_world=runs_code),
+        **_more(
+            tool.name, reads=annotations.reads, destroys=annotations.destroys, open_world=runs_code
+        ),
     }
 
 

@@ -74,10 +74,10 @@ def input_required(client: str, approval: Approval) -> dict[str, Any]:
     """The result of a call that needs an answer first. The state is the question's id: it cannot
     be guessed, the question knows its owner, call and code, and is answered only once.
     """
-    asked = {"method": "elicitation/create", "params": form(client, approval)}
+    request = {"method": "elicitation/create", "params": form(client, approval)}
     return {
         "resultType": "input_required",
-        "inputRequests": {_KEY: asked},
+        "inputRequests": {_KEY: request},
         "requestState": approval.id,
     }
 

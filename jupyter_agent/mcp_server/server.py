@@ -258,9 +258,9 @@ def discover_result() -> dict[str, Any]:
 
 def initialize_result(params: Mapping[str, Any]) -> dict[str, Any]:
     """The result of `initialize`: the requested version if we support it."""
-    asked = params.get("protocolVersion")
+    requested = params.get("protocolVersion")
     return {
-        "protocolVersion": asked if asked in SERVED_SESSIONS else SERVED_SESSIONS[0],
+        "protocolVersion": requested if requested in SERVED_SESSIONS else SERVED_SESSIONS[0],
         "capabilities": dict(CAPABILITIES),
         "serverInfo": ABOUT,
         "instructions": INSTRUCTIONS,

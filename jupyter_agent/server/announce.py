@@ -32,8 +32,8 @@ def register(events: EventLogger) -> None:
     when it connected (`EventLogger.add_listener` of jupyter_events).
     """
     # A number for jupyter_events below 0.11, which Jupyter Server below 2.15 uses.
-    known = events.schemas.get(next(iter(events.schemas.schema_ids)))
-    events.register_event_schema({**NEWS, "version": type(known.version)(NEWS["version"])})
+    sample = events.schemas.get(next(iter(events.schemas.schema_ids)))
+    events.register_event_schema({**NEWS, "version": type(sample.version)(NEWS["version"])})
 
 
 def announcer(events: EventLogger) -> Announce:

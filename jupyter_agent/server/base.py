@@ -289,10 +289,10 @@ class AgentHandler(APIHandler):
     async def prepare(self) -> None:  # type: ignore[override]  # as in APIHandler
         await super().prepare()
         self._body = bytearray()
-        known = self.current_user is not None
-        if not known and self.request.method != "OPTIONS":  # a browser's CORS preflight
+        is_known = self.current_user is not None
+        if not is_known and self.request.method != "OPTIONS":  # a browser's CORS preflight
             raise web.HTTPError(403)
-        limit_body(self, self.max_body_bytes if known else 0)
+        limit_body(self, self.max_body_bytes if is_known else 0)
         length = self.request.headers.get("Content-Length", "0")
         if not self._finished and length.isdecimal() and int(length) > self.max_body_bytes:
             message = f"The body has {length} bytes; this route takes {self.max_body_bytes}."

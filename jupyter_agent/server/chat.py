@@ -141,7 +141,7 @@ class ChatHandler(TurnAnswers):
 
     @operation("write", body=ChatBody, query=WHILE_AWAY, gives=OutcomeAnswer, media=(STREAM,))
     async def post(self, body: ChatBody) -> None:
-        """Ask something: starts a turn and answers with its event stream."""
+        """Asks a question: starts a turn and answers with its event stream."""
         key = self.idempotency_key
         if key is None:
             turn, after = await self._start(body, None)
@@ -149,17 +149,17 @@ class ChatHandler(TurnAnswers):
         turns, once = self.runner.stores.conversations, self.settings[ONCE]
         digest = digest_of(body.model_dump(mode="json", exclude={"stream"}))
         async with once.serialize_repeats(self.owner, key, digest) as earlier:
-            known = await turns.turn(earlier.answer) if earlier and earlier.answer else None
-            if known is None:
+            earlier_turn = await turns.turn(earlier.answer) if earlier and earlier.answer else None
+            if earlier_turn is None:
                 try:
                     turn, after = await self._start(body, key)
                 except (RequestError, ModelError):  # no turn was started
                     await once.store.forget(self.owner, key)
                     raise
-        if known is None:
+        if earlier_turn is None:
             await self._respond(turn, body, after)
         else:
-            await self._join(known, body)
+            await self._join(earlier_turn, body)
 
     async def _start(self, body: ChatBody, key: str | None) -> tuple[LiveTurn, int]:
         """The turn that this question starts or this answer resumes, and the number of its last
@@ -209,14 +209,14 @@ class ChatHandler(TurnAnswers):
             message = "That answer did not hit a limit. Ask for the missing part instead."
             raise RequestError(409, "not_continuable", message)
         as_there = {**options_after(earlier.request), "allow": earlier.request["allow"]}
-        kept = {
+        defaults = {
             name: value for name, value in as_there.items() if name not in body.model_fields_set
         }
-        asked = body.messages[-1:]
-        if not asked or asked[0].get("role") != "user":
-            asked = [{"role": "user", "content": "Continue."}]
-        as_new = {"trigger": "submit-message", "messageId": None, "messages": asked}
-        return body.model_copy(update={**kept, **as_new})
+        messages = body.messages[-1:]
+        if not messages or messages[0].get("role") != "user":
+            messages = [{"role": "user", "content": "Continue."}]
+        as_new = {"trigger": "submit-message", "messageId": None, "messages": messages}
+        return body.model_copy(update={**defaults, **as_new})
 
     async def _request(self, body: ChatBody, conversation_id: str, key: str | None) -> TurnRequest:
         question, replaces = await self._question(body, conversation_id)
@@ -255,13 +255,13 @@ class ChatHandler(TurnAnswers):
         replaced = _turn_of(turns, body.messageId)
         return question, replaced.question_id if replaced else None
 
-    async def _join(self, known: TurnRecord, body: ChatBody) -> None:
-        live = self.runner.live(known.id)
+    async def _join(self, turn: TurnRecord, body: ChatBody) -> None:
+        live = self.runner.live(turn.id)
         if live is not None:
             return await self._respond(live, body)
         if body.stream:
-            return await self.replay(known)
-        self.answer(await self.outcome(known.id))
+            return await self.replay(turn)
+        self.answer(await self.outcome(turn.id))
 
     async def _respond(self, turn: LiveTurn, body: ChatBody, after: int = 0) -> None:
         if body.stream:
@@ -370,13 +370,13 @@ def _question(messages: list[dict[str, Any]]) -> dict[str, Any]:
             parts = [{"type": "text", "text": message["content"]}]
         if not isinstance(parts, list):
             raise RequestError(400, "invalid_body", "A user message has `parts` or `content`.")
-        kept = [part for part in map(_part, parts) if part is not None]
-        if not any(part["type"] == "file" or part["text"].strip() for part in kept):
+        valid = [part for part in map(_part, parts) if part is not None]
+        if not any(part["type"] == "file" or part["text"].strip() for part in valid):
             message_ = "The last user message in `messages` has neither text nor file."
             raise RequestError(400, "invalid_body", message_)
         given = message.get("id")
         id = given if isinstance(given, str) and 0 < len(given) <= 128 else new_id("u")
-        return {"id": id, "role": "user", "parts": kept}
+        return {"id": id, "role": "user", "parts": valid}
     raise RequestError(400, "invalid_body", "There is no user message in `messages`.")
 
 
@@ -384,9 +384,9 @@ def _about(body: ChatBody, question: Mapping[str, Any]) -> tuple[str | None, lis
     """The notebook and attachments of a turn; a question asked again keeps its own."""
     if body.trigger == "submit-message":
         return body.notebook, body.context
-    asked = question.get("metadata") or {}
-    kept = _ATTACHMENTS.validate_python(asked.get("context") or [])
-    return body.notebook or asked.get("notebook"), body.context or kept
+    metadata = question.get("metadata") or {}
+    attachments = _ATTACHMENTS.validate_python(metadata.get("context") or [])
+    return body.notebook or metadata.get("notebook"), body.context or attachments
 
 
 def _part(part: Any) -> dict[str, str] | None:

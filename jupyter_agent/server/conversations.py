@@ -84,13 +84,13 @@ class ConversationsHandler(ConversationHandlerBase):
     async def get(self) -> None:
         """Lists the user's conversations, newest first."""
         notebook = self.get_query_argument("notebook", None)
-        found, next_page = await self.store.conversations(
+        conversations, next_page = await self.store.conversations(
             self.owner,
             notebook=notebook and await self.services.identities.path(notebook),
             query=self.get_query_argument("q", None),
             page=self.number("page", 1),
         )
-        self.answer({"conversations": found, "next_page": next_page})
+        self.answer({"conversations": conversations, "next_page": next_page})
 
 
 class ConversationHandler(ConversationHandlerBase):
@@ -211,11 +211,11 @@ def _part(part: Mapping[str, Any]) -> str:
         case "dynamic-tool":
             given = json.dumps(part.get("input"), indent=2)
             output = part.get("output") or {}
-            said = output.get("text") or part.get("errorText") or part["state"]
-            return _details(part["toolName"], f"{_fence(given)}\n\n{_fence(str(said))}")
+            result = output.get("text") or part.get("errorText") or part["state"]
+            return _details(part["toolName"], f"{_fence(given)}\n\n{_fence(str(result))}")
         case "data-notice":
-            said = part["data"]["text"] or part["data"].get("error", "")
-            return f"*{said}*" if said else ""
+            text = part["data"]["text"] or part["data"].get("error", "")
+            return f"*{text}*" if text else ""
         case _:
             return ""
 

@@ -190,11 +190,11 @@ class CellHandler(DocumentHandler):
         )
 
     async def _make(
-        self, path: str, does: str, step: Update | Delete, body: CellEdit | None = None
+        self, path: str, tool: str, step: Update | Delete, body: CellEdit | None = None
     ) -> None:
-        asked = body.model_dump(exclude_defaults=True) if body else {}
+        arguments = body.model_dump(exclude_defaults=True) if body else {}
         try:
-            async with self.acting(path, does, {"cell_id": step.cell_id, **asked}) as nb:
+            async with self.acting(path, tool, {"cell_id": step.cell_id, **arguments}) as nb:
                 (edit,) = await nb.make([step])
         except Conflict as conflict:
             raise precondition(conflict, step.expect) from None
@@ -229,15 +229,17 @@ class EditsHandler(DocumentHandler):
         steps = [_step(number, edit) for number, edit in enumerate(body.edits, start=1)]
         try:
             async with self.acting(path, "edit_cells", body.model_dump(exclude_unset=True)) as nb:
-                made = await nb.make(steps)
+                results = await nb.make(steps)
         except Conflict as conflict:
             edit = body.edits[conflict.facts.get("edit", 1) - 1]
             expect = None if isinstance(edit, InsertEdit) else edit.version
             raise precondition(conflict, expect) from None
-        saved = made[-1].saved
+        saved = results[-1].saved
         self.answer(
             {
-                "edits": [_result(edit, done) for edit, done in zip(body.edits, made, strict=True)],
+                "edits": [
+                    _result(edit, done) for edit, done in zip(body.edits, results, strict=True)
+                ],
                 "saved": saved.saved,
                 **({"note": saved.note} if saved.note else {}),
                 **self.turn_field(),
@@ -255,12 +257,14 @@ class ClearHandler(DocumentHandler):
             cells = (await nb.take()).cells
             chosen = body.cells
             if chosen is None:
-                shown = (cell for cell in cells if cell.outputs or cell.execution_count is not None)
-                chosen = [cell.id for cell in shown if cell.type == "code"]
+                with_outputs = (
+                    cell for cell in cells if cell.outputs or cell.execution_count is not None
+                )
+                chosen = [cell.id for cell in with_outputs if cell.type == "code"]
             steps = [ClearOutputs(cell_id=cell_id) for cell_id in dict.fromkeys(chosen)]
-            made = await nb.make(steps) if steps else []
-        cleared = [edit.changes[0].cell_id for edit in made if edit.changes]
-        saved = all(edit.saved.saved for edit in made)
+            results = await nb.make(steps) if steps else []
+        cleared = [edit.changes[0].cell_id for edit in results if edit.changes]
+        saved = all(edit.saved.saved for edit in results)
         self.answer({"cleared": cleared, "saved": saved, **self.turn_field()})
 
 

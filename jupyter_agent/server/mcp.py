@@ -157,8 +157,8 @@ class McpHandler(AgentHandler):
         why = _message_error(value)
         if why:
             id = value.get("id") if isinstance(value, dict) else None
-            known = id if _is_id(id) else None
-            self.answer(error_reply(known, INVALID_REQUEST, why), 400)
+            request_id = id if _is_id(id) else None
+            self.answer(error_reply(request_id, INVALID_REQUEST, why), 400)
             return None
         return dict(value)
 
@@ -427,9 +427,9 @@ class _Questions:
         id = f"ask_{secrets.token_hex(8)}"
         answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._session.questions[id] = answer
-        asked = {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
+        request = {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
         try:
-            await self._stream.send(asked)
+            await self._stream.send(request)
             return await answer
         except asyncio.CancelledError:
             over = {"requestId": id, "reason": "It was answered elsewhere, or is not needed."}

@@ -135,9 +135,9 @@ class DocumentHandler(AgentHandler):
 
     @asynccontextmanager
     async def acting(
-        self, path: str, does: str, asked: Mapping[str, Any], need: Need = WRITE
+        self, path: str, tool: str, arguments: Mapping[str, Any], need: Need = WRITE
     ) -> AsyncIterator[Lease]:
-        """The notebook, for an action like that of the tool `does`; journalled in a turn if the
+        """The notebook, for an action like that of `tool`; journalled in a turn if the
         caller names themselves in `by`. The answer then has its `turn_id`.
         """
         work, by = self.work, shown_name(self.get_query_argument("by", ""))
@@ -156,7 +156,7 @@ class DocumentHandler(AgentHandler):
         )
         if self.choice("new_turn", YES_OR_NO) == "true":
             await self.clients.begin_turn(caller, "")
-        async with self.clients.acting(caller, work, path, does, asked) as act:
+        async with self.clients.acting(caller, work, path, tool, arguments) as act:
             self._act = act
             async with lease(replace(work, turn_id=act.turn_id), path, need) as nb:
                 try:

@@ -45,6 +45,6 @@ class Once:
             yield earlier
 
 
-def digest_of(*asked: Any) -> str:
+def digest_of(*parts: Any) -> str:
     """A digest of the request: equal for equal values, whatever the spelling of their JSON."""
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -81,17 +81,17 @@ class RunningHandler(StreamHandler, DocumentHandler):
 
     @asynccontextmanager
     async def calling(
-        self, path: str, does: str, body: RunningBody, need: Need = WRITE, **about: str
+        self, path: str, tool: str, body: RunningBody, need: Need = WRITE, **about: str
     ) -> AsyncIterator[Lease]:
         """Like `acting`, for a call that runs code. It lasts until the code has run, even if the
         answer was sent before; then it is in the journal, and a kernel that was started for it and
         should not be kept is shut down.
         """
-        asked = {**about, **body.model_dump(exclude_defaults=True, by_alias=True)}
+        arguments = {**about, **body.model_dump(exclude_defaults=True, by_alias=True)}
         async with AsyncExitStack() as self._rest:
             if not body.keep_kernel:
                 self._rest.push_async_exit(self._end_kernel)
-            nb = await self._rest.enter_async_context(self.acting(path, does, asked, need))
+            nb = await self._rest.enter_async_context(self.acting(path, tool, arguments, need))
             self._nb = nb
             yield nb
             if any(run.ended is None for run in nb.runs):

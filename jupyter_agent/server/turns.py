@@ -102,14 +102,14 @@ class TurnListHandler(TurnHandlerBase):
     async def get(self) -> None:
         """Lists the user's turns, newest first, without their messages and changes."""
         notebook = self.get_query_argument("notebook", None)
-        found, next_page = await self.stores.conversations.turn_list(
+        turns, next_page = await self.stores.conversations.turn_list(
             self.owner,
             notebook=notebook and await self.services.identities.path(notebook),
             conversation_id=self.get_query_argument("conversation", None),
             state=self.choice("state", ("", *get_args(TurnState))) or None,
             page=self.number("page", 1),
         )
-        self.answer({"turns": found, "next_page": next_page})
+        self.answer({"turns": turns, "next_page": next_page})
 
 
 class StopHandler(TurnHandlerBase):
@@ -244,5 +244,5 @@ class BlameHandler(TurnHandlerBase):
                 CellText(id=cell.id, type=cell.type, source=cell.source)
                 for cell in (await nb.read()).cells
             ]
-        found = await self.stores.journal.blame(nb.path, cells, self.owner)
-        self.answer({"path": nb.path, "cells": [each.to_json() for each in found]})
+        entries = await self.stores.journal.blame(nb.path, cells, self.owner)
+        self.answer({"path": nb.path, "cells": [each.to_json() for each in entries]})

@@ -352,21 +352,21 @@ def _refuse_endless(value: Any, field: str = "") -> None:
 
 def _problems(error: ValidationError, tool: type[Tool]) -> str:
     every = error.errors(include_url=False)
-    told = [
+    problems = [
         f"{clip('.'.join(map(str, problem['loc'])), 100) or 'input'}: {problem['msg']}"
         f"{_meant(problem, tool)}"
         for problem in every[:_MOST_PROBLEMS]
     ]
-    left = len(every) - len(told)
-    return "; ".join([*told, *([f"and {left} more"] if left else [])])
+    left = len(every) - len(problems)
+    return "; ".join([*problems, *([f"and {left} more"] if left else [])])
 
 
 def _meant(problem: ErrorDetails, tool: type[Tool]) -> str:
     """The field that an unknown field was probably meant to be."""
     if problem["type"] != "extra_forbidden" or len(problem["loc"]) != 1:
         return ""
-    known = [field.alias or name for name, field in tool.model_fields.items()]
-    near = nearest(str(problem["loc"][0]), known)
+    fields = [field.alias or name for name, field in tool.model_fields.items()]
+    near = nearest(str(problem["loc"][0]), fields)
     return f". Did you mean `{near}`?" if near else ""
 
 

@@ -472,17 +472,17 @@ async def _edits_result(
 
 def _merges(nb: Lease, now: Snapshot, cells: Sequence[Cell]) -> str:
     """The cells that differ from what the edits alone would give, with their text."""
-    told = []
+    texts = []
     for cell in cells:
         if nb.work.reads.source(nb.path, cell.id) in (None, cell.source):
             continue
         shown = now.view.cell(cell)
         text = nb.work.fence.around(shown.source)
-        told.append(
+        texts.append(
             f"Someone typed in `{quoted_id(cell.id)}` at the same time; the merged text is:\n{text}"
         )
         nb.remember([shown] if whole(shown) else [])
-    return "\n\n".join(told)
+    return "\n\n".join(texts)
 
 
 def _edit_version(edit: Edit) -> str:

@@ -79,13 +79,15 @@ class McpTool(Tool):
             raise self._error(error, nb) from error
         fence, text = nb.work.fence, nb.work.told(_text(result))
         if result.get("isError") is True:
-            said = clip(text, _MOST_OF_A_REASON, _CUT, head=0.6)
-            raise ToolError(f"`{offer.name}` failed:\n{fence.around(said or '(no reason given)')}")
+            reason = clip(text, _MOST_OF_A_REASON, _CUT, head=0.6)
+            raise ToolError(
+                f"`{offer.name}` failed:\n{fence.around(reason or '(no reason given)')}"
+            )
         text = clip(text, MOST_CHARACTERS, _CUT, head=0.8)
         pictures, which = await asyncio.to_thread(attached, _pictures(result), _MOST_PICTURES)
-        told = fence.around(text) if text else "(The answer is empty.)"
+        fenced = fence.around(text) if text else "(The answer is empty.)"
         return Result(
-            text=f"{told}\n{fence.line(which)}" if which else told,
+            text=f"{fenced}\n{fence.line(which)}" if which else fenced,
             facts={
                 "server": offer.server,
                 "server_tool": offer.tool,

@@ -301,8 +301,8 @@ async def run_written(
         try:
             run = await nb.run(cell_id, expect=version)
         except ToolError as error:
-            told = nb.work.told_error((await nb.visible()).error(error), cell_id)
-            return runs, f"Not run: {told.message}"
+            shown_error = nb.work.told_error((await nb.visible()).error(error), cell_id)
+            return runs, f"Not run: {shown_error.message}"
         runs.append(run)
         await follow(run, DEFAULT_WAIT_S, progress)
         if run.ended is None or not run.may_continue:

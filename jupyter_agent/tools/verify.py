@@ -86,8 +86,8 @@ def _text(done: Verification, view: View) -> str:
         skipped = f" {count['skipped']} tagged cells were left out." if count["skipped"] else ""
         text = f"All {count['same']} code cells run and show the same ({where}).{skipped}"
         return "\n".join(_shorten([text, *_left_out(done, view)]))
-    told = ", ".join(f"{count[state]} {state}" for state in get_args(CellStatus) if count[state])
-    lines = [f"Of {len(done.cells)} code cells {told} ({where})."]
+    counts = ", ".join(f"{count[state]} {state}" for state in get_args(CellStatus) if count[state])
+    lines = [f"Of {len(done.cells)} code cells {counts} ({where})."]
     for status, group in groupby(done.cells, key=lambda verdict: verdict.status):
         verdicts = list(group)
         if status == "skipped":

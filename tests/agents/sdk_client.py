@@ -111,5 +111,5 @@ def causes(error: BaseException) -> list[str]:
 
 try:
     anyio.run(main)
-except Exception as error:  # noqa: BLE001 - whatever it is, the test is told of it
+except Exception as error:  # noqa: BLE001 - any failure goes to the test
     say(failed="; ".join([*causes(error), *statuses]))

@@ -1,6 +1,6 @@
 """An AI assistant that works inside the Jupyter notebook you have open.
 
-`Agent` is its door for programs, `SyncAgent` the same for scripts that wait; docs/python.md.
+`Agent` is the API for programs, `SyncAgent` the same for blocking scripts; see docs/python.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Agent", "SyncAgent"]
 
 
 def __getattr__(name: str) -> Any:
-    """Both are imported when they are used: Jupyter imports this module in every server."""
+    """Imports both on first use: Jupyter imports this module in every server."""
     if name == "Agent":
         from jupyter_agent.client.agent import Agent
 

@@ -1,4 +1,4 @@
-"""The assistant in a server: traits -> objects -> routes. The only module that knows everything."""
+"""Builds the assistant in a server: traits, objects, routes. The only module that knows all."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from jupyter_agent.mcp_server.catalogue import Catalogue
 from jupyter_agent.mcp_server.server import McpServer
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
-from jupyter_agent.packages import namesake
+from jupyter_agent.packages import namesake_warning
 from jupyter_agent.server.announce import announcer
-from jupyter_agent.server.base import REQUESTS, Requests
+from jupyter_agent.server.base import REQUESTS, InFlightRequests
 from jupyter_agent.server.once import ONCE, Once
 from jupyter_agent.server.routes import Route, routes
 from jupyter_agent.server.watchdog import Watchdog
@@ -66,21 +66,21 @@ if TYPE_CHECKING:
 
 
 class Assistant:
-    """All parts of the assistant, each built from what it needs.
+    """All parts of the assistant, each built from the parts it needs.
 
-    Raises what they raise for a configuration that cannot be used.
+    Raises their exceptions for an unusable configuration.
     """
 
     watchdog: Watchdog | None = None
-    """There once the server has started."""
+    """Set once the server has started."""
     tidying: asyncio.Task[None] | None = None
-    """The same: notebooks whose save was cut off are put right, old copies are dropped."""
+    """Also from then on: repairs notebooks whose save was cut off, and drops old copies."""
     recovering: asyncio.Task[None] | None = None
-    """The same: runs that an earlier server left behind are found again."""
+    """Also from then on: finds runs that an earlier server left behind."""
     saving: asyncio.Task[None] | None = None
-    """The same: rooms are saved while people type in them."""
+    """Also from then on: saves rooms while people type in them."""
     greeting: asyncio.Task[list[Offer]] | None = None
-    """The same: MCP servers are reached before the first question needs them."""
+    """Also from then on: connects to MCP servers before the first question needs them."""
 
     def __init__(self, options: JupyterAgent, server: ServerApp) -> None:
         self.options = options
@@ -106,7 +106,7 @@ class Assistant:
         self.tabs = Tabs(Timeouts(sync=options.tab_timeout), known=known)
         stores = self._stores(server, database)
         self.services = self._services(server)
-        self.moves = ContentsListener(self.services.notebooks, self._moved)
+        self.moves = ContentsListener(self.services.notebooks, self._follow_rename)
         assert server.event_logger is not None
         self.moves.listen(server.event_logger)
         self.toolbox = Toolbox(tools.ALL, tools.FORMER)
@@ -130,7 +130,7 @@ class Assistant:
             active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
         )
         self.wakes = Wakes(WakeStore(database), self.runner)
-        self.requests = server.web_app.settings[REQUESTS] = Requests()
+        self.requests = server.web_app.settings[REQUESTS] = InFlightRequests()
         server.web_app.settings[ONCE] = Once(KeyStore(database))
         self.routes = self._routes()
 
@@ -165,7 +165,7 @@ class Assistant:
         )
         return Allowances(everybody, options.allowances)
 
-    async def _moved(self, old: str, new: str) -> None:
+    async def _follow_rename(self, old: str, new: str) -> None:
         self.services.hidden.rename(old, new)
         self.services.verified.rename(old, new)
         await follow(self.database, old, new)
@@ -243,7 +243,7 @@ class Assistant:
         )
 
     def clients(self, limits: Limits) -> Clients:
-        """Agents of others that call our tools over MCP, and scripts that say who they are."""
+        """Other agents that call our tools over MCP, and scripts that name themselves."""
         return Clients(
             self.runner,
             self.dispatcher,
@@ -255,24 +255,24 @@ class Assistant:
         )
 
     async def start(self) -> None:
-        """Takes up what an earlier server left, and starts the background tasks."""
+        """Takes over what an earlier server left, and starts the background tasks."""
         await self.runner.recover()
         runs = self.services.runs.recover(self.services.notebooks, self.services.kernels)
         self.recovering = asyncio.create_task(runs)
         self.tidying = asyncio.create_task(self._tidy())
-        with suppress(ModelError):  # a key that cannot be read is told where it is needed
+        with suppress(ModelError):  # an unreadable key is reported when it is needed
             self.models.warm()
         if self.options.room_save_seconds:
             rooms = partial(collaboration, self.server.web_app.settings)
             saver = RoomSaver(rooms, self.options.room_save_seconds, self.log)
             self.saving = asyncio.create_task(saver.run())
-        self.greeting = asyncio.create_task(self.mcp.offered())
+        self.greeting = asyncio.create_task(self.mcp.fetch_offers())
         self.watchdog = Watchdog(self.log)
-        if (warning := namesake()) is not None:
+        if (warning := namesake_warning()) is not None:
             self.log.warning("jupyter_agent: %s", warning)
 
     async def _tidy(self) -> None:
-        with suppress(StoreUnavailable):  # it is tidied with the next copy
+        with suppress(StoreUnavailable):  # the next copy tidies up, too
             for path in await self.recovery.notebooks():
                 await self._mend(path)
             await self.recovery.tidy()
@@ -286,23 +286,23 @@ class Assistant:
             self.log.warning("jupyter_agent: %s", done)
 
     def activity(self) -> list[dict[str, str]] | None:
-        """Turns that run or wait for a person; None for none."""
+        """Turns that run or wait for a person; None instead of an empty list."""
         return [{"turn": turn.record.id} for turn in self.runner.running] or None
 
     async def stop(self) -> None:
-        """Ends turns with a valid history and requests, lets go of runs, saves, and closes what
-        was opened."""
+        """Ends turns, with a valid history, and requests; lets go of runs; saves, and closes
+        everything that was opened."""
         assert self.server.event_logger is not None
         if self.watchdog is not None:
             self.watchdog.close()
         self.moves.stop(self.server.event_logger)
         try:
             await self._close()
-        except Exception:  # the outermost edge: with it Jupyter would never end its loop
-            self.log.exception("jupyter_agent did not end in order")
+        except Exception:  # the outermost handler: with an error here Jupyter would never stop
+            self.log.exception("jupyter_agent did not shut down cleanly")
 
     async def _close(self) -> None:
-        """All of it, whatever goes wrong in a part."""
+        """Closes everything, even if some parts fail."""
         async with AsyncExitStack() as steps:
             steps.callback(self.presence.close)
             steps.callback(self.database.close)
@@ -321,7 +321,7 @@ class Assistant:
 
 
 def _note_activity(times: dict[str, datetime]) -> None:
-    """For a hub, which culls a server that says of itself that it did nothing for long."""
+    """For JupyterHub, which culls servers that report no activity for long."""
     times["jupyter_agent"] = datetime.now(UTC)
 
 

@@ -6,11 +6,11 @@ from typing import Literal, TypeAlias, get_args
 
 Mode: TypeAlias = Literal["read", "ask", "edit", "auto"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-"""From the strictest to the freest."""
+"""From the strictest to the most permissive."""
 
 Share: TypeAlias = Literal["all", "no-outputs", "code-only"]
 SHARES: tuple[Share, ...] = get_args(Share)
-"""How much of a notebook models see, from the freest to the strictest."""
+"""How much of a notebook models see, from most to least."""
 
 WhileAway: TypeAlias = Literal["wait", "write"]
-"""What becomes of edits while a tab with unsaved work is away."""
+"""What happens to edits while a tab with unsaved work is away."""

@@ -1,25 +1,25 @@
-"""Our exceptions, sorted by who is meant to read them:
+"""Our exceptions, grouped by their readers:
 
 * AgentError
-  + ToolError             the model: becomes an `is_error` result, the turn continues; the notebook
-    |                     routes answer with the status that belongs to its `reason`
+  + ToolError             the model: becomes an `is_error` result, the turn continues; notebook
+    |                     routes answer with the status for its `reason`
     - InvalidInput        the tool's input does not fit its schema
-    - CellNotFound        no cell of that id
+    - CellNotFound        no cell with that id
     - NotebookNotFound    no notebook (or file) at that path
-    - UnreadableNotebook  corrupt, empty, too large or no valid notebook: it is left as it is
-    - Conflict            somebody changed the same lines; carries the cell as it is now
+    - UnreadableNotebook  corrupt, empty, too large or invalid: the file is left unchanged
+    - Conflict            someone else changed the same lines; carries the cell as it is now
     - NotRead             a whole rewrite of a cell that was never read here; carries the cell
     - NotOnce             `old_string` does not occur exactly once; carries the cell
     - Locked              the cell or notebook must not be changed
     - NotConfirmed        an edit was sent, but whether it arrived is unknown
-      . Overtaken         it is known not to be there: somebody changed the same at the same moment
+      . Overtaken         it was certainly lost: someone changed the same at the same moment
     - Busy                the tab or the kernel does not answer now
-    - KernelUnavailable   no kernel can be had now
-    - KernelNotInstalled  no kernel of that name; names the installed ones
+    - KernelUnavailable   no kernel is available now
+    - KernelNotInstalled  no kernel with that name; names the installed ones
     - NotPermitted        the mode, a rule or the authorizer forbids it
-    - NeedsApproval       a person would have to allow it, and nobody can be asked here
-    - CallsSpent          a client has made all calls that its turn may make
-    - Exists              there is something at that path already
+    - NeedsApproval       a person would have to allow it, and no one can be asked here
+    - CallsSpent          a client has made all the calls its turn may make
+    - Exists              something already exists at that path
   + ModelError            the user: the model service failed; a plain sentence and the next step
   + StoreUnavailable      the user: the store of conversations cannot be read or written now
   + RequestError          the HTTP client: a JSON body with `status`
@@ -35,11 +35,11 @@ from jupyter_agent.legible import quoted_id
 
 
 class AgentError(Exception):
-    """Anything that we raise on purpose and somebody is meant to read."""
+    """Base of our deliberate errors, whose messages are for readers."""
 
 
 class ToolError(AgentError):
-    """What the model is told when a call could not do its work; the text names the fix."""
+    """A failed call, for the model; the message says how to fix it."""
 
     reason: ClassVar[str] = "tool_error"
 
@@ -47,23 +47,23 @@ class ToolError(AgentError):
         super().__init__(message)
         self.message = message
         self.facts: dict[str, Any] = facts
-        """More for programs, as JSON; `current` is a cell as `Cell.describe` gives it."""
+        """More for programs, as JSON; `current` is a cell in the format of `Cell.describe`."""
 
     def saying(self, message: str, facts: dict[str, Any]) -> Self:
-        """The same error in other words, for a reader who may not see all of it."""
+        """The same error with another message, for a reader who may not see all of it."""
         other = type(self).__new__(type(self), message)
         other.__dict__.update(self.__dict__, message=message, facts=facts)
         return other
 
 
 class InvalidInput(ToolError):
-    """The input of a call does not fit: a field is missing, unknown or of the wrong kind."""
+    """Invalid input of a call: a field is missing, unknown or of the wrong type."""
 
     reason = "invalid_input"
 
 
 class CellNotFound(ToolError):
-    """There is no cell of that id."""
+    """There is no cell with that id."""
 
     reason = "cell_not_found"
 
@@ -79,13 +79,13 @@ class NotebookNotFound(ToolError):
 
 
 class UnreadableNotebook(ToolError):
-    """What is at that path is no notebook that we could change without harm."""
+    """The file at that path is not a notebook that we can change safely."""
 
     reason = "unreadable_notebook"
 
 
 class Conflict(ToolError):
-    """Somebody changed what the edit rests on; `facts["current"]` is the cell as it is now."""
+    """Someone changed what the edit is based on; `facts["current"]` is the cell as it is now."""
 
     reason = "changed"
 
@@ -116,14 +116,14 @@ class NotConfirmed(ToolError):
     def __init__(self, message: str, *, changes: Sequence[Any] = (), **facts: Any) -> None:
         super().__init__(message, **facts)
         self.changes = changes
-        """The `Change`s that were made for certain, though others changed them at once: for the
-        journal, so that they can be taken back.
+        """The `Change`s that were certainly made, though others changed the cells, too: for the
+        journal, so that they can be undone.
         """
 
 
 class Overtaken(NotConfirmed):
-    """The edit is not there, since somebody changed or deleted the same at the same moment: for
-    whoever asked for it that is a conflict, and nothing is unknown.
+    """The edit is lost, since someone changed or deleted the same at the same moment: for the
+    caller that is a conflict, and nothing is unknown.
     """
 
     reason = Conflict.reason
@@ -142,7 +142,7 @@ class KernelUnavailable(ToolError):
 
 
 class KernelNotInstalled(ToolError):
-    """There is no kernel of that name; `facts["installed"]` are the names that there are."""
+    """There is no kernel with that name; `facts["installed"]` lists the installed ones."""
 
     reason = "kernel_not_installed"
 
@@ -154,25 +154,25 @@ class NotPermitted(ToolError):
 
 
 class NeedsApproval(ToolError):
-    """A person would have to allow it first, and here nobody can be asked."""
+    """A person would have to allow it first, and no one can be asked here."""
 
     reason = "needs_approval"
 
 
 class CallsSpent(ToolError):
-    """An MCP client has made as many calls in one turn as it may."""
+    """An MCP client has made all the calls that one turn may have."""
 
     reason = "calls_spent"
 
 
 class Exists(ToolError):
-    """There is something at that path already; nothing was overwritten."""
+    """Something already exists at that path; nothing was overwritten."""
 
     reason = "exists"
 
 
 def tool_error(reason: str, message: str, facts: Mapping[str, Any]) -> ToolError | None:
-    """The error that a server answered with, by its `reason`; None if that is no tool's."""
+    """The error in a server's answer, by its `reason`; None if it is not a ToolError."""
     for kind in ToolError.__subclasses__():
         if kind.reason == reason:
             error = kind.__new__(kind, message)
@@ -201,16 +201,16 @@ class ModelError(AgentError):
         """`overloaded`, `rate_limit`, `network`, `broken_stream`, `authentication`, ..."""
         self.retryable = retryable
         self.retry_after = retry_after
-        """Seconds the service asked us to wait, where it did."""
+        """Seconds the service asked us to wait, if it did."""
         self.request_id = request_id
         self.said = said
-        """The service's own words, or those of the network; part of `message`."""
+        """The words of the service or of the network; part of `message`."""
         self.until = until
-        """When it will be worth asking again, where that is not soon."""
+        """When to try again, if that is not soon."""
 
 
 class StoreUnavailable(AgentError):
-    """The store is locked, its disk is full, or it is not there; the message names the fix."""
+    """The store is locked or missing, or its disk is full; the message says how to fix it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -218,7 +218,7 @@ class StoreUnavailable(AgentError):
 
 
 class RequestError(AgentError):
-    """What an HTTP client gets when its request cannot be served."""
+    """A request that cannot be served, for the HTTP client."""
 
     def __init__(self, status: int, reason: str, message: str, **facts: Any) -> None:
         super().__init__(message)

@@ -1,9 +1,9 @@
-"""What a turn tells the outside: frozen facts, each one frame of the stream.
+"""The events of a turn for the outside: frozen facts, each one frame of the stream.
 
-Their types are those of the chunks of the AI SDK's UI message stream, and a field has the chunk's
-name as Python spells it (`tool_call_id`: `toolCallId`), but for the shorter names in
-`server/wire.py`. The store keeps them by their number in the turn, and the panel paints them. An
-event never changes after it was told.
+Their types are those of the chunks in the AI SDK's UI message stream, and fields have the chunk's
+names in Python spelling (`tool_call_id`: `toolCallId`), except for the shorter names in
+`server/wire.py`. The store keeps events by their number in the turn, and the panel renders them. An
+event never changes after it was sent.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Usage:
         )
 
     @property
-    def weighed(self) -> float:
-        """Tokens as they are paid for: reading the cache costs a tenth of input, writing it a
-        quarter more. Source: https://docs.claude.com/en/docs/build-with-claude/prompt-caching.
+    def weighted_tokens(self) -> float:
+        """Tokens weighted by price: reading the cache costs a tenth of input, writing it a quarter
+        more. Source: https://docs.claude.com/en/docs/build-with-claude/prompt-caching.
         """
         fresh = self.input_tokens + self.output_tokens
         return fresh + 0.1 * self.cache_read_tokens + 1.25 * self.cache_write_tokens
 
     @property
     def total(self) -> int:
-        """All tokens that were processed, cached ones too."""
+        """All processed tokens, including cached ones."""
         return (
             self.input_tokens
             + self.output_tokens
@@ -72,21 +72,21 @@ class TurnStarted:
 
 @dataclass(frozen=True, kw_only=True)
 class StepStarted:
-    """A model call begins."""
+    """A model call starts."""
 
     type: Literal["start-step"] = "start-step"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepFinished:
-    """The model call and all its tool calls are answered (or given up)."""
+    """The model call and all its tool calls have results (or were given up)."""
 
     type: Literal["finish-step"] = "finish-step"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextStarted:
-    """A text block begins; `part_id` is unique within the message."""
+    """A text block starts; `part_id` is unique within the message."""
 
     part_id: str
     type: Literal["text-start"] = "text-start"
@@ -111,7 +111,7 @@ class TextEnded:
 
 @dataclass(frozen=True, kw_only=True)
 class ThinkingStarted:
-    """A thinking block begins."""
+    """A thinking block starts."""
 
     part_id: str
     type: Literal["reasoning-start"] = "reasoning-start"
@@ -136,12 +136,12 @@ class ThinkingEnded:
 
 @dataclass(frozen=True, kw_only=True)
 class CallStarted:
-    """The model began to write the input of a tool call."""
+    """The model started to write the input of a tool call."""
 
     call_id: str
     tool: str
     provider_executed: bool = False
-    """Whether the model's service does it itself."""
+    """Whether the model's service executes the call."""
     type: Literal["tool-input-start"] = "tool-input-start"
 
 
@@ -167,7 +167,7 @@ class CallReady:
 
 @dataclass(frozen=True, kw_only=True)
 class CallInvalid:
-    """The input never became valid JSON, or the step was given up; nothing was executed."""
+    """The input is not valid JSON, or the step was given up; nothing was executed."""
 
     call_id: str
     tool: str
@@ -178,7 +178,7 @@ class CallInvalid:
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalRequested:
-    """A person is asked; `approval` is what they are shown (`Approval.describe`)."""
+    """A person is asked; `approval` is what they get to see (`Approval.describe`)."""
 
     approval_id: str
     call_id: str
@@ -188,7 +188,7 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, kw_only=True)
 class CallOutput:
-    """The result of a call; while its cell still runs `preliminary`, each replaces the last."""
+    """The result of a call; `preliminary` while its cell runs: each replaces the last."""
 
     call_id: str
     output: Mapping[str, Any]
@@ -199,7 +199,7 @@ class CallOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class CallFailed:
-    """The call was answered with an error, which the model reads too."""
+    """The call failed with an error, which the model reads, too."""
 
     call_id: str
     error: str
@@ -237,7 +237,7 @@ class Notice:
 
 @dataclass(frozen=True, kw_only=True)
 class Continuable:
-    """A limit ended the answer, perhaps before its time: a further turn may continue it."""
+    """A limit ended the answer, perhaps too early: a further turn may continue it."""
 
     turn_id: str
     limit: Literal["steps", "tokens", "cost", "month"]
@@ -251,7 +251,7 @@ class UsageUpdated:
     usage: Usage
     step: Usage = Usage()
     model: str = ""
-    """Who answered in that step, where it was not the turn's own model."""
+    """The model of that step, if it was not the turn's own."""
     type: Literal["message-metadata"] = "message-metadata"
 
 
@@ -260,7 +260,7 @@ FinishReason: TypeAlias = Literal["stop", "length", "content-filter", "tool-call
 
 @dataclass(frozen=True, kw_only=True)
 class TurnFinished:
-    """The turn came to its end by itself, or waits for a person (`tool-calls`)."""
+    """The turn ended by itself, or waits for a person (`tool-calls`)."""
 
     finish_reason: FinishReason
     stop_reason: str
@@ -269,7 +269,7 @@ class TurnFinished:
     step_limit_reached: bool = False
     budget_reached: bool = False
     state: Literal["waiting"] | None = None
-    """`waiting`: for answers; the stream ends, and the turn continues with them."""
+    """`waiting` for answers: the stream ends, and the turn continues with them."""
     type: Literal["finish"] = "finish"
 
 
@@ -282,7 +282,7 @@ class TurnAborted:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnFailed:
-    """The turn could not go on; `error` is a plain sentence with the next step."""
+    """The turn could not continue; `error` is a plain sentence with the next step."""
 
     error: str
     type: Literal["error"] = "error"
@@ -321,14 +321,14 @@ _BY_TYPE: dict[str, type[Any]] = {
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """The event as plain JSON values, for the store."""
+    """The event as JSON values for the store."""
     return asdict(event)
 
 
 def from_json(value: Mapping[str, Any]) -> Event:
-    """The event that `to_json` wrote.
+    """The inverse of `to_json`.
 
-    Raises KeyError for a type this version does not know.
+    Raises KeyError for a type unknown to this version.
     """
     fields = dict(value)
     kind = _BY_TYPE[fields["type"]]

@@ -1,8 +1,8 @@
-"""The server extension: its configuration, and a door that opens when the rest is loaded.
+"""The server extension: its configuration, and a placeholder until the rest is loaded.
 
-Every Jupyter server that is started imports this module, whether somebody will use the assistant or
-not: it imports nothing that costs time. What the assistant is made of is in `assistant`, which is
-imported in a thread a moment after the server runs, or with the first request.
+Every Jupyter server imports this module at start, whether or not anyone uses the assistant: it
+imports nothing slow. The assistant itself is in `assistant`, which is imported in a thread shortly
+after the server has started, or with the first request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jupyter_agent.assistant import Assistant
 
 SERVER_FIRST_S = 0.5
-"""Seconds for which a server that has started is left to its first answers."""
+"""Seconds in which a freshly started server serves its first requests undisturbed."""
 
 
 class JupyterAgent(ExtensionApp):
@@ -39,31 +39,31 @@ class JupyterAgent(ExtensionApp):
     name = "jupyter_agent"
     load_other_extensions = True
     _assistant: Assistant | None = None
-    """There once it is loaded."""
+    """Set once it is loaded."""
     _loading: asyncio.Task[Assistant] | None = None
     _starting: asyncio.Task[None] | None = None
     _rooms: ModuleType | None = None
-    """Where rooms are filled, if the server has any."""
+    """The module that fills rooms, if the server has any."""
     _asked: asyncio.Event
-    """A request to us has come."""
+    """Set when a request to us has arrived."""
 
     default_model = Unicode(
         "",
         config=True,
-        help="`provider:model` that answers where a request names none. Empty: Anthropic where "
-        "a key is present, else the scripted tour.",
+        help="Default model as `provider:model`. Empty: Anthropic's if there is a key, else the "
+        "scripted tour.",
     )
     fallback_model = Unicode(
         "",
         config=True,
-        help="`provider:model` that answers where a turn's own model fails or refuses to; "
-        "the next turn tries its own again. Empty: none does.",
+        help="`provider:model` that answers if a turn's own model fails or refuses; the next turn "
+        "tries its own model again. Empty: none.",
     )
     cache_ttl = Enum(
         get_args(CacheTtl),
         "5m",
         config=True,
-        help="How long Anthropic keeps the tools and the system prompt, which all conversations "
+        help="How long Anthropic caches the tools and the system prompt, which all conversations "
         "share: `1h` costs twice the price of input once an hour instead of 1.25 times after each "
         "pause of five minutes.",
     )
@@ -87,96 +87,97 @@ class JupyterAgent(ExtensionApp):
         min=1,
         config=True,
         help="Calls that an MCP client (`POST mcp`) may make in a turn; then it has to ask its "
-        "user and begin another.",
+        "user and start another.",
     )
     server_tools = List(
         Enum(get_args(ServerTool)),
         config=True,
-        help="What model services may do themselves: web_search, web_fetch, code_execution; those "
-        "of kind `anthropic` (at Anthropic) and `openai-responses` have such tools.",
+        help="What model services may do themselves: web_search, web_fetch, code_execution; "
+        "services of kind `anthropic` (at Anthropic) and `openai-responses` have such tools.",
     )
     model_facts = Dict(
         {},
         config=True,
-        help="What is known of models, by name or pattern: {'anthropic:claude-*': {price: {input, "
-        "output, cache_read, cache_write}, window}}; prices of a million tokens, a window in "
+        help="Facts about models, by name or pattern: {'anthropic:claude-*': {price: {input, "
+        "output, cache_read, cache_write}, window}}; prices per million tokens, a window in "
         "tokens.",
     )
     allow_keys = Bool(True, config=True, help="Whether users may store a key from the panel.")
     store_dir = Unicode(
         config=True,
-        help="Folder of the store and the key file; `agent` in Jupyter's data folder by default.",
+        help="Folder of the store and the key file; by default `agent` in Jupyter's data folder.",
     )
     key_file = Unicode(
         config=True,
-        help="File of the keys that users store; `keys.json` in `store_dir` by default.",
+        help="File for the keys that users store; by default `keys.json` in `store_dir`.",
     )
-    max_steps = Int(25, min=1, config=True, help="Model calls of a turn; the last must answer.")
-    most_steps = Int(100, min=1, config=True, help="The most `max_steps` a request may ask for.")
+    max_steps = Int(25, min=1, config=True, help="Model calls per turn; the last must answer.")
+    most_steps = Int(100, min=1, config=True, help="The highest `max_steps` of a request.")
     max_tokens = Int(16_000, min=1, config=True, help="Tokens of one reply of the model.")
-    most_tokens = Int(64_000, min=1, config=True, help="The most `max_tokens` of a request.")
+    most_tokens = Int(64_000, min=1, config=True, help="The highest `max_tokens` of a request.")
     token_budget = Int(
         300_000,
         min=1,
         config=True,
-        help="Tokens of a turn by their price (read from a cache 0.1, written to it 1.25); then it "
-        "must answer.",
+        help="Tokens per turn, weighted by price (cache reads 0.1, cache writes 1.25); then the "
+        "model must answer.",
     )
     token_cap = Int(
         3_000_000,
         min=1,
         config=True,
-        help="Tokens of a turn, each counted as one whatever it costs; then it must answer.",
+        help="Tokens per turn, unweighted; then the model must answer.",
     )
     read_retries = Dict(
         value_trait=Int(min=0),
         key_trait=Unicode(),
         default_value={"*": 2},
         config=True,
-        help="How often a call that only reads is tried again where the tab or the kernel is busy, "
-        "by name of the tool, `*` for all others: after 0.5, 1, 2, ... seconds.",
+        help="How often to retry a read-only call if the tab or the kernel is busy, by tool name, "
+        "`*` for all others: after 0.5, 1, 2, ... seconds.",
     )
     most_token_budget = Int(
-        3_000_000, min=1, config=True, help="The most `token_budget` a request may ask for."
+        3_000_000, min=1, config=True, help="The highest `token_budget` of a request."
     )
     cost_budget = Float(
         None,
         min=0,
         allow_none=True,
         config=True,
-        help="What a turn may cost, in the currency of the prices; then it must answer.",
+        help="The highest cost of a turn, in the currency of the prices; then the model must "
+        "answer.",
     )
     monthly_token_budget = Int(
         None,
         min=1,
         allow_none=True,
         config=True,
-        help="Tokens by their price that each user may use in a calendar month (UTC); then turns "
-        "that run must answer, and new ones are refused.",
+        help="Tokens, weighted by price, per user and calendar month (UTC); then running turns "
+        "must answer, and new ones are refused.",
     )
     monthly_cost_budget = Float(
         None,
         min=0,
         allow_none=True,
         config=True,
-        help="What the turns of each user may cost in a calendar month (UTC), in the currency of "
-        "the prices; then turns that run must answer, and new ones are refused.",
+        help="The highest cost per user and calendar month (UTC), in the currency of the prices; "
+        "then running turns must answer, and new ones are refused.",
     )
     approval_seconds = Float(
-        1800.0, min=1, config=True, help="Seconds that a question waits; unanswered it is denied."
+        1800.0, min=1, config=True, help="Seconds a question waits; then it is denied."
     )
     max_mode = Enum(
         MODES,
         default_value="auto",
         config=True,
-        help="The freest mode that users may choose: read, ask, edit or auto.",
+        help="The most permissive mode that users may choose: read, ask, edit or auto.",
     )
     share = Enum(
         SHARES,
         "all",
         config=True,
         help="How much of notebooks models see at most: all, no-outputs (no variables either) or "
-        "code-only. Users and notebooks may say less.",
+        "code-only. Users and notebooks may choose less.",
     )
     rules = List(
         Dict(),
@@ -188,10 +189,9 @@ class JupyterAgent(ExtensionApp):
     allowances = List(
         Dict(),
         config=True,
-        help="What some people may use instead of what holds for all: [{user: pattern, group: "
-        "pattern, max_mode, models: [pattern], default_model, monthly_token_budget, "
-        "monthly_cost_budget}]; of several entries about a person the first that has a field "
-        "decides it. `group` is one of JupyterHub.",
+        help="Exceptions for some people: [{user: pattern, group: pattern, max_mode, models: "
+        "[pattern], default_model, monthly_token_budget, monthly_cost_budget}]; for each field "
+        "the first matching entry with that field decides. `group` is a JupyterHub group.",
     )
     allow_remote_content = Bool(
         False,
@@ -200,57 +200,55 @@ class JupyterAgent(ExtensionApp):
         "styles, frames) without a question.",
     )
     kernel_start_timeout = Float(
-        60.0, min=1, config=True, help="Seconds that a kernel may take to start."
+        60.0, min=1, config=True, help="Timeout in seconds for starting a kernel."
     )
     tab_timeout = Float(
         5.0,
         min=0.1,
         config=True,
-        help="Seconds that an open browser tab may take to confirm an edit; then it is refused.",
+        help="Timeout in seconds for an open browser tab to confirm an edit; then it is refused.",
     )
     room_save_seconds = Float(
         3.0,
         min=0,
         config=True,
-        help="Seconds after which what is typed in a room of jupyter-collaboration is saved while "
-        "people keep typing; 0 leaves it to jupyter-collaboration, which waits until they pause.",
+        help="Seconds after which typing in a room of jupyter-collaboration is saved while people "
+        "keep typing; 0 leaves it to jupyter-collaboration, which waits until they pause.",
     )
     verify_seconds = Float(
         600.0,
         min=1,
         config=True,
-        help="Seconds that all cells of a notebook together may take when it is verified.",
+        help="Seconds for all cells of a notebook together in a verification.",
     )
     output_limit = Int(
         2_000_000,
         min=10_000,
         config=True,
-        help="Characters of a run's text (streams, errors) that its cell keeps, and 25 times as "
-        "many of displays; of more, beginning and end.",
+        help="Characters of a run's text (streams, errors) to keep in its cell, and 25 times as "
+        "many for displays; of longer ones, the beginning and end.",
     )
     save_widget_state = Bool(
         False,
         config=True,
-        help="Whether runs store the state of widgets (`metadata.widgets`) also in notebooks that "
-        "have none yet; where one is, it is kept up to date.",
+        help="Whether runs store the state of widgets (`metadata.widgets`) in notebooks without "
+        "it; existing state is always updated.",
     )
     result_chars = Int(
         12_000,
         min=1_000,
         config=True,
-        help="Characters of a run's outputs that the model is told.",
+        help="Characters of a run's outputs that the model reads.",
     )
     trust_instructions = Bool(
         False,
         config=True,
-        help="Whether `AGENTS.md` and `CLAUDE.md` of every folder are followed though the user has "
+        help="Whether to follow `AGENTS.md` and `CLAUDE.md` in every folder even if the user has "
         "not seen and trusted them.",
     )
-    recovery_days = Float(
-        14.0, min=0, config=True, help="Days for which copies of notebooks are kept."
-    )
+    recovery_days = Float(14.0, min=0, config=True, help="Days to keep copies of notebooks.")
     recovery_megabytes = Float(
-        500.0, min=0, config=True, help="What copies of notebooks may take; the oldest go first."
+        500.0, min=0, config=True, help="Space for copies of notebooks; the oldest go first."
     )
     open_panel = Bool(False, config=True, help="Whether JupyterLab starts with the panel open.")
 
@@ -263,7 +261,7 @@ class JupyterAgent(ExtensionApp):
         return str(Path(self.store_dir) / "keys.json")
 
     def initialize_settings(self) -> None:
-        """What pages meet before the assistant is loaded."""
+        """Settings for pages before the assistant is loaded."""
         assert self.serverapp is not None
         assert self.serverapp.event_logger is not None
         self._asked = asyncio.Event()
@@ -274,16 +272,16 @@ class JupyterAgent(ExtensionApp):
             page["jupyterAgentOpen"] = "true"
 
     def initialize_handlers(self) -> None:
-        """Requests to `api/agent` wait until the assistant is loaded."""
+        """Makes requests to `api/agent` wait until the assistant is loaded."""
         assert self.serverapp is not None
         app = self.serverapp.web_app
         pattern = url_path_join(app.settings["base_url"], "api/agent/.*")
         app.add_handlers(".*$", [(pattern, LateRoutes(app, self._ready))])  # type: ignore[no-untyped-call]
 
     async def load(self) -> Assistant:
-        """The assistant, with its routes; made once.
+        """The assistant with its routes; loaded once.
 
-        Raises what its parts raise for a configuration that cannot be used.
+        Raises the exceptions of its parts for an unusable configuration.
         """
         return await asyncio.shield(self._load_once())
 
@@ -318,7 +316,7 @@ class JupyterAgent(ExtensionApp):
         try:
             assistant = await self.load()
             await assistant.start()
-        except Exception:  # the outermost edge: Jupyter works without us, and its log says why
+        except Exception:  # the outermost handler: Jupyter works without us
             self.log.exception("jupyter_agent | extension failed loading")
 
     def _fill_rooms(self) -> None:
@@ -333,17 +331,17 @@ class JupyterAgent(ExtensionApp):
         (await self.load()).services.notebooks.carry_over(path)
 
     async def _ready(self) -> None:
-        """Waits until requests can be answered; where loading failed, Jupyter answers that there
-        is nothing."""
+        """Waits until requests can be answered; if loading failed, Jupyter then answers 404."""
         self._asked.set()
         await asyncio.wait([self._starting or self._load_once()])
 
     def current_activity(self) -> list[dict[str, str]] | None:
-        """Turns that run, or wait for a person, which has an end: they keep an idle server up."""
+        """Turns that run or wait for a person, which keep an idle server alive for a limited
+        time."""
         return self._assistant.activity() if self._assistant is not None else None
 
     async def stop_extension(self) -> None:
-        """Ends turns with a valid history, and closes what was opened."""
+        """Ends turns with a valid history and closes everything that was opened."""
         if self._loading is None and self._starting is not None:
             self._starting.cancel()
         for task in filter(None, (self._starting, self._loading)):

@@ -1,4 +1,4 @@
-"""What others wrote: models, servers, programs, notebooks. How much of it is taken at once."""
+"""Limits for foreign data: from models, servers, programs, notebooks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import math
 from typing import Any, NoReturn
 
 MOST_IN_PATH = 4_096
-"""Characters of a path: more than Linux, macOS or Windows open."""
+"""Characters of a path: more than Linux, macOS or Windows can open."""
 MOST_FOLDERS = 255
-"""In a path: each is looked at by itself."""
+"""In a path: each is checked separately."""
 DEEPEST = 64
-"""Levels of JSON that comes in a message. What recurses over more of them could fail half way."""
+"""Levels of JSON in a message. Recursive code could fail on deeper values."""
 
 
 def parse(text: str, deepest: int = DEEPEST, *, constants: bool = False) -> Any:
-    """The value of a JSON text; with `constants` also of `NaN` and `Infinity`, as Python writes
-    them. Raises ValueError for what is no JSON, is nested too deep, or has a number that is too
-    large for others to be sent.
+    """The value of a JSON text; with `constants` also with `NaN` and `Infinity`, as Python writes
+    them. Raises ValueError if it is invalid, nested too deep, or has a number that is too large to
+    be sent on.
     """
     finite = None if constants else _finite
     try:
@@ -53,7 +53,7 @@ def printable(value: Any) -> Any:
 
 
 def too_deep(deepest: int = DEEPEST) -> ValueError:
-    """For JSON that is nested too deep."""
+    """The error for JSON that is nested too deep."""
     return ValueError(f"it is nested deeper than {deepest} levels")
 
 

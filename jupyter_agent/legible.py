@@ -1,4 +1,4 @@
-"""Texts and names from outside, so that they show what they are: no escapes, nothing invisible."""
+"""Makes texts and names from outside readable: no escapes, nothing invisible."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ _ESCAPES = re.compile(
 _INVISIBLE = re.compile(
     "[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
-"""Control, direction and tag characters: they show nothing, and could hide text from a person."""
+"""Control, direction and tag characters: invisible, and could hide text from a person."""
 CELL_ID = "[a-zA-Z0-9_-]{1,64}"
-"""What nbformat takes as the id of a cell.
+"""A cell id in nbformat.
 
 https://nbformat.readthedocs.io/en/latest/format_description.html#cell-ids
 """
 _NOT_IN_A_TOOLS_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _QUOTED_CHARS = 200
-"""Of a name that has to be quoted."""
+"""Maximum length of a quoted name."""
 
 
 def without_escapes(text: str) -> str:
-    """The text without commands to a terminal."""
+    """The text without terminal escapes."""
     return _ESCAPES.sub("", text)
 
 
 def without_invisible(text: str) -> str:
-    """The text without characters that show nothing; tabs and ends of lines stay."""
+    """The text without invisible characters; tabs and line ends stay."""
     return _INVISIBLE.sub("", text)
 
 
 def legible(text: str) -> str:
-    """The text without terminal escapes and without characters that show nothing."""
+    """The text without terminal escapes and invisible characters."""
     return without_invisible(without_escapes(text))
 
 
 def quoted(name: str) -> str:
-    """A name as it stands in a line of ours: itself, or as JSON where it has line ends or other
-    characters that are not printable. So no name adds a line, and a reader sees where it ends.
+    """A name for use in our own text: itself, or as JSON if it has line ends or unprintable
+    characters. So no name adds a line, and a reader sees its end.
     """
     if name.isprintable():
         return name
@@ -51,17 +51,17 @@ def quoted(name: str) -> str:
 
 
 def quoted_id(cell_id: str) -> str:
-    """A cell's id likewise; as JSON where nbformat would not take it (`is_cell_id`)."""
+    """The same for a cell's id; as JSON if it is invalid in nbformat (`is_cell_id`)."""
     return cell_id if is_cell_id(cell_id) else _as_json(legible(cell_id))
 
 
 def tool_name(name: str) -> str:
-    """A name with `_` for each character that no service takes in the name of a tool."""
+    """A name with `_` for each character that services do not allow in tool names."""
     return _NOT_IN_A_TOOLS_NAME.sub("_", name)
 
 
 def with_names_quoted(text: str, names: Iterable[str]) -> str:
-    """A text of ours in which these names stand as `quoted` gives them."""
+    """Our own text with these names in the form of `quoted`."""
     for name in sorted(set(names), key=len, reverse=True):
         if name.strip() and not name.isprintable():
             text = text.replace(name, quoted(name))
@@ -69,10 +69,10 @@ def with_names_quoted(text: str, names: Iterable[str]) -> str:
 
 
 def clip(text: str, most: int, note: str = "...", *, head: float = 1.0) -> str:
-    """The text, or `most` characters of it and a note that stands for what is left out.
+    """The text, or `most` characters of it with a note in place of the rest.
 
-    `head` is the share of the beginning in what stays; the rest is the end of the text. `{left}`
-    in the note is the number of characters that are left out.
+    `head` is the share of the beginning in what stays; the rest is from the end. `{left}` in the
+    note is the number of omitted characters.
     """
     left = len(text) - most
     if left <= 0:
@@ -82,7 +82,7 @@ def clip(text: str, most: int, note: str = "...", *, head: float = 1.0) -> str:
 
 
 def is_cell_id(text: str) -> bool:
-    """Whether nbformat takes it as the id of a cell."""
+    """Whether it is a valid cell id in nbformat."""
     return re.fullmatch(CELL_ID, text) is not None
 
 

@@ -9,29 +9,29 @@ from importlib.metadata import PackageNotFoundError, distribution, distributions
 from importlib.util import find_spec
 
 OPENAI = 3
-"""The major version of OpenAI's SDK that we can work with, and later ones: it reads answers with
-httpx2, whose bodies are bounded (`models/bounds.py`); those before read them with httpx."""
+"""The lowest major version of OpenAI's SDK that we support: it reads answers with httpx2, whose
+bodies are bounded (`models/bounds.py`); earlier ones use httpx."""
 _PAGES = {"jupyterlab": ("JupyterLab", (4, 4)), "notebook": ("Jupyter Notebook", (7, 4))}
-"""By package: the program whose pages have the panel, and its first version that we support."""
+"""By package: the program whose pages have the panel, and the first version that we support."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 
 @cache
 def brought_by(name: str) -> tuple[str, ...]:
-    """The installed packages for whose sake this one is there: those that require it, themselves
-    or through others, and that no installed package requires; in order.
+    """The installed packages that require this one, directly or through others, and are not
+    required by any installed package; sorted.
 
-    It reads the metadata of all packages, so it is done once; an installation needs a restart of
-    the server in any case.
+    It reads the metadata of all packages, so the result is cached; an installation needs a restart
+    of the server anyway.
     """
     requirers: defaultdict[str, set[str]] = defaultdict(set)
     for each in distributions():
         for requirement in each.requires or ():
             found = _NAME.match(requirement)
             if found and "extra ==" not in requirement:
-                requirers[_normalised(found[0])].add(_normalised(each.name))
-    above, left = set[str](), [_normalised(name)]
+                requirers[_normalise(found[0])].add(_normalise(each.name))
+    above, left = set[str](), [_normalise(name)]
     while left:
         new = requirers[left.pop()] - above
         above |= new
@@ -39,9 +39,9 @@ def brought_by(name: str) -> tuple[str, ...]:
     return tuple(sorted(package for package in above if not requirers[package]))
 
 
-def namesake() -> str | None:
-    """A sentence for people who also have `jupyter-agent`, another project's distribution with a
-    package `jupyter_agent` of its own; None without it.
+def namesake_warning() -> str | None:
+    """A warning if `jupyter-agent` is installed, another project's distribution with a package
+    `jupyter_agent` of its own; else None.
     """
     try:
         other = distribution("jupyter-agent")
@@ -54,8 +54,8 @@ def namesake() -> str | None:
     )
 
 
-def outdated() -> list[str]:
-    """A sentence for each installed program in whose pages parts of the panel may not work."""
+def outdated_warnings() -> list[str]:
+    """A warning for each installed program in whose pages parts of the panel may not work."""
     sentences = []
     for package, (program, least) in _PAGES.items():
         try:
@@ -72,10 +72,8 @@ def outdated() -> list[str]:
     return sentences
 
 
-def no_openai() -> str | None:
-    """A sentence for people whose environment has no OpenAI SDK that models can be asked with; None
-    where it has one.
-    """
+def openai_warning() -> str | None:
+    """A warning if no usable OpenAI SDK is installed; else None."""
     if find_spec("openai") is None:
         return "OpenAI's and compatible models need `pip install 'jupyter-live-agent[openai]'`."
     installed = version("openai")
@@ -90,6 +88,6 @@ def no_openai() -> str | None:
     )
 
 
-def _normalised(name: str) -> str:
-    """As registries compare names (PEP 503)."""
+def _normalise(name: str) -> str:
+    """A name in the form that registries compare (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,5 +1,5 @@
-"""What all tests share: a real Jupyter server's fixtures, run without pytest-asyncio; the levels
-that pyproject.toml names; and the order in which the workers take the files.
+"""Shared by all tests: fixtures of a real Jupyter server, run without pytest-asyncio; the levels in
+pyproject.toml; and the order in which workers take the files.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ pytest_plugins = ["pytest_jupyter.jupyter_server"]
 BROWSER = "tests/ui/"
 CORES = os.cpu_count() or 1
 BROWSERS = max(1, CORES // 2)
-"""A page keeps two cores busy, and each browser has a JupyterLab of its own."""
+"""A page keeps two cores busy, and each browser has its own JupyterLab."""
 ON_REQUEST = ("long", "quarantine")
-"""Marks of tests that run only where `-m` names them, whatever else is marked or asked for."""
+"""Marks of tests that only run if `-m` names them, whatever other marks they have."""
 _QUARANTINE = pytest.StashKey[dict[str, str]]()
 """Why tests are quarantined, by their ids."""
 _WORKER_KEY = "quarantine"
-"""Of what a worker of pytest-xdist says when it ends."""
+"""The key of a pytest-xdist worker's last report."""
 
 _FIRST_PORT, _PORTS = 12_000, 20_000
-"""Below the ports that the system gives to whoever asks for any (from 32,768)."""
+"""Below the system's range for arbitrary free ports (from 32,768)."""
 
 
 # ---- levels
@@ -45,7 +45,7 @@ _FIRST_PORT, _PORTS = 12_000, 20_000
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what runs on request only. What is left is ordered for the workers: tests with a
+    """Leaves out tests that run on request only. Orders the others for the workers: tests with a
     browser first, then the files with the most tests.
     """
     _sample(items)
@@ -65,8 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _sample(items: Sequence[pytest.Item]) -> None:
-    """Marks as full the tests that are left out of a sample: chosen by their names, so that another
-    set of parameters changes little, and not each second one, which could all be of one kind.
+    """Marks as full the tests outside of a sample, which is chosen by name, so that another set of
+    parameters changes little; not every second one, which could all be of one kind.
     """
     tables: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
@@ -80,7 +80,7 @@ def _sample(items: Sequence[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker says to the process that prints the summary what it left out."""
+    """A worker reports what it left out to the process that prints the summary."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[_WORKER_KEY] = session.config.stash.get(_QUARANTINE, {})
@@ -88,13 +88,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Of pytest-xdist: a worker has ended."""
+    """pytest-xdist: a worker has ended."""
     found = getattr(node, "workeroutput", {}).get(_WORKER_KEY, {})
     node.config.stash.setdefault(_QUARANTINE, {}).update(found)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Lists what is quarantined and what passed only at its second try."""
+    """Lists the quarantined tests and those that only passed in their second attempt."""
     for name, reason in sorted(config.stash.get(_QUARANTINE, {}).items()):
         terminalreporter.write_line(f"quarantine: {name}: {reason}", yellow=True)
     for report in terminalreporter.stats.get("rerun", ()):
@@ -107,12 +107,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: that of a browser waits most of the time."""
+    """One more than there are cores: the worker with a browser waits most of the time."""
     return CORES + 1
 
 
 class _Groups(LoadFileScheduling):  # type: ignore[misc]
-    """A worker takes whole files, and as many of those with a browser as share one."""
+    """Gives a worker whole files, and all files that share a browser."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -121,7 +121,7 @@ class _Groups(LoadFileScheduling):  # type: ignore[misc]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Groups:
-    """Of pytest-xdist: who runs what."""
+    """pytest-xdist: distributes the tests."""
     return _Groups(config, log)
 
 
@@ -130,7 +130,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Groups:
 
 @pytest.fixture(scope="session", autouse=True)
 def ports_of_their_own() -> Iterator[None]:
-    """Kernels of this process get ports that nothing else takes. jupyter_client finds a free one
+    """Gives kernels of this process ports that no one else takes. jupyter_client finds a free one
     long before the kernel opens it: https://github.com/jupyter/jupyter_client/issues/487
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
@@ -154,8 +154,8 @@ def ports_of_their_own() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def few_authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """One certificate authority instead of 140: to read them takes a client longer than what most
-    tests do with it, and no test reaches a host whose certificate one of them has signed.
+    """One certificate authority instead of 140: reading them takes a client longer than most tests
+    take, and no test reaches a host with a certificate of one of them.
     """
     end = "-----END CERTIFICATE-----\n"
     first = Path(certifi.where()).read_text(encoding="utf-8").partition(end)[0]
@@ -168,22 +168,22 @@ def few_authorities(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def jp_nbconvert_templates() -> None:
-    """pytest-jupyter copies nbconvert's for each server. Ours exports nothing with them."""
+    """pytest-jupyter copies nbconvert's for each server. Our tests do not use them."""
 
 
 @pytest.fixture(autouse=True)
 def no_restarts_at_the_end(
     jp_server_cleanup: None, jp_asyncio_loop: asyncio.AbstractEventLoop
 ) -> Iterator[None]:
-    """Kernels that tests have killed are not started again while their server ends: jupyter_client
-    cannot shut down one that it is starting (`InvalidStateError`).
+    """Kernels that tests have killed are not restarted while their server stops: jupyter_client
+    cannot shut down a kernel that it is starting (`InvalidStateError`).
     """
     yield
     server = ServerApp.instance() if ServerApp.initialized() else None
     kernels = getattr(server, "kernel_manager", None)
     for kernel_id in kernels.list_kernel_ids() if kernels is not None else ():
         kernel = kernels.get_kernel(kernel_id)
-        if hasattr(kernel, "stop_restarter"):  # else it is on another machine
+        if hasattr(kernel, "stop_restarter"):  # else it runs on another machine
             kernel.stop_restarter()
             jp_asyncio_loop.run_until_complete(until(kernel.ready.done))
 
@@ -192,8 +192,8 @@ def no_restarts_at_the_end(
 def jp_asyncio_loop(
     jp_asyncio_loop: asyncio.AbstractEventLoop,
 ) -> Iterator[asyncio.AbstractEventLoop]:
-    """pytest-jupyter's, with an end for the tasks that a failed test leaves: the threads that
-    AnyIO made for them live as long as they do, and would keep pytest from ending.
+    """pytest-jupyter's loop, which also ends the tasks that a failed test leaves behind: AnyIO's
+    threads for them live as long as they do, and would keep pytest from exiting.
     """
     yield jp_asyncio_loop
     if left := asyncio.all_tasks(jp_asyncio_loop):

@@ -1,10 +1,10 @@
-"""Runs the level `full`, and goes on where an earlier run of the same commit stopped:
+"""Runs the level `full`, and continues an earlier run of the same commit:
 
     python -m tests.full
 
-What passed is kept by commit in `.pytest_cache/full`; where something is not committed, everything
+Passed tests are stored by commit in `.pytest_cache/full`; with uncommitted changes, everything
 runs. Arguments go to pytest, and the summary says how many tests are left. As a plugin of pytest
-(`-p tests.full`) it does so for any selection.
+(`-p tests.full`) it does the same for any selection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _git(*arguments: str) -> str:
 
 
 class Progress:
-    """What has passed, in a file; a test counts once all of its last try was fine."""
+    """The passed tests, in a file; a test counts once all phases of its last attempt passed."""
 
     def __init__(self) -> None:
         self._file = ROOT / ".pytest_cache" / "full" / _git("rev-parse", "HEAD")
@@ -39,20 +39,20 @@ class Progress:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Leaves out what passed before."""
+        """Leaves out tests that have passed already."""
         config.hook.pytest_deselected(items=[one for one in items if one.nodeid in self.passed])
         items[:] = [item for item in items if item.nodeid not in self.passed]
         self.wanted.update(item.nodeid for item in items)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """A worker has collected."""
+        """pytest-xdist: a worker has collected its tests."""
         self.wanted.update(ids)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Writes a test down at the end of its teardown. Workers leave it to the first process."""
+        """Records a test at the end of its teardown, in the first process only."""
         if report.when == "setup":
-            self._red.discard(report.nodeid)  # of an earlier try
+            self._red.discard(report.nodeid)  # from an earlier attempt
         if report.outcome not in ("passed", "skipped"):
             self._red.add(report.nodeid)
         if report.when == "teardown" and report.nodeid not in self._red and not _is_worker():
@@ -62,7 +62,7 @@ class Progress:
                 file.write(report.nodeid + "\n")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Says what is left."""
+        """Reports how many tests are left."""
         left = sorted(self.wanted - self.passed)
         terminalreporter.write_line(f"{len(left)} left of this commit", yellow=bool(left))
 
@@ -72,7 +72,7 @@ def _is_worker() -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """As a plugin, in the first process and in each worker."""
+    """Installs the plugin, in the first process and in each worker."""
     config.pluginmanager.register(Progress(), "progress")
 
 

@@ -1,4 +1,4 @@
-"""Code in a kernel, or in another process, that goes on when a test says so."""
+"""Gates for code in a kernel, or in another process, that waits until a test opens them."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import os
 from pathlib import Path
 
 FOREVER = "import threading; threading.Event().wait()"
-"""Code that goes on until it is interrupted or its process ends."""
+"""Code that runs until it is interrupted or its process ends."""
 
 
 class Gate:
-    """Shut until it is opened; then it stays open for whoever comes to it."""
+    """Closed until it is opened; then it stays open for everyone."""
 
     def __init__(self, path: Path) -> None:
-        """`path`: where there is nothing yet."""
+        """`path`: must not exist yet."""
         self.path = path
         os.mkfifo(path)
         self._pipe = os.open(path, os.O_RDWR)
 
     def open(self) -> None:
-        """Lets all pass; each takes one line out of the pipe."""
+        """Lets all pass; each reads one line from the pipe."""
         os.write(self._pipe, b"\n" * 1_000)
 
     @property
     def waits(self) -> str:
-        """A line of Python that ends once the gate is open."""
+        """A line of Python that waits until the gate is open."""
         return f"_ = {self._opened}.read(1)"
 
     def repeats(self, line: str) -> str:
-        """Python that does a line again and again until the gate is open."""
+        """Python code that repeats a line until the gate is open."""
         shut = f"not select.select([{self._opened}], [], [], 0.02)[0]"
         return f"import select\nwhile {shut}:\n    {line}"
 

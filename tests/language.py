@@ -1,4 +1,4 @@
-"""The dialect that crept into our texts, found by its marks.
+"""Finds the marks of the dialect that crept into our texts.
 
 `python -m tests.language [PATH ...]` prints each mark with its place, or those below these paths.
 """
@@ -45,7 +45,7 @@ MARKS: Mapping[str, str] = {
 }
 """A pattern between words -> what to write instead."""
 _MARK = re.compile(rf"\b(?:{'|'.join(MARKS)})\b".replace(" ", r"\s+"), re.I)
-"""But for "What is ...?": that is a plain question."""
+"""Except for "What is ...?", which is a plain question."""
 
 _PARTICIPLES = frozenset(
     "told shown left known found taken gone said kept held seen made given sent met written begun"
@@ -58,15 +58,15 @@ _NOUNS = frozenset("feed need embed speed seed breed".split())
 
 @dataclass(frozen=True)
 class Text:
-    """Some words of a file."""
+    """A piece of text in a file."""
 
     path: Path
     line: int
-    """Of its beginning, from 1."""
+    """Of its start, from 1."""
     words: str
 
     def marks(self) -> Iterator[str]:
-        """Each mark in it, as `path:line: mark`."""
+        """Each mark in the text, as `path:line: mark`."""
         for found in _MARK.finditer(self.words):
             line = self.line + self.words.count("\n", 0, found.start())
             mark = " ".join(found[0].split())
@@ -96,7 +96,7 @@ def for_developers(folder: str) -> Iterator[Text]:
 
 
 def lines_below(folder: str) -> int:
-    """How many lines its sources have."""
+    """How many lines its source files have."""
     files = [*_python(ROOT / folder), *_typescript(ROOT / folder)]
     return sum(path.read_text(encoding="utf-8").count("\n") for path in files)
 

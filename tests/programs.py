@@ -1,4 +1,4 @@
-"""Jupyter as a program of its own, as a person starts it."""
+"""Jupyter as a separate program, as a person starts it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCRIPTS = Path(sys.executable).parent
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Nothing of the machine's own Jupyter: other folders, and our environment's programs first."""
+    """An environment without the machine's own Jupyter: other folders, and our programs first."""
     own = {
         "HOME": str(folder),
         "JUPYTER_CONFIG_DIR": str(folder / ".config"),
@@ -36,7 +36,7 @@ def environment(folder: Path) -> dict[str, str]:
 def run(
     folder: Path, *command: str | Path, timeout: float = 2 * PATIENCE, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """A command to its end, in `folder`."""
+    """Runs a command to its end, in `folder`."""
     return subprocess.run(
         command,
         cwd=folder,
@@ -48,7 +48,7 @@ def run(
 
 
 def jupyter_agent(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Our command line, run in `folder`."""
+    """Runs our command line in `folder`."""
     return run(folder, sys.executable, "-m", "jupyter_agent.cli.main", *arguments)
 
 
@@ -73,12 +73,12 @@ class Server:
 
 
 def free_port() -> int:
-    """Of this machine, at this moment; none that the system gives to whoever asks for any port
-    (32,768 and up on Linux), which the server of another test could have before ours listens.
+    """A free port of this machine, at this moment, outside of the system's range for arbitrary
+    ports (32,768 and up on Linux): another test's server could take one of those before ours.
     """
     while True:
         port = SystemRandom().randrange(10_000, 30_000)
-        with socket.socket() as probe, suppress(OSError):  # it is taken
+        with socket.socket() as probe, suppress(OSError):  # taken
             probe.bind(("127.0.0.1", port))
             return port
 
@@ -87,7 +87,7 @@ def free_port() -> int:
 def jupyter_server(
     folder: Path, command: str = "jupyter server --port 8888 --IdentityProvider.token=secret"
 ) -> Iterator[Server]:
-    """What the command starts, on a free port, in `folder`; ended when the block ends."""
+    """The command's server, on a free port, in `folder`; stopped when the block ends."""
     port = free_port()
     token = command.rpartition("token=")[2]
     log = folder / "server.log"

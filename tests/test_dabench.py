@@ -1,4 +1,4 @@
-"""Questions in DABench's format become tasks of nbeval; these are made up."""
+"""Questions in DABench's format, invented for these tests, become tasks of nbeval."""
 
 from __future__ import annotations
 

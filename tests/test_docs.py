@@ -1,4 +1,4 @@
-"""What the documents point at is there: tests by their names, files by their links."""
+"""References of the documents exist: tests by name, files by link."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ documents = pytest.mark.parametrize(
 
 
 def functions(file: Path) -> set[str]:
-    """The names of all functions of a file, those of classes included."""
+    """The names of all functions in a file, including methods."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
 
 
 def missing_tests(text: str) -> list[str]:
-    """The tests named in a text that do not exist; parametrized ones go by their function."""
+    """Tests named in a text that do not exist; parametrized ones go by their function."""
     missing = []
     for path, name in sorted(set(NAMED.findall(text))):
         file = ROOT / path
@@ -53,7 +53,7 @@ def missing_tests(text: str) -> list[str]:
 
 
 def links(text: str) -> list[str]:
-    """The files that a text links to, as they are written, without a place within them."""
+    """The files that a text links to, as written, without fragments."""
     targets = LINK.findall(CODE.sub("", text))
     return [unquote(target.split("#")[0]) for target in targets if not ELSEWHERE.match(target)]
 
@@ -94,7 +94,7 @@ def test_a_name_or_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
 
 
 def fenced(language: str) -> list[str]:
-    """The examples in that language of all documents."""
+    """All documents' examples in that language."""
     texts = [document.read_text("utf-8") for document in DOCUMENTS]
     return [
         example for text in texts for example in re.findall(rf"```{language}\n(.*?)```", text, re.S)
@@ -102,7 +102,7 @@ def fenced(language: str) -> list[str]:
 
 
 def files_of(values: Any) -> dict[str, str]:
-    """The files that values of a Helm chart put into pods of users, by their path."""
+    """Files that the values of a Helm chart put into users' pods, by path."""
     files = values.get("singleuser", {}).get("extraFiles", {}).values()
     return {file["mountPath"]: file["stringData"] for file in files}
 

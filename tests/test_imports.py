@@ -1,4 +1,4 @@
-"""The arrows of import go one way, and loading the extension costs little."""
+"""Imports go one way between rooms, and loading the extension is cheap."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "client": "choices errors tasks events document carriers text agent conversations server",
     "cli": "carriers client conversations legible packages text mcp extension",
 }
-"""The way of the arrows: `assistant` knows everything, only `extension` knows it, and only the
+"""The direction of imports: `assistant` knows everything, only `extension` knows it, and only the
 command line knows that."""
 
 
@@ -75,7 +75,7 @@ app = ServerApp(jpserver_extensions=json.loads(sys.argv[1]), log_level="ERROR")
 app.initialize(["--allow-root", "--port=0", "--no-browser"])
 asyncio.run(app.extension_manager.start_all_extensions())
 print(*sorted(sys.modules))"""
-"""What a server has imported when it has started, before anybody asks for anything."""
+"""Prints the modules of a freshly started server, before any request."""
 
 
 @pytest.mark.full

@@ -1,4 +1,4 @@
-"""One way to cut a text, and to quote names in a sentence of ours."""
+"""One way to shorten a text, and to quote names in our own sentences."""
 
 from __future__ import annotations
 

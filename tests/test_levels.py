@@ -1,4 +1,4 @@
-"""The levels of pyproject.toml, which tests/conftest.py and tests/full.py carry out."""
+"""The levels in pyproject.toml, implemented by tests/conftest.py and tests/full.py."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_explores(): pass
 @pytest.mark.full
 @pytest.mark.MARK("it waits for a clock")
 def test_red(): assert False
-""".replace("MARK", "quarantine")  # so that nobody who counts those of ours counts it
+""".replace("MARK", "quarantine")  # so that no one counts it as one of our tests
 
 
 @pytest.mark.parametrize(

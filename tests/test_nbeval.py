@@ -1,4 +1,4 @@
-"""What several attempts at nbeval's tasks come to, and when a run of them ends."""
+"""Results of several attempts at nbeval's tasks, and when a run of them ends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def three(task: str, *passed: bool, **more: Any) -> list[Score]:
     return [score(task, done, seed, **more) for seed, done in enumerate(passed, start=1)]
 
 
-# Of Wilson's interval there are tables; these are from Newcombe, Statistics in Medicine 17 (1998).
+# Tables exist for Wilson's interval; these are from Newcombe, Statistics in Medicine 17 (1998).
 @pytest.mark.parametrize(
     ("passed", "count", "low", "high"),
     [

@@ -1,4 +1,4 @@
-"""What another harness is made to do for each of our tools when it plays tasks of nbeval."""
+"""The calls of another harness for each of our tools in tasks of nbeval."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CELLS = {"a": "code", "b": "markdown", "c": "code"}
 
 
 class Recorder:
-    """A notebook of three cells in which calls are only written down."""
+    """A notebook of three cells that only records calls."""
 
     def __init__(
         self, later: Sequence[Mapping[str, Any]] = (), answers: Mapping[str, str] | None = None

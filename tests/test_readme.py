@@ -1,4 +1,4 @@
-"""What the README and the documents say can be done."""
+"""The README's and the documents' commands work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a build and a release are made of: nothing that nobody wrote down."""
+"""Builds and releases consist of declared parts only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 import jupyter_agent
 from jupyter_agent import __version__
-from jupyter_agent.packages import namesake
+from jupyter_agent.packages import namesake_warning
 
 from .programs import SCRIPTS
 
@@ -30,7 +30,7 @@ RECIPE = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text(encoding="ut
 
 
 def installed(folder: Path) -> subprocess.CompletedProcess[str]:
-    """`jlpm install` as the build from source calls it: with no option, and in no CI."""
+    """`jlpm install` as called by a build from source: with no option, and outside of CI."""
     known = {name: value for name, value in os.environ.items() if name != "CI"}
     return subprocess.run(
         [SCRIPTS / "jlpm", "install"],
@@ -96,8 +96,8 @@ NEEDS_NO_LINE = {
     *("charset_normalizer", "jupyter_agent", "jupyterlab", "openai", "pydantic_core"),
     "IPython",
 }
-"""Ourselves, what the extras bring, a part of pydantic, which pins it, and what code of ours that
-runs in a kernel finds there.
+"""Ourselves, packages of the extras, a part of pydantic, which pins it, and packages for our code
+that runs in a kernel.
 """
 
 
@@ -113,7 +113,7 @@ def test_every_package_that_we_import_is_declared() -> None:
 
 
 def imported(module: Path) -> set[str]:
-    """Top-level names, wherever in the file they are imported."""
+    """Top-level names of imports anywhere in the file."""
     found = set()
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -135,7 +135,7 @@ def test_the_conda_package_requires_what_the_other_one_does() -> None:
 
 
 def requirements(lines: list[str]) -> set[tuple[str, str]]:
-    """Names as registries compare them, each with its versions."""
+    """Names in registries' normal form, each with its versions."""
     found = map(Requirement, lines)
     return {(canonicalize_name(one.name), str(one.specifier)) for one in found}
 
@@ -151,7 +151,7 @@ def test_the_page_is_asked_for_the_versions_that_the_panel_declares() -> None:
     package = json.loads((PANEL / "package.json").read_text(encoding="utf-8"))
     shared = package["jupyterlab"]["sharedPackages"]
     for name, range_ in package["dependencies"].items():
-        if name.startswith("@jupyterlab/"):  # else the builder takes its own JupyterLab's version
+        if name.startswith("@jupyterlab/"):  # or the builder takes its own JupyterLab's version
             assert shared[name]["requiredVersion"] == range_, name
 
 
@@ -162,9 +162,9 @@ def test_type_checkers_of_others_believe_our_types() -> None:
 def test_a_project_with_our_package_name_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert namesake() is None
+    assert namesake_warning() is None
     metadata = tmp_path / "jupyter_agent-2.0.dist-info" / "METADATA"
     metadata.parent.mkdir()
     metadata.write_text("Metadata-Version: 2.1\nName: jupyter-agent\nVersion: 2.0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert "`jupyter-agent` 2.0 is another project" in (namesake() or "")
+    assert "`jupyter-agent` 2.0 is another project" in (namesake_warning() or "")

@@ -1,4 +1,4 @@
-"""Work that must not be left half done."""
+"""Work that must not be interrupted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from jupyter_agent.tasks import surely, together
+from jupyter_agent.tasks import gather_or_cancel, surely
 from tests.waiting import until
 
 
@@ -87,9 +87,9 @@ async def test_what_is_done_together_tidies_up_before_its_first_error_is_raised(
         raise ValueError("full")
 
     with pytest.raises(ValueError, match="full"):
-        await together([work(1), fails(), work(2)])
+        await gather_or_cancel([work(1), fails(), work(2)])
     assert tidied == [1, 2]
-    caller = asyncio.create_task(together([work(3), work(4)]))
+    caller = asyncio.create_task(gather_or_cancel([work(3), work(4)]))
     await asyncio.sleep(0)
     caller.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""The fake API refuses what the real one refuses, in its words."""
+"""The fake API refuses what the real one refuses, with the same messages."""
 
 from __future__ import annotations
 

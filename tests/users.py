@@ -8,7 +8,7 @@ from jupyter_server.auth import IdentityProvider, User
 
 
 class HubUser(User):
-    """A user as a single-user server of JupyterHub knows them: with what the hub says of them."""
+    """A user as on a single-user server of JupyterHub, with the hub's data about them."""
 
     def __init__(self, name: str, groups: list[str]) -> None:
         self.hub_user = {"kind": "user", "name": name, "groups": groups}
@@ -16,7 +16,7 @@ class HubUser(User):
 
 
 class Named(IdentityProvider):
-    """Users by a header, and their groups by another, as a hub would name them."""
+    """Users from one header, and their groups from another, as named by a hub."""
 
     def get_user(self, handler: Any) -> User | None:
         headers = handler.request.headers

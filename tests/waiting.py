@@ -1,4 +1,4 @@
-"""Waiting for what has to happen, for as long as slow machines need, and no longer."""
+"""Waiting for conditions, as long as slow machines need, and no longer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE = 60.0
 
 
 async def until(true: Callable[[], T]) -> T:
-    """Lets the event loop go on until it is so; what it is then."""
+    """Runs the event loop until `true()` is true; returns its value."""
     async with asyncio.timeout(PATIENCE):
         while not (value := true()):
             await asyncio.sleep(0.005)
@@ -28,7 +28,7 @@ async def soon(event: asyncio.Event) -> None:
 
 
 def eventually(look: Callable[[], T], holds: Callable[[T], object], timeout: float = PATIENCE) -> T:
-    """What `look` sees once it `holds`; fails with the last it saw."""
+    """The first value of `look` for which `holds` is true; fails with the last value."""
     deadline = time.monotonic() + timeout
     while not holds(seen := look()):
         assert time.monotonic() < deadline, f"after {timeout} s still: {seen!r}"

@@ -1,4 +1,4 @@
-"""A notebook and its kernel without a server around them: quick, and for more than one test."""
+"""A notebook and its kernel without a server: fast, and reusable in several tests."""
 
 from __future__ import annotations
 

@@ -47,12 +47,12 @@ async def look_into(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
         act = replace(act, loads=await loads_of(tool, nb))
     if not any(grant.concerns(act) for grant in policy.grants):
         return act  # only a grant depends on what runs, and where
-    if (definition := await tool.defined(nb)) is not None:
+    if (definition := await tool.current_definition(nb)) is not None:
         return replace(act, kernel=definition)
     kernel = await nb.kernel() if tool.executes else None
     leaves = False
     with suppress(ToolError):  # the call fails for it, too
-        if codes := [cell.source for cell in await tool.runs(nb)]:
+        if codes := [cell.source for cell in await tool.cells_to_run(nb)]:
             asked = partial(leaves_language, language=await nb.language())
             leaves = await asyncio.to_thread(lambda: any(map(asked, codes)))  # of much code
     return replace(
@@ -66,7 +66,7 @@ async def loads_of(tool: Tool, nb: Lease) -> tuple[str, ...]:
     """What a page would load from elsewhere, and did not before, once the call has written."""
     try:
         await nb.refuse_hidden(tool.acts_on)
-        after = [cell for cell in await tool.leaves(nb) if cell.type != "code"]
+        after = [cell for cell in await tool.resulting_cells(nb) if cell.type != "code"]
     except ToolError:  # the call fails for it, too; or it is decided again when it acts
         return ()
     has_commands = any("\\" in cell.source for cell in after)  # which other cells may define

@@ -161,7 +161,7 @@ class Attempt:
     @classmethod
     async def begin(cls, call: ToolCall, nb: Lease, policy: Policy, record: Record) -> Attempt:
         """The call, decided as far as that needs no look into the notebook. Raises NotPermitted."""
-        act = await act_of(call.tool, await call.tool.acts(nb), nb.paths, policy)
+        act = await act_of(call.tool, await call.tool.current_action(nb), nb.paths, policy)
         await nb.paths.refuse_outside(call.tool.paths.values())
         ruling = Ruling(call=call, act=act, decision=decide(act, policy))
         return cls(ruling=ruling, nb=nb, policy=policy, record=record)
@@ -178,7 +178,7 @@ class Attempt:
         if self.ruling.decision.verdict == "deny":
             return self
         try:
-            if call.tool.takes:
+            if call.tool.is_exclusive:
                 await self.nb.take()
             seen = await look_into(act, call.tool, self.nb, self.policy)
         except ToolError as error:

@@ -22,7 +22,7 @@ from jupyter_agent.errors import ToolError
 from jupyter_agent.events import CallFailed, CallInvalid, CallOutput, Notice
 from jupyter_agent.legible import clip
 from jupyter_agent.models.base import Block
-from jupyter_agent.tasks import together
+from jupyter_agent.tasks import gather_or_cancel
 from jupyter_agent.tools.base import Result
 from jupyter_agent.workspace.reads import News
 
@@ -154,7 +154,7 @@ class _Step:
         """Those that wait."""
         if act:
             await self._turn.log.append()  # all that led to it is stored before anything is done
-        waits = await together(self._waits(item, asking, act=act) for item in group)
+        waits = await gather_or_cancel(self._waits(item, asking, act=act) for item in group)
         return [item for item, waiting in zip(group, waits, strict=True) if waiting]
 
     async def _waits(self, item: _Pending, asking: Round, *, act: bool) -> bool:

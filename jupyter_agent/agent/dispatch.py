@@ -153,7 +153,7 @@ class Dispatcher:
             try:
                 with telling(work, call.input):
                     nb = await stack.enter_async_context(
-                        lease(work, call.tool.target, *call.tool.needed, paths=paths)
+                        lease(work, call.tool.target, *call.tool.call_needs, paths=paths)
                     )
                     attempt = await Attempt.begin(call, nb, policy, self._record)
                 ruling = attempt.ruling

@@ -22,8 +22,8 @@ class Limits:
     max_tokens: int = 16_000
     """Tokens of one reply."""
     token_budget: int = 300_000
-    """Tokens of all steps together, weighed as they are paid for (`Usage.weighed`); once spent, the
-    next step must answer."""
+    """Tokens of all steps together, weighted by price (`Usage.weighted_tokens`); once spent,
+    the next step must answer."""
     token_cap: int = 3_000_000
     """The same, each token counted as one."""
     cost_budget: float | None = None
@@ -91,7 +91,7 @@ class Meter:
         if self.limit is not None:
             return None
         cost, cost_budget = self.usage.cost, self._limits.cost_budget
-        if self.usage.weighed >= self._limits.token_budget:
+        if self.usage.weighted_tokens >= self._limits.token_budget:
             self.limit = "tokens"
         elif self.usage.total >= self._limits.token_cap:
             self.limit = "tokens"
@@ -107,8 +107,8 @@ class Meter:
     def spent(self) -> str:
         """What was used so far, as the end of a sentence."""
         usage, limits = self.usage, self._limits
-        counted = f"{usage.weighed:,.0f} of {limits.token_budget:,} tokens"
-        if usage.weighed < limits.token_budget <= limits.token_cap <= usage.total:
+        counted = f"{usage.weighted_tokens:,.0f} of {limits.token_budget:,} tokens"
+        if usage.weighted_tokens < limits.token_budget <= limits.token_cap <= usage.total:
             counted = f"{usage.total:,} of at most {limits.token_cap:,} tokens"
         elif usage.cache_read_tokens or usage.cache_write_tokens:
             counted += f", weighed by their price; {usage.total:,} with cached ones in full"

@@ -1,4 +1,4 @@
-"""A turn as text: what the model says, each call in words, diffs, and a summary at the end."""
+"""A turn as text: the model's words, each call as a line, diffs, and a summary at the end."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.terminal import Console, Working
-from jupyter_agent.cli.words import Cells, counted, phrase, told_change
+from jupyter_agent.cli.words import Cells, describe_change, phrase, pluralize
 from jupyter_agent.text.outputs import images
 
 _SHOWN_LINES = 24
-"""Of what a call answered."""
-_TOLD_OUTPUTS = (
+"""Of a call's result."""
+_SHOWN_TOOLS = (
     "run_cell",
     "run_cells",
     "run_code",
@@ -21,13 +21,13 @@ _TOLD_OUTPUTS = (
     "wait_for_run",
     "write_plan",
 )
-"""Tools whose answer is for people too."""
+"""Tools whose result is worth showing to people."""
 _QUIET = ("approval", "answered")
-"""Notices that are told otherwise."""
+"""Notices that are shown in other ways."""
 
 
 class AnswerPrinter:
-    """Shows the chunks of one turn as they come, and knows how it ended."""
+    """Prints the chunks of one turn as they arrive, and records how it ended."""
 
     def __init__(
         self,
@@ -36,46 +36,46 @@ class AnswerPrinter:
         cells: Cells,
         outputs_of: Callable[[Mapping[str, Any]], Sequence[Any]] = itemgetter("outputs"),
     ) -> None:
-        """`outputs_of` gives those of a run; an event has no room for large ones."""
+        """`outputs_of` returns the outputs of a run; events do not carry large ones."""
         self._console = console
         self._working = working
         self._cells = cells
         self._outputs_of = outputs_of
         self._calls: dict[str, tuple[str, Any]] = {}
-        """Tool and input by call."""
-        self._told: set[str] = set()
+        """Tool and input by call id."""
+        self._headed: set[str] = set()
         self._over: set[str] = set()
-        """Calls that were answered."""
+        """Calls that have a result."""
         self._changed: set[tuple[str, str]] = set()
         self._finish: Mapping[str, Any] = {}
         self._model = "the model"
         self._notebook: str | None = None
-        """That `cells` is about."""
+        """The notebook that `cells` belongs to."""
         self._denied = False
         self.failures = 0
-        """Calls that failed."""
+        """How many calls failed."""
         self.turn_id: str | None = None
         self.exit: Exit | None = None
-        """How it ended; None while it has not."""
+        """How the turn ended; None while it runs."""
 
     def show(self, chunk: Mapping[str, Any]) -> None:
-        """One more chunk of the stream."""
+        """Prints one more chunk of the stream."""
         self._working.on("")
         self._write(chunk)
         if self.exit is None:
             self._working.on(self._doing(chunk))
 
     @property
-    def ended(self) -> Exit:
-        """The exit code; FAILED where the end did not come."""
+    def exit_code(self) -> Exit:
+        """The exit code; FAILED if the stream broke off."""
         return Exit.FAILED if self.exit is None else self.exit
 
-    def described(self, call_id: str, tool: str, given: Any) -> str:
+    def describe_call(self, call_id: str, tool: str, given: Any) -> str:
         """A call in words."""
         return phrase(tool, given, self._cells.name)
 
     def summary(self) -> Iterator[str]:
-        """What was done and used, and how to take it back."""
+        """What the turn did and used, and how to undo it."""
         usage = self._finish.get("usage") or {}
         tokens = sum(value for key, value in usage.items() if key.endswith("_tokens"))
         facts = [
@@ -85,9 +85,9 @@ class AnswerPrinter:
                 Exit.REFUSED: "Done, but some calls were denied",
                 Exit.MODEL: "Failed",
                 Exit.STOPPED: "Stopped",
-            }.get(self.ended, "Cut off"),
-            f"{counted(len(self._changed), 'cell')} changed",
-            counted(tokens, "token") if tokens else "",
+            }.get(self.exit_code, "Cut off"),
+            f"{pluralize(len(self._changed), 'cell')} changed",
+            pluralize(tokens, "token") if tokens else "",
             f"cost {usage['cost']:.4f}" if usage.get("cost") else "",
         ]
         yield ", ".join(filter(None, facts)) + "."
@@ -113,11 +113,11 @@ class AnswerPrinter:
                 self._calls[chunk["toolCallId"]] = (chunk["toolName"], chunk["input"])
             case "tool-input-error":
                 self._calls[chunk["toolCallId"]] = (chunk["toolName"], chunk["input"])
-                self._failed(chunk)
+                self._show_failure(chunk)
             case "tool-output-available" if not chunk.get("preliminary"):
-                self._answered(chunk)
+                self._show_result(chunk)
             case "tool-output-error":
-                self._failed(chunk)
+                self._show_failure(chunk)
             case "tool-output-denied":
                 self._denied = True
                 self._over.add(chunk["toolCallId"])
@@ -127,7 +127,7 @@ class AnswerPrinter:
             case "data-notice" if chunk["data"]["kind"] not in _QUIET:
                 console.line(chunk["data"]["text"], "warning")
             case "finish" if not chunk["messageMetadata"].get("state"):
-                self._finished(chunk)
+                self._take_finish(chunk)
             case "error":
                 console.line(chunk["errorText"], "warning")
                 self.exit = Exit.MODEL
@@ -135,15 +135,15 @@ class AnswerPrinter:
                 self.exit = Exit.STOPPED
 
     def _doing(self, chunk: Mapping[str, Any]) -> str:
-        """What is going on after this chunk."""
+        """What the turn is doing after this chunk."""
         open_calls = [call_id for call_id in self._calls if call_id not in self._over]
         if open_calls:
             return f"{self._phrase(open_calls[0])}..."
         if chunk["type"] in ("text-delta", "reasoning-delta"):
-            return ""  # it would stand within the line
+            return ""  # the text is on an unfinished line
         return f"Waiting for {self._model}"
 
-    def _finished(self, chunk: Mapping[str, Any]) -> None:
+    def _take_finish(self, chunk: Mapping[str, Any]) -> None:
         self._finish = chunk["messageMetadata"]
         limited = self._finish.get("stepLimitReached") or self._finish.get("budgetReached")
         if chunk["finishReason"] == "content-filter":
@@ -155,15 +155,15 @@ class AnswerPrinter:
 
     def _phrase(self, call_id: str) -> str:
         tool, given = self._calls.get(call_id, ("a tool", {}))
-        return self.described(call_id, tool, given)
+        return self.describe_call(call_id, tool, given)
 
     def _head(self, call_id: str, note: str = "") -> None:
-        """The line of a call, once."""
-        if call_id not in self._told:
-            self._told.add(call_id)
+        """Prints the line of a call, once."""
+        if call_id not in self._headed:
+            self._headed.add(call_id)
             self._console.line(f"* {self._phrase(call_id)}{note}", "strong")
 
-    def _answered(self, chunk: Mapping[str, Any]) -> None:
+    def _show_result(self, chunk: Mapping[str, Any]) -> None:
         call_id, output = chunk["toolCallId"], chunk["output"]
         self._over.add(call_id)
         self._head(call_id)
@@ -171,30 +171,30 @@ class AnswerPrinter:
             return
         tool, _ = self._calls.get(call_id, ("", {}))
         runs = list(_runs_of(output))
-        if runs or tool in _TOLD_OUTPUTS or tool.startswith("mcp__"):
-            self._indented(str(output.get("text", "")))
+        if runs or tool in _SHOWN_TOOLS or tool.startswith("mcp__"):
+            self._write_indented(str(output.get("text", "")))
         if self._console.shows_pictures:
             for run in runs:
                 self._console.pictures(images(self._outputs_of(run)))
 
-    def _failed(self, chunk: Mapping[str, Any]) -> None:
+    def _show_failure(self, chunk: Mapping[str, Any]) -> None:
         self.failures += 1
         self._over.add(chunk["toolCallId"])
         self._head(chunk["toolCallId"], " - failed")
-        self._indented(chunk["errorText"])
+        self._write_indented(chunk["errorText"])
 
     def _changes(self, data: Mapping[str, Any]) -> None:
         self._head(data["toolCallId"])
         if data["notebook"] == self._notebook:
             self._cells.follow(data["changes"])
         for change in data["changes"]:
-            if change["kind"] == "outputs":  # the call's answer shows them
+            if change["kind"] == "outputs":  # shown with the call's result
                 continue
             self._changed.add((data["notebook"], change["cell_id"]))
-            for text, style in told_change(change, self._cells.name):
+            for text, style in describe_change(change, self._cells.name):
                 self._console.line(f"    {text}", style)
 
-    def _indented(self, text: str) -> None:
+    def _write_indented(self, text: str) -> None:
         lines = text.strip("\n").splitlines()
         for line in lines[:_SHOWN_LINES]:
             self._console.line(f"    {line}", "faint")

@@ -1,4 +1,4 @@
-"""`jupyter agent ask`: a question about a notebook, the answer as it comes, and its approvals."""
+"""`jupyter agent ask`: a question about a notebook, with a streamed answer and approvals."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, Working, exact, standard
-from jupyter_agent.cli.words import Cells, Line, phrase, styled
+from jupyter_agent.cli.words import Cells, Line, phrase, style_diff_line
 from jupyter_agent.client.chat import Chat
 from jupyter_agent.client.servers import Server, existing, serving
 
 Approval = Mapping[str, Any]
-_NOBODY = "Nobody can be asked any more. Do not try again; say what is left to do."
+_NOBODY = "No one can answer questions any more. Do not try again; say what remains to be done."
 
 
 def settle(
-    console: Console, asked: Sequence[Approval], cells: Cells
+    console: Console, approvals: Sequence[Approval], cells: Cells
 ) -> list[dict[str, Any]] | None:
-    """The answers to the approvals of one group, as the route takes them; None where nobody can be
-    asked."""
-    words = [phrase(each["tool"], each["input"], cells.name) for each in asked]
+    """The answers to the approvals of one group, as the route takes them; None if no one can
+    answer."""
+    words = [phrase(each["tool"], each["input"], cells.name) for each in approvals]
     console.tell("")
     console.tell(f"{'; '.join(map(exact, words))}?", "strong")
-    for approval in asked:
-        for text, style in _shown(approval, cells):
+    for approval in approvals:
+        for text, style in _approval_lines(approval, cells):
             console.tell(f"  {text}", style)
-    edits = all("diff" in each or "edits" in each for each in asked)
+    edits = all("diff" in each or "edits" in each for each in approvals)
     more = "e = yes to all edits of this answer, " if edits else ""
-    said = console.ask(
+    reply = console.ask(
         f"[y = yes, {more}a = always in this conversation, n = no, or type what to do instead] "
     )
-    if said is None:
+    if reply is None:
         return None
-    yes = said.lower() in ("y", "yes", "e", "a") and (edits or said.lower() != "e")
-    remember = {"e": "turn", "a": "conversation"}.get(said.lower()) if yes else None
-    reason = "" if yes or said.lower() in ("", "n", "no") else said
+    yes = reply.lower() in ("y", "yes", "e", "a") and (edits or reply.lower() != "e")
+    remember = {"e": "turn", "a": "conversation"}.get(reply.lower()) if yes else None
+    reason = "" if yes or reply.lower() in ("", "n", "no") else reply
     return [
         {"id": each["id"], "approved": yes, "reason": reason, "remember": remember}
-        for each in asked
+        for each in approvals
     ]
 
 
-def refusals(asked: Sequence[Approval]) -> list[dict[str, Any]]:
-    """The answers where nobody can be asked."""
-    return [{"id": each["id"], "approved": False, "reason": _NOBODY} for each in asked]
+def refusals(approvals: Sequence[Approval]) -> list[dict[str, Any]]:
+    """The answers if no one can be asked."""
+    return [{"id": each["id"], "approved": False, "reason": _NOBODY} for each in approvals]
 
 
-def way_on(approval: Approval) -> str:
-    """How the call can be made without a terminal."""
+def approval_hint(approval: Approval) -> str:
+    """How to allow the call without a terminal."""
     if approval.get("loads"):
         return f"`{approval['tool']}` would load from elsewhere; a person has to allow it."
     return (
@@ -66,8 +66,8 @@ def way_on(approval: Approval) -> str:
     )
 
 
-def _shown(approval: Approval, cells: Cells) -> Iterator[Line]:
-    """What would be done, with every character that hides spelt out."""
+def _approval_lines(approval: Approval, cells: Cells) -> Iterator[Line]:
+    """What the call would do, with every invisible character spelled out."""
     if approval.get("server"):
         yield f"sent to {exact(approval['server'])}:", "plain"
         yield from _text(json.dumps(approval["input"], indent=1, ensure_ascii=False))
@@ -97,7 +97,7 @@ def _text(text: str) -> Iterator[Line]:
 
 def _diff(text: str) -> Iterator[Line]:
     for line in text.split("\n"):
-        yield styled(exact(line))
+        yield style_diff_line(exact(line))
 
 
 MODES = ("read", "ask", "edit", "auto")
@@ -106,7 +106,7 @@ EXAMPLES = """\
   jupyter agent ask sales.ipynb "Fix the errors" --mode edit --yes run_cells
   git diff | jupyter agent ask sales.ipynb - --json > answer.json
 
-exit codes: 0 done, 1 failed, 2 usage, 3 something was not allowed, 4 a limit ended it,
+exit codes: 0 done, 1 failed, 2 usage, 3 something was not allowed, 4 a limit was hit,
 5 the model failed, 130 stopped
 """
 
@@ -117,9 +117,9 @@ def add_to(commands: Any) -> None:
         commands,
         "ask",
         help="ask for something in a notebook and watch it happen",
-        description="Asks the Jupyter server that serves the notebook; where none runs, one is "
-        "started for this answer. What needs approval is asked about here, with the exact code or "
-        "diff; without a terminal it is refused. Ctrl-C stops the answer.",
+        description="Asks the Jupyter server that serves the notebook, or starts one for this "
+        "answer. What needs approval is asked here, with the exact code or diff; without a "
+        "terminal it is refused. Ctrl-C stops the answer.",
         examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
@@ -151,7 +151,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Asks, shows the answer, and says by the exit code how it ended."""
+    """Asks, prints the answer, and returns how it ended."""
     console = standard()
     notebook = existing(given.notebook)
     prompt = _prompt(given.prompt)
@@ -175,22 +175,22 @@ def run(given: argparse.Namespace) -> int:
             **({"max_steps": given.max_steps} if given.max_steps else {}),
         }
         shown = Console(io.StringIO(), sys.stderr, {}) if given.json else console
-        if not shown.attended:
+        if not shown.is_interactive:
             body["on_approval"] = "decline"
         cells = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
         with shown.working() as working:
             chat = Chat(server, body)
-            asking = _Asking(chat, shown, working, Cells([cell["id"] for cell in cells]))
+            asking = _TerminalTurn(chat, shown, working, Cells([cell["id"] for cell in cells]))
             asking.follow()
         if given.json:
             console.json(chat.outcome())
         console.end_line()
         for hint in asking.hints():
             console.tell(hint, "warning")
-        return asking.answer.ended
+        return asking.answer.exit_code
 
 
-class _Asking:
+class _TerminalTurn:
     """One turn at the terminal."""
 
     def __init__(self, chat: Chat, console: Console, working: Working, cells: Cells) -> None:
@@ -203,9 +203,9 @@ class _Asking:
         self.answer = AnswerPrinter(console, working, cells, chat.outputs_of)
 
     def follow(self) -> None:
-        """Shows the answer to its end; Ctrl-C stops the turn, and what it did until then is shown.
+        """Shows the answer to its end; Ctrl-C stops the turn, after showing what it did until then.
 
-        Raises KeyboardInterrupt for a second one, ServerRefused where it cannot be asked.
+        Raises KeyboardInterrupt on a second Ctrl-C, ServerRefused if the question cannot be asked.
         """
         while True:
             try:
@@ -224,17 +224,17 @@ class _Asking:
             self._console.line(line, "faint")
 
     def hints(self) -> Iterator[str]:
-        """What was refused because nobody could be asked, and how to go on."""
-        return map(way_on, self._refused.values())
+        """What was refused because no one could be asked, and how to allow it."""
+        return map(approval_hint, self._refused.values())
 
     def _chunks(self) -> Iterator[Mapping[str, Any]]:
-        """Those that were not seen yet: the same request again joins the turn."""
+        """Chunks not seen yet: repeating the request joins the turn."""
         self._working.on("Asking")
         return self._chat.chunks()
 
     def _take(self, chunk: Mapping[str, Any]) -> None:
         self.answer.show(chunk)
-        if self._stopping and chunk["type"] == "start":  # Ctrl-C came before the turn began
+        if self._stopping and chunk["type"] == "start":  # Ctrl-C came before the turn started
             self._chat.stop()
         if chunk["type"] == "data-notice" and chunk["data"]["kind"] == "approval":
             if self._chat.attended:
@@ -242,23 +242,23 @@ class _Asking:
             else:
                 self._refuse(chunk["data"]["approval"])
 
-    def _refuse(self, asked: Mapping[str, Any]) -> None:
-        """Shows what the server declines, since nobody is there."""
-        settle(self._console, [asked], self._cells)
-        self._refused[asked["tool"]] = asked
+    def _refuse(self, approval: Mapping[str, Any]) -> None:
+        """Shows what the server declines because no one is there to answer."""
+        settle(self._console, [approval], self._cells)
+        self._refused[approval["tool"]] = approval
 
     def _settle(self) -> None:
-        """Asks the person what is open, or refuses it where they are gone."""
+        """Asks the open questions, or refuses them if the person has gone."""
         groups = self._chat.questions()
         self._working.on("")
         for group in groups:
             self._reply(group)
 
-    def _reply(self, asked: Sequence[Mapping[str, Any]]) -> None:
-        replies = settle(self._console, asked, self._cells)
+    def _reply(self, approvals: Sequence[Mapping[str, Any]]) -> None:
+        replies = settle(self._console, approvals, self._cells)
         if replies is None:
-            replies = refusals(asked)
-            self._refused.update({each["tool"]: each for each in asked})
+            replies = refusals(approvals)
+            self._refused.update({each["tool"]: each for each in approvals})
         if not self._chat.reply(replies):
             self._console.tell("That was answered elsewhere, or is over.")
 
@@ -271,12 +271,12 @@ def _prompt(given: str | None) -> str:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"`{text}` is no whole number from 1")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)
 
 
 def _unknown_tools(server: Server, names: Sequence[str]) -> str:
-    """A sentence about the tools that there are not; empty where there are all."""
+    """An error for tools that do not exist; empty if all do."""
     if not names:
         return ""
     tools = server.ask("GET", "tools")

@@ -9,17 +9,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.cli.offline import add_store, cut, local
+from jupyter_agent.cli.offline import add_store, local, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
 from jupyter_agent.client.servers import ServerRefused, ask_running
-from jupyter_agent.client.stores import Unknown, names, opened
+from jupyter_agent.client.stores import Unknown, names, open_store
 from jupyter_agent.conversations.changes import CellText, blame
 
 _SECONDS = 10.0
-"""That a running server may take to answer."""
+"""Timeout for a running server."""
 _WIDEST = {"model": 32, "text": 30, "request": 60}
-"""Characters of a column at most."""
+"""Maximum characters per column."""
 
 EXAMPLES = """\
   jupyter agent blame sales.ipynb
@@ -28,13 +28,13 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "blame",
         help="which turn, model and request last changed each cell of a notebook",
-        description="Asks the Jupyter server that serves the notebook, or reads the store where "
-        "none runs. Nothing is written into the notebook for it.",
+        description="Asks the Jupyter server that serves the notebook, or reads the store if "
+        "no server runs. Writes nothing into the notebook.",
         examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
@@ -44,26 +44,28 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints a line per cell; 1 with a sentence where nothing can be told."""
+    """Prints a line per cell; 1 with a message if there is nothing to say."""
     console = standard()
     notebook = given.notebook.resolve()
     try:
         source = _cells(notebook)
-        found = (None if given.store else _ask(notebook)) or _look_up(notebook, source, given.store)
+        answer = (None if given.store else _ask(notebook)) or _look_up(
+            notebook, source, given.store
+        )
     except Unknown as error:
         console.tell(str(error))
         return 1
     if given.json:
-        console.json(found)
+        console.json(answer)
     else:
         texts = {cell.id: cell.source for cell in source}
-        for line in _table(found["cells"], texts):
+        for line in _table(answer["cells"], texts):
             console.line(line)
     return 0
 
 
 def _cells(notebook: Path) -> list[CellText]:
-    """The cells as the file has them."""
+    """The cells in the file."""
     try:
         content = json.loads(notebook.read_text(encoding="utf-8"))
         cells = content["cells"]
@@ -90,8 +92,8 @@ def _ask(notebook: Path) -> dict[str, Any] | None:
 
 
 def _look_up(notebook: Path, cells: Sequence[CellText], store: Path | None) -> dict[str, Any]:
-    """What the store says, which is only read."""
-    with opened(store, f"No running Jupyter server serves {notebook.name}. ") as db:
+    """Reads the answer from the store."""
+    with open_store(store, f"No running Jupyter server serves {notebook.name}. ") as db:
         found = blame(db, list(names(notebook)), cells, None)
     return {"path": notebook.name, "cells": [each.to_json() for each in found]}
 
@@ -104,7 +106,7 @@ def _table(cells: Sequence[Mapping[str, Any]], texts: Mapping[str, str]) -> Iter
         key: min(max(len(row[key]) for row in rows), _WIDEST.get(key, 1000)) for key in rows[0]
     }
     for row in rows:
-        shown = [cut(row[key], width).ljust(width) for key, width in widths.items()]
+        shown = [shorten(row[key], width).ljust(width) for key, width in widths.items()]
         yield "  ".join(shown).rstrip()
 
 

@@ -1,4 +1,4 @@
-"""`jupyter agent changes`: what answers changed in a notebook and nobody has kept or undone."""
+"""`jupyter agent changes`: changes of a notebook that no one has kept or undone yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.cli.words import Cells, told_change
+from jupyter_agent.cli.words import Cells, describe_change
 from jupyter_agent.client.servers import existing, serving
 
 EXAMPLES = """\
@@ -22,13 +22,13 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "changes",
-        help="what answers changed in a notebook and nobody has kept or undone",
-        description="Lists the changes by turn, as diffs; `jupyter agent undo TURN` takes those of "
-        "a turn back.",
+        help="list changes of a notebook that no one has kept or undone yet",
+        description="Lists the changes by turn, as diffs; `jupyter agent undo TURN` takes back "
+        "those of a turn.",
         examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
@@ -39,22 +39,22 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints the changes, the oldest first."""
+    """Prints the changes, oldest first."""
     console, notebook = standard(), existing(given.notebook)
     with serving(notebook, given.store) as server:
         if given.keep:
             server.ask("POST", f"turns/{quote(given.keep, '')}/accept", {})
-        found = server.ask("GET", server.route(notebook, "changes"))
+        pending = server.ask("GET", server.route(notebook, "changes"))
         state = server.ask("GET", f"{server.route(notebook)}?outputs=none")
     if given.json:
-        console.json(found)
+        console.json(pending)
         return 0
     cells = Cells([cell["id"] for cell in state["cells"]])
-    for turn_id, changes in groupby(found, key=itemgetter("turn_id")):
+    for turn_id, changes in groupby(pending, key=itemgetter("turn_id")):
         console.line(f"Turn {turn_id}", "strong")
         for change in changes:
-            for text, style in told_change(change, cells.name):
+            for text, style in describe_change(change, cells.name):
                 console.line(f"  {text}", style)
-    if not found:
+    if not pending:
         console.tell("Nothing to review.")
     return 0

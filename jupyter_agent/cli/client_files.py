@@ -1,4 +1,4 @@
-"""Configuration files of other agents: an entry is put in or taken out, the rest stays as it is."""
+"""Configuration files of other agents: adds or removes an entry, and leaves the rest as it is."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _INDENT = re.compile(r"\n([ \t]+)\S")
 
 
 class Unfit(Exception):
-    """The file cannot be changed without harm; the text says why."""
+    """The file cannot be changed safely; the message says why."""
 
 
 def read(file: Path) -> str:
-    """Its text; empty where there is none. Raises Unfit."""
+    """The text of a file; empty if there is no file. Raises Unfit."""
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -34,8 +34,8 @@ def read(file: Path) -> str:
 
 
 def write(file: Path, text: str) -> None:
-    """Replaces a file as a whole, or removes it where no text is left. Raises Unfit."""
-    real = Path(os.path.realpath(file))  # a link into somebody's dotfiles stays a link
+    """Replaces a file, or removes it if the text is empty. Raises Unfit."""
+    real = Path(os.path.realpath(file))  # a link to a dotfiles repository stays a link
     try:
         if not text:
             real.unlink(missing_ok=True)
@@ -56,21 +56,21 @@ def write(file: Path, text: str) -> None:
 
 
 class JsonFile:
-    """JSON, with comments and trailing commas too."""
+    """JSON, also with comments and trailing commas."""
 
     def values(self, text: str) -> dict[str, Any]:
-        """What the file says. Raises Unfit."""
+        """The content of the file. Raises Unfit."""
         try:
             values = json.loads(_plain(text)) if text.strip() else {}
         except ValueError as error:
-            raise Unfit(f"It is no JSON: {error}.") from None
+            raise Unfit(f"It is not valid JSON: {error}.") from None
         if not isinstance(values, dict):
-            raise Unfit("It is no JSON object.")
+            raise Unfit("It is not a JSON object.")
         return values
 
     def lines(self, path: Sequence[str], entry: Mapping[str, Any]) -> str:
-        """The entry as a person would paste it."""
-        return json.dumps(_nested(path, entry), indent=2, ensure_ascii=False)
+        """The entry as text to paste."""
+        return json.dumps(_nest(path, entry), indent=2, ensure_ascii=False)
 
     def put(self, text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
         """The text with the entry. Raises Unfit."""
@@ -82,15 +82,15 @@ class JsonFile:
         for depth, key in enumerate(path):
             members = _members(plain, start)
             if key not in members:
-                value: Any = _nested(path[depth + 1 :], entry)
+                value: Any = _nest(path[depth + 1 :], entry)
                 return _insert(text, plain, start, key, value, indent, depth + 1)
             _, start, end = members[key]
             if depth < len(path) - 1 and plain[start] != "{":
-                raise Unfit(f"Its `{key}` is no object.")
-        return text[:start] + _dumped(entry, indent, len(path)) + text[end:]
+                raise Unfit(f"Its `{key}` is not an object.")
+        return text[:start] + _dump(entry, indent, len(path)) + text[end:]
 
     def take(self, text: str, path: Sequence[str]) -> str:
-        """The text without the entry, and without what it leaves empty. Raises Unfit."""
+        """The text without the entry and without objects left empty by it. Raises Unfit."""
         values: Any = self.values(text)
         for key in path[:-1]:
             values = values[key]
@@ -117,7 +117,7 @@ class JsonFile:
 
 
 def _plain(text: str) -> str:
-    """The text in strict JSON with every letter at its place: comments and trailing commas are
+    """Strict JSON with every character in its place: comments and trailing commas become
     spaces."""
     return _TRAILING_COMMA.sub(_blank, _without_comments(text))
 
@@ -137,7 +137,8 @@ def _skip(plain: str, at: int) -> int:
 
 
 def _members(plain: str, start: int) -> dict[str, tuple[int, int, int]]:
-    """Of the object at `start`: where each key begins, and its value begins and ends."""
+    """For each key of the object at `start`: where the key starts, and the value starts and
+    ends."""
     decoder, members = json.JSONDecoder(), {}
     at = _skip(plain, start + 1)
     while plain[at] != "}":
@@ -155,7 +156,7 @@ def _insert(
     text: str, plain: str, start: int, key: str, value: Any, indent: str, depth: int
 ) -> str:
     """The text with one more member at the end of the object at `start`."""
-    member = f"\n{indent * depth}{json.dumps(key)}: {_dumped(value, indent, depth)}"
+    member = f"\n{indent * depth}{json.dumps(key)}: {_dump(value, indent, depth)}"
     members = _members(plain, start)
     if not members:
         rest = text[start + 1 :].lstrip()
@@ -164,41 +165,41 @@ def _insert(
     last = _trailing(text, end)
     after = end if last is None else last + 1
     line = text.find("\n", after)
-    if line < 0 or plain[after:line].strip():  # the object ends in this line
+    if line < 0 or plain[after:line].strip():  # the object ends on this line
         line = after
     head = text[:end] + "," if last is None else text[:after]
     return f"{head}{text[after:line]}{member}{'' if last is None else ','}{text[line:]}"
 
 
 def _trailing(text: str, end: int) -> int | None:
-    """Where the comma after the last member is, which ends at `end`; None if it has none."""
+    """The position of a comma after the last member, which ends at `end`; None without a comma."""
     at = _skip(without := _without_comments(text), end)
     return at if without[at] == "," else None
 
 
-def _dumped(value: Any, indent: str, depth: int) -> str:
+def _dump(value: Any, indent: str, depth: int) -> str:
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return text.replace("\n", "\n" + indent * depth)
 
 
-def _nested(path: Sequence[str], value: Any) -> Any:
+def _nest(path: Sequence[str], value: Any) -> Any:
     for key in reversed(path):
         value = {key: value}
     return value
 
 
 class TomlFile:
-    """TOML, where the entry is a table of its own at the end of the file."""
+    """TOML, with the entry as a table at the end of the file."""
 
     def values(self, text: str) -> dict[str, Any]:
-        """What the file says. Raises Unfit."""
+        """The content of the file. Raises Unfit."""
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise Unfit(f"It is no TOML: {error}.") from None
+            raise Unfit(f"It is not valid TOML: {error}.") from None
 
     def lines(self, path: Sequence[str], entry: Mapping[str, Any]) -> str:
-        """The entry as a person would paste it."""
+        """The entry as text to paste."""
         pairs = [f"{key} = {json.dumps(value)}" for key, value in entry.items()]
         return "\n".join([f"[{'.'.join(path)}]", *pairs])
 

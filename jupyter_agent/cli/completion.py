@@ -1,4 +1,4 @@
-"""`jupyter agent completion`: a script with which a shell completes the commands and options."""
+"""`jupyter agent completion`: shell completion for commands and options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "completion",
@@ -49,7 +49,7 @@ def _long(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def _choices(commands: Commands) -> dict[str, list[str]]:
-    """What may stand behind an option, or behind a command, for those with a fixed list."""
+    """The allowed values after an option or a command, if there is a fixed list."""
     found: dict[str, list[str]] = {}
     for name, parser in commands.items():
         for action in parser._actions:
@@ -114,7 +114,7 @@ def _zsh(commands: Commands) -> Iterator[str]:
 
 
 _PROGRAMS = {"jupyter-agent": "", "jupyter": "__fish_seen_subcommand_from agent; and "}
-"""In fish: how a command line begins."""
+"""In fish: how a command line starts."""
 
 
 def _fish(commands: Commands) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`jupyter agent connect`: makes live notebooks known to an agent that the person already has."""
+"""`jupyter agent connect`: gives an agent that you already use access to live notebooks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jupyter_agent.client.servers import running, with_assistant
 
 SKILL = "jupyter-live-notebooks"
 _OURS = "Written by `jupyter agent connect`"
-"""In a skill that may be replaced or removed."""
+"""Marks a skill that may be replaced or removed."""
 _STDIO = {"type": "stdio"}
 EXAMPLES = """\
   jupyter agent connect claude
@@ -31,39 +31,39 @@ EXAMPLES = """\
   jupyter agent connect vscode --project
   jupyter agent connect claude --remove
 
-exit codes: 0 done, 1 a file is left as it is, with the lines to put into it, 2 usage
+exit codes: 0 done, 1 a file was left unchanged, with the lines to add, 2 usage
 """
 
 
 @dataclass(frozen=True)
 class AgentProgram:
-    """An agent, and where it looks for MCP servers and skills."""
+    """An agent, and where its MCP servers and skills are configured."""
 
     title: str
     user_file: Path
     project_file: str
     key: str
-    """Of the object that has the servers."""
+    """The key of the object with the servers."""
     user_skills: Path
     project_skills: str
     extra: Mapping[str, Any]
-    """What its entries have beside the command."""
+    """Fields of its entries besides the command."""
     one_list: bool = False
-    """Whether the program and its arguments are one list."""
+    """Whether the program and its arguments form one list."""
 
     @property
     def format(self) -> JsonFile | TomlFile:
         return TomlFile() if self.user_file.suffix == ".toml" else JsonFile()
 
     def entry(self, command: Sequence[str]) -> dict[str, Any]:
-        """That has it start a program."""
+        """The entry that starts a program."""
         if self.one_list:
             return {**self.extra, "command": list(command)}
         return {**self.extra, "command": command[0], "args": list(command[1:])}
 
 
 def clients(home: Path, environment: Mapping[str, str], platform: str) -> dict[str, AgentProgram]:
-    """By the name on the command line; `platform` as in `sys`."""
+    """The agents by their names on the command line; `platform` as in `sys`."""
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     editors = _editors(home, _code_folder(home, environment, config, platform))
     return _terminal_agents(home, environment, config) | editors
@@ -148,14 +148,14 @@ def _code_folder(home: Path, environment: Mapping[str, str], config: Path, platf
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "connect",
         help="let an agent that you have (Claude Code, Codex, ...) work on live notebooks",
-        description="Puts `jupyter agent mcp` into the configuration of another agent, which then "
-        "finds the running Jupyter server by itself (no address or token is written), and adds a "
-        "skill that says when to use it. Other entries and comments stay; --remove takes both out.",
+        description="Adds `jupyter agent mcp` to the configuration of another agent, which then "
+        "finds the running Jupyter server by itself (no address or token is written), and a skill "
+        "that says when to use it. Other entries and comments stay; --remove takes both out.",
         examples=EXAMPLES,
     )
     parser.add_argument("client", choices=clients(Path(), {}, sys.platform), metavar="CLIENT")
@@ -163,15 +163,15 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--project",
         action="store_true",
-        help="in files of the current folder, for all who work there, instead of your own",
+        help="in files of the current folder, for everyone who works there, instead of your own",
     )
     parser.add_argument("--name", default="jupyter", help="of the entry (default: %(default)s)")
-    parser.add_argument("--remove", action="store_true", help="take entry and skill out again")
+    parser.add_argument("--remove", action="store_true", help="remove entry and skill")
     parser.set_defaults(command=run)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Changes the files and prints what it did; 1 where one has to be changed by hand."""
+    """Changes the files and prints what it did; 1 if one has to be changed by hand."""
     console = standard()
     client = clients(Path.home(), os.environ, sys.platform)[given.client]
     file, skills = client.user_file, client.user_skills
@@ -188,20 +188,20 @@ def run(given: argparse.Namespace) -> int:
     except Unfit as error:
         console.tell(str(error), "warning")
         if given.remove:
-            console.tell(f"Take `{'.'.join(path)}` out of {file} yourself.")
+            console.tell(f"Remove `{'.'.join(path)}` from {file} yourself.")
         else:
-            console.tell(f"Put this into {file}:")
+            console.tell(f"Add this to {file}:")
             console.line(client.format.lines(path, entry))
         return Exit.FAILED
     for line in done:
         console.line(line)
     if not given.remove:
-        _say_what_next(console, client, given)
+        _print_next_steps(console, client, given)
     return Exit.DONE
 
 
 def _program(shared: bool) -> list[str]:
-    """What starts us: in files of others by its name, in one's own from this environment."""
+    """The command that starts us: portable in shared files, from this environment in your own."""
     if shared:
         return ["jupyter", "agent", "mcp"]
     script = Path(sys.executable).with_name(
@@ -226,7 +226,7 @@ def _put(
     values = _values(client, file, text)
     there = values.get(path[0], {})
     if not isinstance(there, dict):
-        raise Unfit(f"`{path[0]}` of {file} is no object.")
+        raise Unfit(f"`{path[0]}` of {file} is not an object.")
     if there.get(path[1]) == entry:
         yield f"{client.title} is connected: `{path[1]}` in {file}."
         return
@@ -235,7 +235,7 @@ def _put(
     wanted = deepcopy(values)
     wanted.setdefault(path[0], {})[path[1]] = dict(entry)
     _write(client, file, client.format.put(text, path, entry), wanted)
-    yield f"{client.title} is connected: `{path[1]}` in {file} starts {_quoted(entry)}."
+    yield f"{client.title} is connected: `{path[1]}` in {file} starts {_command_text(entry)}."
 
 
 def _take(client: AgentProgram, file: Path, path: Sequence[str]) -> Iterator[str]:
@@ -246,23 +246,23 @@ def _take(client: AgentProgram, file: Path, path: Sequence[str]) -> Iterator[str
         yield f"{client.title} was not connected: {file} has no `{path[1]}`."
         return
     if not _is_ours(there[path[1]]):
-        raise Unfit(f"`{path[1]}` of {file} does not start `jupyter agent mcp`: it is left.")
+        raise Unfit(f"`{path[1]}` of {file} does not start `jupyter agent mcp`: not removed.")
     wanted = deepcopy(values)
     del wanted[path[0]][path[1]]
     if not wanted[path[0]]:
         del wanted[path[0]]
     _write(client, file, client.format.take(text, path), wanted)
-    yield f"`{path[1]}` was taken out of {file}."
+    yield f"`{path[1]}` was removed from {file}."
 
 
 def _write(client: AgentProgram, file: Path, text: str, wanted: Mapping[str, Any]) -> None:
-    """Writes what says exactly what is wanted, and nothing else."""
+    """Writes the text if it parses to exactly the wanted values."""
     try:
         now = client.format.values(text)
     except Unfit:
         now = None
     if now != wanted:
-        raise Unfit(f"{file} is written in a way that this command cannot change safely.")
+        raise Unfit(f"This command cannot safely change the format of {file}.")
     write(file, "" if "".join(text.split()) == "{}" else text)
 
 
@@ -270,7 +270,7 @@ def _values(client: AgentProgram, file: Path, text: str) -> dict[str, Any]:
     try:
         return client.format.values(text)
     except Unfit as error:
-        raise Unfit(f"{file} is left as it is. {error}") from None
+        raise Unfit(f"{file} was left unchanged. {error}") from None
 
 
 def _words(entry: Any) -> list[str]:
@@ -289,7 +289,7 @@ def _is_ours(entry: Any) -> bool:
     return "mcp" in words and (started or names[:2] == ["jupyter", "agent"])
 
 
-def _quoted(entry: Mapping[str, Any]) -> str:
+def _command_text(entry: Mapping[str, Any]) -> str:
     return f"`{shlex.join(_words(entry))}`"
 
 
@@ -298,10 +298,10 @@ def _put_skill(file: Path) -> Iterator[str]:
     if there == text:
         return
     if there and _OURS not in there:
-        yield f"The skill {file} is yours and stays."
+        yield f"The skill {file} is your own and stays."
         return
     write(file, text)
-    yield f"A skill says when to use it: {file}."
+    yield f"Skill that says when to use it: {file}."
 
 
 def _take_skill(file: Path) -> Iterator[str]:
@@ -309,22 +309,20 @@ def _take_skill(file: Path) -> Iterator[str]:
     if not there:
         return
     if _OURS not in there:
-        yield f"The skill {file} is yours and stays."
+        yield f"The skill {file} is your own and stays."
         return
     write(file, "")
-    with suppress(OSError):  # something else is in there
+    with suppress(OSError):  # the folder has other files
         file.parent.rmdir()
     yield f"The skill {file} was removed."
 
 
-def _say_what_next(console: Console, client: AgentProgram, given: argparse.Namespace) -> None:
-    found = list(with_assistant(running()))
-    for server in found:
-        console.line(f"It finds the Jupyter server at {server.url} for {server.root}.")
-    if not found:
-        console.line("No Jupyter server with the assistant runs now: start `jupyter lab`.")
+def _print_next_steps(console: Console, client: AgentProgram, given: argparse.Namespace) -> None:
+    servers = list(with_assistant(running()))
+    for server in servers:
+        console.line(f"It will find the Jupyter server at {server.url} for {server.root}.")
+    if not servers:
+        console.line("No Jupyter server with the assistant is running: start `jupyter lab`.")
     words = ["jupyter", "agent", "connect", given.client, *(["--project"] * given.project)]
     words += [] if given.name == "jupyter" else ["--name", given.name]
-    console.line(
-        f"Begin a new session in {client.title}. To take it back: {' '.join(words)} --remove"
-    )
+    console.line(f"Start a new session in {client.title}. To undo this: {' '.join(words)} --remove")

@@ -1,4 +1,4 @@
-"""`jupyter agent conversations`: what was asked, and what was answered."""
+"""`jupyter agent conversations`: questions and answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jupyter_agent.cli.offline import add_store, cut, local
+from jupyter_agent.cli.offline import add_store, local, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
 from jupyter_agent.client.servers import anywhere, existing, serving
@@ -21,12 +21,12 @@ _TITLE_CHARS = 60
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "conversations",
         help="list conversations, or print one",
-        description="Lists your conversations, the newest first, or prints one as Markdown.",
+        description="Lists your conversations, newest first, or prints one as Markdown.",
         examples=EXAMPLES,
     )
     parser.add_argument("conversation", nargs="?", metavar="ID", help="print this one")
@@ -42,7 +42,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints a line per conversation, or the one that is named."""
+    """Prints a line per conversation, or the named one."""
     console = standard()
     notebook = existing(given.notebook) if given.notebook else None
     about = serving(notebook, given.store) if notebook else anywhere(given.store)
@@ -50,25 +50,25 @@ def run(given: argparse.Namespace) -> int:
         if given.conversation:
             form = "json" if given.json else "md"
             route = f"conversations/{quote(given.conversation, '')}/export?format={form}"
-            found = server.ask("GET", route)
+            answer = server.ask("GET", route)
         else:
             query = {
                 **({"notebook": server.path(notebook)} if notebook else {}),
                 **({"q": given.search} if given.search else {}),
             }
-            found, page = {"conversations": [], "next_page": 1}, 1
+            answer, page = {"conversations": [], "next_page": 1}, 1
             while page:
                 more = server.ask("GET", f"conversations?{urlencode({**query, 'page': page})}")
-                found["conversations"] += more["conversations"]
+                answer["conversations"] += more["conversations"]
                 page = more["next_page"]
-            found["next_page"] = None
+            answer["next_page"] = None
     if given.json:
-        console.json(found)
+        console.json(answer)
     elif given.conversation:
-        console.line(found.rstrip("\n"))
+        console.line(answer.rstrip("\n"))
     else:
-        for each in found["conversations"]:
-            title = cut(" ".join((each["title"] or "").split()), _TITLE_CHARS)
+        for each in answer["conversations"]:
+            title = shorten(" ".join((each["title"] or "").split()), _TITLE_CHARS)
             facts = [each["id"], local(each["updated"]), each["state"] or "", title]
             console.line("  ".join([*facts, each["notebook"] or ""]).rstrip())
     return 0

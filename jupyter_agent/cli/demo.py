@@ -1,4 +1,4 @@
-"""`jupyter agent demo`: an example notebook, and somebody who shows what the assistant can do."""
+"""`jupyter agent demo`: an example notebook and a scripted tour of the assistant."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "demo",
@@ -44,9 +44,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--headless",
         action="store_true",
-        help="no browser: runs the tour on a copy of the example notebook and prints what it did",
+        help="no browser: run the tour on a copy of the example notebook and print what it did",
     )
-    parser.add_argument("--model", default="demo:tour", help="who answers (default: %(default)s)")
+    parser.add_argument("--model", default="demo:tour", help="model (default: %(default)s)")
     parser.add_argument(
         "server", nargs="*", help="options for Jupyter after `--`, e.g. -- --no-browser --port 8890"
     )
@@ -56,7 +56,7 @@ def add_to(commands: Any) -> None:
 
 
 def lab(model: str, server: Sequence[str]) -> int:
-    """JupyterLab with the example notebook and the panel open; returns when the server ends."""
+    """JupyterLab with the example notebook and the panel open; returns when the server stops."""
     try:
         from jupyterlab.labapp import LabApp  # type: ignore[import-untyped]
     except ImportError:
@@ -81,8 +81,8 @@ def lab(model: str, server: Sequence[str]) -> int:
 
 
 def _demo_settings(folder: Path) -> Path:
-    """Settings of the demo's own: JupyterLab's question about news would cover the panel, and with
-    edits allowed the tour asks once, before it runs code.
+    """Settings for the demo: JupyterLab's question about news would cover the panel, and with
+    edits allowed the tour only asks once, before it runs code.
     """
     settings = {
         "@jupyterlab/apputils-extension/notification": {"fetchNews": "false"},
@@ -96,7 +96,7 @@ def _demo_settings(folder: Path) -> Path:
 
 
 def headless(model: str, server: Sequence[str]) -> int:
-    """Asks over HTTP and prints what was done to a copy of the example notebook."""
+    """Asks over HTTP and prints the changes to a copy of the example notebook."""
     console = standard()
     with (
         example() as folder,
@@ -118,15 +118,15 @@ def headless(model: str, server: Sequence[str]) -> int:
         console.line()
         console.line(f"{NOTEBOOK} has {len(cells)} cells now.")
     ran = any(cell["execution_count"] for cell in cells if cell["id"] not in before)
-    return answer.ended if ran and not answer.failures else Exit.FAILED
+    return answer.exit_code if ran and not answer.failures else Exit.FAILED
 
 
 @contextlib.contextmanager
 def example() -> Iterator[Path]:
-    """A folder of its own with a copy of the example notebook; gone afterwards.
+    """A temporary folder with a copy of the example notebook.
 
-    It names this Python's version: JupyterLab writes what a kernel says of itself into a notebook
-    that says another thing, which would be shown as unsaved before anybody touched it.
+    The copy names this version of Python: JupyterLab updates a notebook whose `language_info`
+    differs from the kernel's, and would show it as unsaved before anyone touched it.
     """
     source = files("jupyter_agent") / "examples" / NOTEBOOK
     notebook = json.loads(source.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""`jupyter agent doctor`: is everything there, who switched what off, and does a model answer?"""
+"""`jupyter agent doctor`: checks the installation, its configuration, and a model's answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jupyter_agent.cli.terminal import Console, standard
 from jupyter_agent.client.servers import Server, ServerRefused, anywhere
 from jupyter_agent.client.stores import folder_of
 from jupyter_agent.legible import quoted
-from jupyter_agent.packages import namesake, outdated
+from jupyter_agent.packages import namesake_warning, outdated_warnings
 
 EXAMPLES = """\
   jupyter agent doctor
@@ -35,43 +35,43 @@ _PACKAGES = (
     "ipykernel", "pycrdt", "anthropic", "openai",
 )  # fmt: skip
 _OWN = "jupyter_agent"
-"""The name of the part in the server."""
+"""The name of the server extension."""
 _PAGE = "jupyter-agent"
-"""The name of the part in the browser."""
-_WITHOUT = "none runs; this is told by one of our own, which has no rooms"
+"""The name of the JupyterLab extension."""
+_WITHOUT = "none runs; a temporary one answered, which has no rooms"
 _QUESTION = "Reply with the single word OK."
 
 
 @dataclass
 class Diagnosis:
-    """The findings, in the order in which they are printed."""
+    """The findings, in the order of printing."""
 
     versions: dict[str, str | None] = field(default_factory=dict)
-    """By package; None for one that is not installed."""
+    """Version by package; None if not installed."""
     kernels: list[str] = field(default_factory=list)
     store: str = ""
-    """The folder of conversations, copies and keys: what an uninstallation leaves."""
+    """The folder of conversations, copies and keys, which stays after uninstalling."""
     server: str = ""
     status: dict[str, Any] = field(default_factory=dict)
-    """As GET status."""
+    """As in GET status."""
     models: dict[str, Any] = field(default_factory=dict)
-    """As GET models."""
+    """As in GET models."""
     configuration: list[str] = field(default_factory=list)
-    """Files that name the assistant."""
+    """Files that configure the assistant."""
     call: dict[str, Any] | None = None
-    """How the test call went."""
+    """The result of the test call."""
     problems: list[str] = field(default_factory=list)
-    """What does not work, with the way to mend it."""
+    """What does not work, and how to fix it."""
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "doctor",
         help="check versions, carriers, keys, policy; with --call, ask a model",
-        description="Looks at this installation and at the Jupyter server that runs, or one of its "
-        "own. Sends nothing anywhere without --call. Ends with 1 where something does not work.",
+        description="Checks this installation and the running Jupyter server, or a temporary one. "
+        "Sends nothing anywhere without --call. Exits with 1 if something does not work.",
         examples=EXAMPLES,
     )
     parser.add_argument(
@@ -87,8 +87,8 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints what was found; 1 where something does not work."""
-    from jupyter_client.kernelspec import KernelSpecManager  # for which others need not wait
+    """Prints the findings; 1 if something does not work."""
+    from jupyter_client.kernelspec import KernelSpecManager  # slow to import
 
     console, found = standard(), Diagnosis()
     found.versions = {
@@ -97,7 +97,7 @@ def run(given: argparse.Namespace) -> int:
         **{name: _version(name) for name in _PACKAGES},
     }
     found.store = str(folder_of(given.store))
-    found.problems += [*filter(None, [namesake()]), *outdated(), *_switched_off()]
+    found.problems += [*filter(None, [namesake_warning()]), *outdated_warnings(), *_switched_off()]
     found.kernels = sorted(KernelSpecManager().find_kernel_specs())
     if not found.kernels:
         found.problems.append("No kernel is installed: `pip install ipykernel`.")
@@ -116,7 +116,7 @@ def run(given: argparse.Namespace) -> int:
     if given.json:
         console.json(asdict(found))
     else:
-        _tell(console, found)
+        _print(console, found)
     return Exit.FAILED if found.problems else Exit.DONE
 
 
@@ -128,10 +128,10 @@ def _version(name: str) -> str | None:
 
 
 def _switched_off() -> Iterator[str]:
-    """Files of Jupyter's configuration that switch a part of the assistant off, whoever wrote them,
-    and parts that are not installed."""
+    """Jupyter configuration files that switch a part of the assistant off, whoever wrote them, and
+    parts that are not installed."""
     decided: set[str] = set()
-    for path in _configuration():  # the first that says something of a part decides
+    for path in _configuration():  # the first file that mentions a part decides
         content = _json(path)
         extensions = _at(content, "ServerApp", "jpserver_extensions")
         off = {_OWN: extensions[_OWN] is False} if _OWN in extensions else {}
@@ -147,11 +147,11 @@ def _switched_off() -> Iterator[str]:
     if package is None and _version("jupyterlab"):
         yield "The panel is not installed for JupyterLab: install jupyter_agent again."
     elif package is not None and (built := _json(package).get("version")) != __version__:
-        yield f"The panel in {package.parent} is of version {built}, this is {__version__}."
+        yield f"The panel in {package.parent} has version {built}, the server {__version__}."
 
 
 def _configuration() -> Iterator[Path]:
-    """Jupyter's files of configuration, those that win first."""
+    """Jupyter's configuration files, in order of precedence."""
     for folder in map(Path, jupyter_config_path()):
         for pattern in (
             "jupyter_server_config.*",
@@ -171,7 +171,7 @@ def _names_us(path: Path) -> bool:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """Empty where it is none, or cannot be read."""
+    """The object in a JSON file; empty if it is not readable JSON."""
     if path.suffix != ".json":
         return {}
     try:
@@ -188,7 +188,7 @@ def _at(content: Any, *names: str) -> Mapping[str, Any]:
 
 
 def _call(server: Server, model: str) -> dict[str, Any]:
-    """One question to a model; its conversation is deleted again. Raises ServerRefused."""
+    """Asks a model one question and deletes the conversation. Raises ServerRefused."""
     started = time.monotonic()
     conversation = f"doctor-{secrets.token_hex(8)}"
     body = {
@@ -212,26 +212,26 @@ def _call(server: Server, model: str) -> dict[str, Any]:
 
 
 def _faults(found: Diagnosis) -> Iterator[str]:
-    """What the server's answers say that does not work."""
+    """Problems in the server's answers."""
     if found.status and not found.status["carriers"]:
         yield f"Notebooks cannot be edited here: {found.status['notes'][0]}"
     if found.status and not found.status["store"]["ok"]:
         yield str(found.status["store"]["note"])
     for server in found.status.get("mcp_servers", ()):
         if server["state"] == "failed":
-            yield f"The MCP server {quoted(server['name'])} is not there: {server['note']}"
+            yield f"The MCP server {quoted(server['name'])} is not available: {server['note']}"
     if found.call is not None and found.call["state"] != "done":
         yield f"{found.call['model']} did not answer."
 
 
-def _tell(console: Console, found: Diagnosis) -> None:
+def _print(console: Console, found: Diagnosis) -> None:
     for name, number in found.versions.items():
         console.line(f"{name:<26}{number or 'not installed'}", "plain" if number else "faint")
     console.line(f"{'kernels':<26}{', '.join(found.kernels) or 'none'}")
     console.line(f"{'store':<26}{found.store}")
     console.line(f"{'server':<26}{found.server or 'none'}")
     if found.status:
-        _tell_policy(console, found.status, found.problems)
+        _print_policy(console, found.status, found.problems)
     for provider in found.models.get("providers", ()):
         key = "ready" if provider["credentials"] else "no key"
         console.line(f"{'provider ' + provider['name']:<26}{key}")
@@ -248,13 +248,13 @@ def _tell(console: Console, found: Diagnosis) -> None:
         console.line("Everything works." if found.call else "No problem found.", "strong")
 
 
-def _tell_policy(console: Console, status: Mapping[str, Any], problems: Sequence[str]) -> None:
+def _print_policy(console: Console, status: Mapping[str, Any], problems: Sequence[str]) -> None:
     policy = status["policy"]
     facts: Sequence[tuple[str, str]] = [
         ("carriers", ", ".join(status["carriers"]) or "none"),
         *(("note", note) for note in status["notes"] if note not in problems),
-        ("asked as", _person(policy)),
-        ("freest mode", policy["max_mode"]),
+        ("user", _person(policy)),
+        ("most permissive mode", policy["max_mode"]),
         ("models allowed", ", ".join(policy["models"]) or "none"),
         ("models see at most", status["share"]),
         *(
@@ -268,6 +268,6 @@ def _tell_policy(console: Console, status: Mapping[str, Any], problems: Sequence
 
 
 def _person(policy: Mapping[str, Any]) -> str:
-    """Whom the administrator's policy is about."""
+    """The user that the administrator's policy applies to."""
     groups = ", ".join(map(quoted, policy["groups"]))
     return f"{quoted(policy['user'])} (groups: {groups})" if groups else quoted(policy["user"])

@@ -27,7 +27,7 @@ Edits on standard input are a JSON list; each is one of
   {"cell": ID, "source": TEXT}              {"cell": ID, "old_string": TEXT, "new_string": TEXT}
   {"cell": ID, "type": "markdown"}          {"cell": ID, "delete": true}
   {"cell": ID, "move": {"after": ID}}       {"insert": TEXT, "type": "code", "after": ID}
-with a `version`, as `show --json` names it, where a cell that changed since must stay. Numbers of
+with a `version`, as in `show --json`, to refuse the edit if the cell changed since. Numbers of
 cells are those before the first edit.
 
 exit codes: 0 all made, 1 refused, 2 usage, 3 not allowed
@@ -41,19 +41,20 @@ _DONE = {
     "move": "Moved",
 }
 _BY = "by=jupyter%20agent%20edit&new_turn=true"
-"""Each command is a turn, which is reviewed and undone."""
+"""Each command is a turn of its own, to review and undo."""
 _KNOWN = {*_FIELDS, *_PLACE, "cell", "delete", "move", "insert", "version"}
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "edit",
         help="edit cells of a live notebook without a model",
-        description="Edits the notebook through the Jupyter server that serves it, so that what "
-        "people type meanwhile is merged; where none runs, the file. Several are made all or none; "
-        "one that is refused shows the cell's current text. `jupyter agent undo` takes them back.",
+        description="Edits the notebook through the Jupyter server that serves it, merged with "
+        "what people are typing, or edits the file if no server runs. Several edits are made all "
+        "or none; a refused one shows the cell's current text. `jupyter agent undo` takes them "
+        "back.",
         examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
@@ -62,8 +63,8 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--cell", metavar="CELL", help="id or number")
     parser.add_argument("--source", metavar="TEXT", help="the whole new text")
-    parser.add_argument("--old", dest="old_string", metavar="TEXT", help="once in the cell")
-    parser.add_argument("--new", dest="new_string", metavar="TEXT", help="in its place")
+    parser.add_argument("--old", dest="old_string", metavar="TEXT", help="text in the cell, once")
+    parser.add_argument("--new", dest="new_string", metavar="TEXT", help="its replacement")
     parser.add_argument("--type", choices=["code", "markdown", "raw"])
     parser.add_argument("--delete", action="store_true", default=None)
     parser.add_argument("--insert", metavar="TEXT", help="a new cell")
@@ -75,45 +76,47 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Makes the edits, all or none; 1 where one was refused."""
+    """Makes the edits, all or none; 1 if one was refused."""
     console, notebook = standard(), existing(given.notebook)
     edits = _from_input() if given.edits else [_from_flags(given)]
     with serving(notebook, given.store) as server:
         cells = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
         route = f"{server.route(notebook, 'edits')}?{_BY}"
         try:
-            made = server.ask("POST", route, {"edits": [_step(edit, cells) for edit in edits]})
+            result = server.ask("POST", route, {"edits": [_step(edit, cells) for edit in edits]})
         except ServerRefused as error:
             console.tell(f"Refused: {error}", "warning")
             for line in _current(error.facts):
                 console.tell(line)
             return Exit.FAILED if error.status in (409, 412) else of_refusal(error)
     if given.json:
-        console.json(made)
+        console.json(result)
         return Exit.DONE
-    for edit in made["edits"]:
-        console.line(_told(edit))
-    if note := made.get("note"):
+    for edit in result["edits"]:
+        console.line(_edit_line(edit))
+    if note := result.get("note"):
         console.tell(note)
-    console.tell(f"Undo: jupyter agent undo {made['turn_id']}", "faint")
+    console.tell(f"Undo: jupyter agent undo {result['turn_id']}", "faint")
     return Exit.DONE
 
 
 def _from_input() -> list[dict[str, Any]]:
-    """Raises ServerRefused for what is no list of edits."""
+    """Reads edits from standard input. Raises ServerRefused if it is not a list of edits."""
     try:
         edits = json.loads(sys.stdin.read())
     except ValueError as error:
-        raise _misused(f"Standard input is no JSON: {error}.") from None
+        raise _usage_error(f"Standard input is not valid JSON: {error}.") from None
     if not isinstance(edits, list) or not edits or not all(isinstance(e, dict) for e in edits):
-        raise _misused("Standard input is a JSON list of edits; see `jupyter agent edit --help`.")
+        raise _usage_error(
+            "Standard input is not a JSON list of edits; see `jupyter agent edit --help`."
+        )
     for edit in edits:
         _check(edit)
     return edits
 
 
 def _from_flags(given: argparse.Namespace) -> dict[str, Any]:
-    """Raises ServerRefused for flags that are no edit."""
+    """The edit that the options describe. Raises ServerRefused if they describe none."""
     named = {name: getattr(given, name) for name in _KNOWN if hasattr(given, name)}
     edit = {name: value for name, value in named.items() if value is not None}
     _check(edit)
@@ -123,22 +126,24 @@ def _from_flags(given: argparse.Namespace) -> dict[str, Any]:
 def _check(edit: Mapping[str, Any]) -> None:
     unknown = sorted(edit.keys() - _KNOWN)
     if unknown:
-        raise _misused(f"An edit has no `{unknown[0]}`; see `jupyter agent edit --help`.")
+        raise _usage_error(f"An edit has no `{unknown[0]}`; see `jupyter agent edit --help`.")
     if ("cell" in edit) == ("insert" in edit):
-        raise _misused("An edit names the `cell` that it changes, or the text to `insert`.")
+        raise _usage_error("An edit names the `cell` to change, or the text to `insert`.")
     if ("old_string" in edit) != ("new_string" in edit):
-        raise _misused("Give both: what stands in the cell, and what goes in its place.")
+        raise _usage_error("Give both the text in the cell and its replacement.")
     if "cell" in edit and not any(edit.get(name) for name in (*_FIELDS, "delete", "move")):
         if edit.get("source") != "":
-            raise _misused("Say how the cell changes: source, old and new, type, delete or move.")
+            raise _usage_error(
+                "Say how to change the cell: source, old and new, type, delete or move."
+            )
 
 
-def _misused(message: str) -> ServerRefused:
+def _usage_error(message: str) -> ServerRefused:
     return ServerRefused(message, 400, "invalid_input")
 
 
 def _step(edit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """An edit as the route takes it. Raises ServerRefused for a cell that is not there."""
+    """An edit as the route takes it. Raises ServerRefused for a cell that does not exist."""
     if "insert" in edit:
         kind = {"type": edit["type"]} if "type" in edit else {}
         return {"op": "insert", "source": edit["insert"], **kind, **_place(edit, cells)}
@@ -160,14 +165,14 @@ def _place(edit: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> dict[
     }
 
 
-def _told(edit: Mapping[str, Any]) -> str:
+def _edit_line(edit: Mapping[str, Any]) -> str:
     cell = edit["cell"]
     where = f"cell {cell['index'] + 1} ({quoted(cell['id'])})" if cell else quoted(edit["cell_id"])
     return f"{_DONE[edit['op']]} {where}."
 
 
 def _current(facts: Mapping[str, Any]) -> Iterator[str]:
-    """The cell that the refused edit found: of several, after those before it."""
+    """The cell as the refused edit found it, after any edits before it."""
     current, number = facts.get("current"), facts.get("edit", 1)
     if isinstance(current, Mapping):
         cell = f"Cell {quoted(str(current['id']))}"

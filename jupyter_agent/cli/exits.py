@@ -1,4 +1,4 @@
-"""How commands end, for scripts: docs/cli.md has the table."""
+"""Exit codes of commands, for scripts; docs/cli.md has the table."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ class Exit(IntEnum):
 
     DONE = 0
     FAILED = 1
-    """It was tried and did not work: a cell failed, an edit met another text, no server."""
+    """It was tried and did not work: a cell failed, the text to edit was different, no server."""
     USAGE = 2
-    """The command line is wrong, or names what is not there. Of `verify`: a notebook
+    """The command line is wrong, or names something that does not exist. Of `verify`: a notebook
     could not be checked."""
     REFUSED = 3
     """Something was not allowed: a call that needed approval, a mode, a rule, the authorizer."""
     LIMIT = 4
-    """A limit ended it: steps, tokens, cost, the month's budget."""
+    """It hit a limit: steps, tokens, cost, the month's budget."""
     MODEL = 5
-    """The model's service failed or refused, or there is no such model or key."""
+    """The model service failed or refused, or there is no such model or key."""
     STOPPED = 130
-    """Ctrl-C, or somebody else stopped the turn."""
+    """Ctrl-C, or someone else stopped the turn."""
 
 
 def of_refusal(error: ServerRefused) -> Exit:
-    """How a command ends that a server refused."""
+    """The exit code for an error of the server."""
     match error.status:
-        case 400 if not error.reason.startswith("invalid"):  # else it is a fault of models
+        case 400 if not error.reason.startswith("invalid"):  # other 400s are errors of models
             return Exit.MODEL
         case 429:
             return Exit.LIMIT

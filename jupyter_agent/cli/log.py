@@ -1,4 +1,4 @@
-"""`jupyter agent log`: who decided and did what, when, by which model, and what came of it."""
+"""`jupyter agent log`: the audit: who decided and did what, when, with which model and outcome."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.cli.offline import add_store, cut, local
+from jupyter_agent.cli.offline import add_store, local, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.client.stores import Unknown, names, opened
+from jupyter_agent.client.stores import Unknown, names, open_store
 
 _WHY = 100
-"""Characters of a reason at most."""
+"""Maximum characters of a reason."""
 
 EXAMPLES = """\
   jupyter agent log sales.ipynb
@@ -22,12 +22,12 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "log",
         help="every decision and effect: who, when, which model, tool and cell, and the outcome",
-        description="Reads the audit from the store, also while a server runs.",
+        description="Reads the audit from the store, even while a server runs.",
         examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, nargs="?", metavar="NOTEBOOK")
@@ -38,37 +38,37 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints a line per entry, the oldest first; 1 with a sentence where there is nothing."""
+    """Prints a line per entry, oldest first; 1 with a message if there is nothing."""
     console = standard()
     from jupyter_agent.conversations.audit import (
-        entries,  # a second, for which others need not wait
+        entries,  # slow to import: about a second
     )
 
     paths = list(names(given.notebook.resolve())) if given.notebook else None
     try:
-        with opened(given.store) as db:
-            found = entries(db, notebooks=paths, turn_id=given.turn)
+        with open_store(given.store) as db:
+            audit = entries(db, notebooks=paths, turn_id=given.turn)
     except Unknown as error:
         console.tell(str(error))
         return 1
     if given.json:
-        console.json(found)
+        console.json(audit)
         return 0
-    if not found:
+    if not audit:
         console.tell("No matching audit entries.")
         return 1
-    for entry in found:
+    for entry in audit:
         console.line(_line(entry))
     return 0
 
 
 def _line(entry: Mapping[str, Any]) -> str:
     where = " ".join(filter(None, [entry["notebook"], entry["cell_id"]]))
-    why = f" ({cut(entry['why'], _WHY)})" if entry["why"] else ""
+    why = f" ({shorten(entry['why'], _WHY)})" if entry["why"] else ""
     words = [
         local(entry["time"]),
         f"{entry['owner']} by {entry['model'] or entry['entry']}",
         f"{entry['tool']} {where}".rstrip(),
         f"{entry['decision']} -> {entry['outcome']}{why}",
     ]
-    return "  ".join(cut(word, 1000) for word in words)
+    return "  ".join(shorten(word, 1000) for word in words)

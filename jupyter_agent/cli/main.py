@@ -31,7 +31,7 @@ from jupyter_agent.cli import (
     verify,
 )
 from jupyter_agent.cli.exits import Exit, of_refusal
-from jupyter_agent.cli.terminal import seen
+from jupyter_agent.cli.terminal import printable
 from jupyter_agent.client.servers import ServerRefused
 
 _HEAD = """\
@@ -40,7 +40,7 @@ jupyter_server_config.py as `c.JupyterAgent.NAME = ...`:"""
 
 
 class HelpAll(argparse.Action):
-    """Prints the help with all traits, and ends."""
+    """Prints the help with all traits and exits."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **more: Any) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **more)
@@ -48,11 +48,11 @@ class HelpAll(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None
     ) -> None:
-        from jupyter_agent.extension import JupyterAgent  # a second, only for this
+        from jupyter_agent.extension import JupyterAgent  # slow to import: about a second
 
         traits = JupyterAgent.class_own_traits(config=True)
-        told = [JupyterAgent.class_get_trait_help(trait) for _, trait in sorted(traits.items())]
-        sys.stdout.write(f"{parser.format_help()}\n{_HEAD}\n\n" + "\n".join(told) + "\n")
+        helps = [JupyterAgent.class_get_trait_help(trait) for _, trait in sorted(traits.items())]
+        sys.stdout.write(f"{parser.format_help()}\n{_HEAD}\n\n" + "\n".join(helps) + "\n")
         parser.exit()
 
 
@@ -85,7 +85,7 @@ examples:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Of all commands."""
+    """The parser of all commands."""
     whole = argparse.ArgumentParser(
         prog="jupyter agent",
         description="An assistant that works inside your notebooks.",
@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     whole.add_argument("--version", action="version", version=__version__)
-    whole.add_argument("--help-all", action=HelpAll, help="this, and the configuration")
+    whole.add_argument("--help-all", action=HelpAll, help="this help with the configuration")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)
@@ -103,19 +103,19 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a letter shows its code
+        if isinstance(stream, io.TextIOWrapper):  # characters the terminal lacks appear as escapes
             stream.reconfigure(errors="backslashreplace")
     given = parser().parse_args(arguments)
     try:
         code: int = given.command(given)
         sys.stdout.flush()
     except ServerRefused as error:
-        sys.stderr.write(f"{seen(str(error))}\n")
+        sys.stderr.write(f"{printable(str(error))}\n")
         return of_refusal(error)
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
         return Exit.STOPPED
-    except BrokenPipeError:  # whoever reads has enough, as `head` does
+    except BrokenPipeError:  # the reader, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.DONE
     return code

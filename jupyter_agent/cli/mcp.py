@@ -1,5 +1,5 @@
-"""`jupyter agent mcp`: messages of agents that start a program, on its standard input and output,
-passed on to the Jupyter server that runs.
+"""`jupyter agent mcp`: a bridge for agents that start a program. Passes MCP messages between its
+standard streams and the running Jupyter server.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _SHARES = ("all", "no-outputs", "code-only")
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "mcp",
-        help="lets other agents work on live notebooks: an MCP server on standard input and output",
-        description="Finds the Jupyter server that runs and serves PATH, and passes the messages "
-        "of the Model Context Protocol on to it. For the configuration of agents that start a "
+        help="let other agents work on live notebooks: an MCP server on standard input and output",
+        description="Finds the running Jupyter server that serves PATH and passes the messages of "
+        "the Model Context Protocol on to it. For the configuration of agents that start a "
         "program.",
         examples=EXAMPLES,
     )
@@ -48,27 +48,29 @@ def add_to(commands: Any) -> None:
 
 
 def add_address(parser: argparse.ArgumentParser, nowhere: str) -> None:
-    """The arguments that say which server, and what the agent may do there."""
+    """Adds the arguments for the server, and for what the agent may do there."""
     parser.add_argument(
         "path",
         nargs="?",
         type=Path,
         metavar="PATH",
-        help=f"a folder, or the notebook that calls are about (default: {nowhere})",
+        help=f"a folder, or the notebook for calls without one (default: {nowhere})",
     )
     parser.add_argument("--mode", choices=_MODES, help="what it may do (default: ask)")
-    parser.add_argument("--allow", metavar="TOOLS", help="tools that need no answer: run_cells,...")
+    parser.add_argument(
+        "--allow", metavar="TOOLS", help="tools to run without asking: run_cells,..."
+    )
     parser.add_argument("--share", choices=_SHARES, help="what its model may see (default: all)")
 
 
 def address_of(given: argparse.Namespace) -> dict[str, str]:
-    """What it may do, as the query of the server's address has it."""
+    """What the agent may do, as the query of the server's address."""
     address = {"mode": given.mode, "allow": given.allow, "share": given.share}
     return {name: value for name, value in address.items() if value}
 
 
 def run(given: argparse.Namespace) -> int:
-    """Until standard input ends."""
+    """Passes messages on until standard input ends."""
     path = (given.path or Path()).resolve()
     bridge = Bridge(path, address_of(given), sys.stdout.buffer)
     for line in sys.stdin.buffer:
@@ -79,42 +81,43 @@ def run(given: argparse.Namespace) -> int:
 
 
 class Bridge:
-    """Passes messages on, each in a thread, and answers as they come."""
+    """Passes messages on, each in a thread, and answers as they arrive."""
 
     def __init__(self, path: Path, address: Mapping[str, str], out: BinaryIO) -> None:
-        """`path` that the server has to serve; `address`: its query."""
+        """`path` has to be served by the server; `address` is the query of its URL."""
         self._path = path
-        # A new one for each program, so that two of one name do not share a conversation.
+        # New for each program, so that two with the same name do not share a conversation.
         self._address = {**address, "client": secrets.token_hex(8)}
         self._out = out
         self._writing = threading.Lock()
         self._beginning = threading.Lock()
         self._server: Server | None = None
-        self._begun: Mapping[str, Any] | None = None
-        """The `initialize` of the client."""
+        self._initialize: Mapping[str, Any] | None = None
+        """The client's `initialize` message."""
         self._session: dict[str, str] = {}
         self._open: dict[str, HTTPConnection] = {}
-        """By the JSON of the request's id."""
+        """By the request's id, as JSON."""
         self._given_up: set[str] = set()
 
     def take(self, line: bytes) -> None:
-        """One message of the client."""
+        """Handles one message of the client."""
         try:
             message = json.loads(line)
         except ValueError:
-            return self._write(error_reply(None, PARSE_ERROR, "That is no JSON."))
+            return self._write(error_reply(None, PARSE_ERROR, "That is not valid JSON."))
         if not isinstance(message, dict):
-            return self._write(error_reply(None, PARSE_ERROR, "Send one message a line."))
+            return self._write(error_reply(None, PARSE_ERROR, "Send one message per line."))
         threading.Thread(target=self._pass_on, args=(message,), daemon=True).start()
 
     def close(self) -> None:
-        """The client has gone: what it still waits for is given up."""
+        """Cancels everything the client still waits for: it has gone."""
         for id in list(self._open):
             self._give_up(id)
 
     def _pass_on(self, message: Mapping[str, Any]) -> None:
         if message.get("method") == "notifications/cancelled" and not self._session:
-            params = message.get("params")  # since 2026-07-28 HTTP has another way to say it
+            # Since 2026-07-28 an HTTP client closes the connection instead.
+            params = message.get("params")
             self._give_up(json.dumps(params.get("requestId") if isinstance(params, dict) else None))
             return
         try:
@@ -133,28 +136,28 @@ class Bridge:
                     connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _exchange(self, message: Mapping[str, Any]) -> None:
-        """Sends a message and writes what is said to it."""
-        with self._asked(message) as response:
+        """Sends a message and writes the answer."""
+        with self._request(message) as response:
             if response is None:
                 return
             is_over = response.status == 404 and bool(self._session)
             if not is_over or message.get("method") == "initialize":
-                return self._tell(message, response)
-        self._begin_again()  # the server was restarted, and does not know the session
-        with self._asked(message) as response:
+                return self._relay(message, response)
+        self._reinitialize()  # the server was restarted and lost the session
+        with self._request(message) as response:
             if response is not None:
-                self._tell(message, response)
+                self._relay(message, response)
 
-    def _begin_again(self) -> None:
+    def _reinitialize(self) -> None:
         with self._beginning:
-            if self._begun is not None:
-                with self._asked(self._begun) as response:
+            if self._initialize is not None:
+                with self._request(self._initialize) as response:
                     if response is not None:
-                        self._note_session(self._begun, response, json.loads(response.read()))
+                        self._note_session(self._initialize, response, json.loads(response.read()))
 
     @contextmanager
-    def _asked(self, message: Mapping[str, Any]) -> Iterator[HTTPResponse | None]:
-        """The server's response, or None after an error reply that no server is there."""
+    def _request(self, message: Mapping[str, Any]) -> Iterator[HTTPResponse | None]:
+        """The server's response, or None after an error reply because there is no server."""
         connection = self._connect(message)
         if connection is None:
             why = "No Jupyter server with the assistant serves this folder"
@@ -178,7 +181,7 @@ class Bridge:
                 connection = self._send(server, message)
                 self._server = server
                 return connection
-            server = find(self._path)  # it ended; another may run by now
+            server = find(self._path)  # it stopped; another may be running by now
         self._server = server
         return None if server is None else self._send(server, message)
 
@@ -213,8 +216,8 @@ class Bridge:
         name = params.get("uri" if message.get("method") == "resources/read" else "name")
         return {**headers, **({"Mcp-Name": header_value(name)} if isinstance(name, str) else {})}
 
-    def _tell(self, message: Mapping[str, Any], response: HTTPResponse) -> None:
-        """Writes what the server says to a message, as it comes."""
+    def _relay(self, message: Mapping[str, Any], response: HTTPResponse) -> None:
+        """Writes the server's answer to a message as it arrives."""
         if response.headers.get_content_type() == "text/event-stream":
             for line in response:
                 if line.startswith(b"data:"):
@@ -233,7 +236,7 @@ class Bridge:
         self, message: Mapping[str, Any], response: HTTPResponse, answer: Mapping[str, Any]
     ) -> None:
         if message.get("method") == "initialize" and "result" in answer:
-            self._begun = message
+            self._initialize = message
             self._session = {
                 _SESSION: response.headers.get(_SESSION, ""),
                 "MCP-Protocol-Version": answer["result"]["protocolVersion"],

@@ -1,4 +1,4 @@
-"""`jupyter agent models`: who can answer, and whose key is there."""
+"""`jupyter agent models`: available models, and which have a key."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "models",
         help="models and providers, and which of them have a key",
-        description="Lists the models that are known here as `provider:model`, the default marked "
-        "by `*`. Keys are never shown.",
+        description="Lists the configured models as `provider:model`, with `*` before the default. "
+        "Never shows keys.",
         examples=EXAMPLES,
     )
-    parser.add_argument("--of", metavar="PROVIDER", help="the models that the provider says it has")
+    parser.add_argument("--of", metavar="PROVIDER", help="models that the provider itself lists")
     parser.add_argument("--json", action="store_true", help="as the route answers")
     add_store(parser)
     parser.set_defaults(command=run)
@@ -38,23 +38,23 @@ def run(given: argparse.Namespace) -> int:
     console = standard()
     with anywhere(given.store) as server:
         if given.of:
-            found = server.ask("POST", f"providers/{quote(given.of, '')}/models", {})
+            answer = server.ask("POST", f"providers/{quote(given.of, '')}/models", {})
         else:
-            found = server.ask("GET", "models")
+            answer = server.ask("GET", "models")
     if given.json:
-        console.json(found)
+        console.json(answer)
     elif given.of:
-        for model in found["models"]:
+        for model in answer["models"]:
             console.line(f"{given.of}:{model}")
     else:
         named = [
             (f"{provider['name']}:{model}", provider["credentials"])
-            for provider in found["providers"]
+            for provider in answer["providers"]
             for model in provider["models"] or ["..."]
         ]
-        if found["default"] not in dict(named):
-            named.append((found["default"], None))
+        if answer["default"] not in dict(named):
+            named.append((answer["default"], None))
         for model, ready in named:
-            mark = "*" if model == found["default"] else " "
+            mark = "*" if model == answer["default"] else " "
             console.line(f"{mark} {model}{'' if ready or ready is None else '  (no key)'}")
     return 0

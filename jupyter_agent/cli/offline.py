@@ -1,4 +1,4 @@
-"""What the commands share that look into the store while no server is asked."""
+"""Shared by the commands that read the store without a server."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 
 def add_store(parser: Any) -> None:
-    """The option that names the store's folder."""
+    """Adds the option for the store's folder."""
     parser.add_argument(
         "--store",
         type=Path,
         default=None,
-        help="folder of the store, where JupyterAgent.store_dir is not the default",
+        help="folder of the store, if not the default of JupyterAgent.store_dir",
     )
 
 
 def local(time: str) -> str:
-    """A time of the store, as the person's clock shows it."""
+    """A time from the store in the local time zone."""
     return f"{datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M}"
 
 
-def cut(text: str, width: int) -> str:
-    """A text on one line, of so many characters at most and without what a terminal obeys."""
+def shorten(text: str, width: int) -> str:
+    """A text on one line of at most `width` characters, without control characters."""
     text = "".join(letter for letter in text if letter.isprintable())
     return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,4 +1,4 @@
-"""What the parsers of all commands share: wrapped words, then examples as they are typed."""
+"""Shared parser set-up for all commands: wrapped text, then examples verbatim."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDTH = 80
 def add_command(
     commands: Any, name: str, help: str, description: str, examples: str
 ) -> argparse.ArgumentParser:
-    """A parser of its own for a command of `jupyter agent`."""
+    """Adds a parser for a command of `jupyter agent`."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,

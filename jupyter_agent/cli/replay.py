@@ -1,4 +1,4 @@
-"""`jupyter agent replay`: a recorded answer once more, without a server and without a model."""
+"""`jupyter agent replay`: shows a recorded answer, without a server and without a model."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "replay",
         help="show a recorded answer again; nothing is run or sent",
         description="Shows the turns of an exported conversation, or of a saved event stream, as "
-        "`ask` showed them. Nothing is run, changed or sent. Ends as the last turn did.",
+        "`ask` showed them. Runs, changes and sends nothing. Exits as the last turn did.",
         examples=EXAMPLES,
     )
     parser.add_argument("file", type=Path, metavar="FILE")
@@ -36,9 +36,9 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints the turns; the exit code of the last one."""
+    """Prints the turns; returns the exit code of the last one."""
     console = standard()
-    ended = Exit.FAILED
+    code = Exit.FAILED
     with console.working() as working:
         for question, events in _turns(given.file):
             if question:
@@ -51,12 +51,12 @@ def run(given: argparse.Namespace) -> int:
                 raise _unusable(given.file) from None
             for line in answer.summary():
                 console.line(line, "faint")
-            ended = answer.ended
-    return ended
+            code = answer.exit_code
+    return code
 
 
 def _turns(file: Path) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """Questions and events of a recording. Raises ServerRefused for what is none."""
+    """Questions and events of a recording. Raises ServerRefused if the file is not a recording."""
     try:
         text = file.read_text(encoding="utf-8")
         if not text.lstrip().startswith("{"):
@@ -74,17 +74,19 @@ def _turns(file: Path) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
 
 
 def _frames(text: str) -> Iterator[Mapping[str, Any]]:
-    found = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")]
-    if not found:
+    frames = [
+        line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: ")
+    ]
+    if not frames:
         raise ValueError
-    for data in found:
+    for data in frames:
         if data != "[DONE]":
             yield json.loads(data)
 
 
 def _unusable(file: Path) -> ServerRefused:
     return ServerRefused(
-        f"{file} is no recording: neither `jupyter agent conversations ID --json` nor the event "
+        f"{file} is not a recording: neither `jupyter agent conversations ID --json` nor the event "
         "stream of POST chat.",
         400,
         "invalid_input",

@@ -1,4 +1,4 @@
-"""`jupyter agent run`: cells of a notebook in its kernel, with their outputs."""
+"""`jupyter agent run`: runs cells of a notebook in its kernel and prints their outputs."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ EXAMPLES = """\
 exit codes: 0 all ran, 1 a cell failed, 2 usage, 3 not allowed, 130 interrupted
 """
 _ALL = 10_000_000
-"""Characters of outputs."""
+"""Characters of outputs, in effect unlimited."""
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "run",
         help="run all or some cells of a notebook and print their outputs",
-        description="Runs the cells in the notebook's kernel, through the Jupyter server that "
-        "serves it; where none runs, in a fresh kernel of its own. The outputs are written into "
-        "the notebook. Ctrl-C interrupts the cell that runs. `jupyter agent undo` gives back the "
-        "outputs from before.",
+        description="Runs the cells in the notebook's kernel through the Jupyter server that "
+        "serves it, or in a new kernel if no server runs. The outputs are written into the "
+        "notebook. Ctrl-C interrupts the running cell. `jupyter agent undo` restores the earlier "
+        "outputs.",
         examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
@@ -52,7 +52,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--end-kernel",
         action="store_true",
-        help="end the kernel afterwards if this started it and nobody else uses it",
+        help="end the kernel afterwards if this started it and no one else uses it",
     )
     parser.add_argument("--json", action="store_true", help="as POST notebooks/NOTEBOOK/run")
     add_store(parser)
@@ -60,21 +60,21 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Runs one cell after the other; 1 where one did not end well."""
+    """Runs one cell after the other; 1 if one failed."""
     console, notebook = standard(), existing(given.notebook)
     with serving(notebook, given.store) as server, console.working() as working:
-        found = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
+        cells = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
         runs = CellRuns(
             server,
             notebook,
-            chosen(found, given.cells),
-            by=f"jupyter agent run {secrets.token_hex(3)}",  # others run at the same time
+            chosen(cells, given.cells),
+            by=f"jupyter agent run {secrets.token_hex(3)}",  # several may run at the same time
             keep_going=given.keep_going,
             timeout=given.timeout,
             keep_kernel=not given.end_kernel,
         )
         shown = None if given.json else console
-        code, ended = _follow(runs, Cells([cell["id"] for cell in found]), working, shown)
+        code, ended = _follow(runs, Cells([cell["id"] for cell in cells]), working, shown)
     if given.json:
         turn = {"turn_id": runs.turn_id} if runs.turn_id else {}
         console.json({"cells": ended, **turn})
@@ -88,9 +88,9 @@ def run(given: argparse.Namespace) -> int:
 
 
 def chosen(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
-    """Ids of the cells that were named by id or number; all code cells where none was.
+    """Ids of the cells named by id or number; all code cells if `names` is empty.
 
-    Raises ServerRefused for a name that no cell has.
+    Raises ServerRefused for a name without a cell.
     """
     if not names:
         return [cell["id"] for cell in cells if cell["type"] == "code" and cell["source"].strip()]
@@ -110,7 +110,7 @@ def cell_id(cells: Sequence[Mapping[str, Any]], name: str) -> str:
 def _follow(
     runs: CellRuns, cells: Cells, working: Working, console: Console | None
 ) -> tuple[Exit, list[dict[str, Any]]]:
-    """Runs them, and shows each at its end; Ctrl-C interrupts the one that runs."""
+    """Runs the cells and shows each when it ends; Ctrl-C interrupts the running one."""
     code, ended = Exit.DONE, []
     working.on("Starting")
     try:

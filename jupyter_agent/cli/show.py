@@ -22,12 +22,12 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "show",
         help="print a notebook as it is now, unsaved typing included",
-        description="Asks the Jupyter server that serves the notebook, or one of its own.",
+        description="Asks the Jupyter server that serves the notebook, or a temporary one.",
         examples=EXAMPLES,
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
@@ -40,27 +40,27 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints the cells; 2 where there is no notebook."""
+    """Prints the cells; 2 if there is no such notebook."""
     console, notebook = standard(), existing(given.notebook)
     whole = given.json or console.shows_pictures
     outputs = "none" if given.no_outputs else "full" if whole else "text"
     query = "format=text" if given.for_model else f"outputs={outputs}"
     with serving(notebook, given.store) as server:
-        found = server.ask("GET", f"{server.route(notebook)}?{query}")
+        answer = server.ask("GET", f"{server.route(notebook)}?{query}")
     if given.json:
-        console.json(found)
+        console.json(answer)
     elif given.for_model:
-        console.line(found.rstrip("\n"))
+        console.line(answer.rstrip("\n"))
     else:
-        _show(console, found)
+        _show(console, answer)
     return 0
 
 
-def _show(console: Console, found: Mapping[str, Any]) -> None:
-    kernel = found["kernel"]
+def _show(console: Console, answer: Mapping[str, Any]) -> None:
+    kernel = answer["kernel"]
     state = f"kernel {kernel['name']} {kernel['state']}" if kernel else "no kernel"
-    console.line(f"{quoted(found['path'])}: {len(found['cells'])} cells, {state}", "faint")
-    for cell in found["cells"]:
+    console.line(f"{quoted(answer['path'])}: {len(answer['cells'])} cells, {state}", "faint")
+    for cell in answer["cells"]:
         console.line()
         _show_cell(console, cell)
 

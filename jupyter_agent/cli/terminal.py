@@ -1,4 +1,4 @@
-"""Output of commands: colours, questions and pictures, if a person looks at the terminal."""
+"""Output of commands: colours, questions and pictures if a person is at the terminal."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _PROGRAMS: Mapping[str, Protocol] = {
     "vscode": "iterm",
     "WezTerm": "iterm",
 }
-"""By TERM_PROGRAM. VS Code shows pictures where `terminal.integrated.enableImages` is on."""
+"""By TERM_PROGRAM. VS Code shows pictures if `terminal.integrated.enableImages` is on."""
 _KONSOLE = 220_400
 """Konsole shows pictures since 22.04."""
 _MULTIPLEXERS = ("TMUX", "STY", "ZELLIJ")
-"""Variables of programs between the terminal and us, which do not pass pictures on."""
+"""Variables of terminal multiplexers, which do not pass pictures on."""
 _CHUNK = 4_096
-"""Characters that kitty's protocol takes at once."""
+"""Characters per chunk of kitty's protocol."""
 _COLUMN_PIXELS = 10.0
-"""Where the terminal does not say how wide a column is."""
+"""Fallback if the terminal does not report the width of a column."""
 
 
 def protocol_of(environment: Mapping[str, str]) -> Protocol | None:
-    """How this terminal is sent pictures; None if it is not known to show any."""
+    """The picture protocol of this terminal; None if it supports none, or is unknown."""
     term = environment.get("TERM", "")
     if any(map(environment.get, _MULTIPLEXERS)) or term == "dumb":
         return None
@@ -57,9 +57,9 @@ def protocol_of(environment: Mapping[str, str]) -> Protocol | None:
     return _PROGRAMS.get(environment.get("TERM_PROGRAM", ""))
 
 
-def drawn(picture: Picture, protocol: Protocol, stream: TextIO, most: int) -> str:
-    """What shows the picture at the cursor, as large as it is but at most `most` columns wide;
-    empty for what the protocol cannot show. The picture is one of `prepare_pictures`.
+def draw(picture: Picture, protocol: Protocol, stream: TextIO, most: int) -> str:
+    """Escape codes that show the picture at the cursor, in its own size but at most `most` columns
+    wide; empty if the protocol cannot show it. The picture has to come from `prepare_pictures`.
     """
     size = pixels(*picture)
     if size is None or (protocol == "kitty" and picture[0] != "image/png"):
@@ -73,7 +73,7 @@ def drawn(picture: Picture, protocol: Protocol, stream: TextIO, most: int) -> st
 
 
 def _in_chunks(data: str, how: str) -> Iterator[str]:
-    """`q=2`: the terminal answers nothing, which would be read as what the person types."""
+    """`q=2`: without it, the terminal's replies would be read as typed text."""
     for start in range(0, len(data), _CHUNK):
         more = int(start + _CHUNK < len(data))
         yield f"\x1b_G{how if start == 0 else ''}q=2,m={more};{data[start : start + _CHUNK]}\x1b\\"
@@ -84,10 +84,10 @@ def _column_pixels(stream: TextIO) -> float:
         import fcntl
         import termios
 
-        told = fcntl.ioctl(stream.fileno(), termios.TIOCGWINSZ, bytes(8))
-    except (ImportError, OSError):  # Windows; no terminal
+        size = fcntl.ioctl(stream.fileno(), termios.TIOCGWINSZ, bytes(8))
+    except (ImportError, OSError):  # Windows, or not a terminal
         return _COLUMN_PIXELS
-    _, columns, width, _ = struct.unpack("HHHH", told)
+    _, columns, width, _ = struct.unpack("HHHH", size)
     return width / columns if width and columns else _COLUMN_PIXELS
 
 
@@ -109,8 +109,7 @@ _TERMINAL = "CON" if sys.platform == "win32" else "/dev/tty"
 class Console:
     """The standard streams of a command.
 
-    Texts from outside may be given as they are: nothing in them moves the cursor, sets a title or
-    hides itself.
+    Text from outside may be passed as it is: control and invisible characters are removed.
     """
 
     def __init__(self, out: TextIO, err: TextIO, environment: Mapping[str, str]) -> None:
@@ -119,21 +118,21 @@ class Console:
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
         self._coloured = {out: out.isatty() and not plain, err: err.isatty() and not plain}
         self.live = err.isatty() and environment.get("TERM") != "dumb"
-        """Whether a line that changes in place can be shown."""
+        """Whether a status line can be shown and updated."""
         self._pictures = protocol_of(environment) if out.isatty() else None
         self._midway = False
-        """Whether a line was begun and not ended."""
+        """Whether a line is unfinished."""
 
     def write(self, text: str, style: Style = "plain") -> None:
-        """A piece of text, which may begin or end within a line."""
-        shown = seen(text)
+        """Writes a piece of text, which need not start or end a line."""
+        shown = printable(text)
         if shown:
-            self._out.write(self._styled(shown, style, self._out))
+            self._out.write(self._style(shown, style, self._out))
             self._out.flush()
             self._midway = not shown.endswith("\n")
 
     def line(self, text: str = "", style: Style = "plain") -> None:
-        """A line of its own."""
+        """Writes a whole line."""
         self.end_line()
         self.write(text, style)
         self._out.write("\n")
@@ -142,39 +141,40 @@ class Console:
 
     @property
     def shows_pictures(self) -> bool:
-        """Whether the terminal is known to."""
+        """Whether the terminal is known to show pictures."""
         return self._pictures is not None
 
     def pictures(self, pictures: Sequence[Picture]) -> None:
-        """Those that the terminal can show, below each other; texts name all of them."""
+        """Shows those pictures that the terminal can, one below the other; the text names all of
+        them."""
         if self._pictures is None:
             return
         most = shutil.get_terminal_size().columns - len(_INDENT) - 1
         for picture in prepare_pictures(pictures):
-            if shown := drawn(picture, self._pictures, self._out, most):
+            if shown := draw(picture, self._pictures, self._out, most):
                 self.end_line()
                 self._out.write(f"{_INDENT}{shown}\n")
         self._out.flush()
 
     def end_line(self) -> None:
-        """Ends the line that was begun, if one was."""
+        """Ends an unfinished line."""
         if self._midway:
             self._out.write("\n")
             self._midway = False
 
     def json(self, value: Any) -> None:
-        """A value for programs, as indented JSON."""
+        """Writes a value for programs, as indented JSON."""
         self._out.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
         self._out.flush()
 
     def tell(self, text: str, style: Style = "plain") -> None:
-        """A line beside the result: what went wrong, what to do."""
+        """Writes a line to standard error: what went wrong, what to do."""
         self._out.flush()
-        self._err.write(self._styled(seen(text), style, self._err) + "\n")
+        self._err.write(self._style(printable(text), style, self._err) + "\n")
         self._err.flush()
 
     def ask(self, prompt: str) -> str | None:
-        """What the person types; None where nobody can be asked, or types nothing more."""
+        """The person's answer; None if no one can be asked or the input has ended."""
         with _keyboard(self._err) as keyboard:
             if keyboard is None:
                 return None
@@ -184,30 +184,30 @@ class Console:
         return answer.strip() if answer else None
 
     @property
-    def attended(self) -> bool:
-        """Whether a person is there who can be asked."""
+    def is_interactive(self) -> bool:
+        """Whether a person can be asked."""
         with _keyboard(self._err) as keyboard:
             return keyboard is not None
 
     def working(self) -> Working:
-        """A line that says what is going on, while nothing else is written."""
+        """A status line for the time in which nothing else is written."""
         return Working(self._err if self.live else None)
 
-    def _styled(self, text: str, style: Style, stream: TextIO) -> str:
+    def _style(self, text: str, style: Style, stream: TextIO) -> str:
         code = _CODES[style]
         return f"\x1b[{code}m{text}\x1b[0m" if code and text and self._coloured[stream] else text
 
 
 class Working:
-    """What a command waits for and for how long, in one line that is gone when anything else is
-    written. Nothing where no person looks.
+    """A status line with what a command waits for and for how long, cleared before other output.
+    Shows nothing if no person is at the terminal.
     """
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self._lock = threading.Lock()
         self._text = ""
-        self._named = ""
+        self._label = ""
         """The last label: its clock continues after other output."""
         self._since = 0.0
         self._shown = False
@@ -231,11 +231,11 @@ class Working:
         self.on("")
 
     def on(self, text: str) -> None:
-        """What is waited for from now on; empty before anything else is written."""
+        """Sets what the command waits for; empty before other output."""
         with self._lock:
-            if text not in ("", self._named):
-                self._named, self._since = text, time.monotonic()
-            self._text = seen(text)
+            if text not in ("", self._label):
+                self._label, self._since = text, time.monotonic()
+            self._text = printable(text)
             self._clear()
 
     def _tick(self) -> None:
@@ -244,7 +244,7 @@ class Working:
                 self._clear()
                 if self._text and self._stream is not None:
                     seconds = time.monotonic() - self._since
-                    width = shutil.get_terminal_size().columns - 1  # a second line would stay
+                    width = shutil.get_terminal_size().columns - 1  # a wrapped line would stay
                     self._stream.write(f"{self._text}, {seconds:.0f} s"[:width])
                     self._stream.flush()
                     self._shown = True
@@ -258,8 +258,8 @@ class Working:
 
 @contextmanager
 def _keyboard(shown_on: TextIO) -> Iterator[TextIO | None]:
-    """Where a person types: standard input, or the terminal itself where that is a pipe; None where
-    no person sees the question."""
+    """The person's input: standard input, or the terminal itself if that is a pipe; None if no
+    person would see the question."""
     if not shown_on.isatty():
         yield None
     elif sys.stdin is not None and sys.stdin.isatty():
@@ -275,18 +275,18 @@ def _keyboard(shown_on: TextIO) -> Iterator[TextIO | None]:
 
 
 def standard() -> Console:
-    """The streams of this process."""
+    """The console of this process."""
     return Console(sys.stdout, sys.stderr, os.environ)
 
 
-def seen(text: str) -> str:
-    """The text as a terminal may have it: without what moves the cursor or does not show."""
+def printable(text: str) -> str:
+    """The text without control characters and invisible characters."""
     return legible(text).replace("\r\n", "\n").replace("\r", "\n").replace("\b", "")
 
 
 def exact(text: str) -> str:
-    """The text with every character that would not show, or move the cursor, spelt out: for what a
-    person is to allow."""
+    """The text with control and invisible characters spelled out: for what a person is asked to
+    allow."""
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else repr(letter)[1:-1]
         for letter in text

@@ -1,4 +1,4 @@
-"""`jupyter agent undo`: takes back what an answer changed, and nothing that people wrote."""
+"""`jupyter agent undo`: takes back what an answer changed, but nothing that people wrote."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.cli.words import counted
+from jupyter_agent.cli.words import pluralize
 from jupyter_agent.client.servers import knowing_turn
 from jupyter_agent.legible import quoted
 
@@ -21,13 +21,13 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "undo",
         help="take back what an answer changed",
         description="Takes back the changes of a turn in all its notebooks. What people wrote "
-        "there since stays, and is named; kernels keep their variables. Ends with 1 where a "
+        "there since then stays and is listed; kernels keep their variables. Exits with 1 if a "
         "change stays.",
         examples=EXAMPLES,
     )
@@ -38,14 +38,14 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints what was taken back and what stays; 1 where something does."""
+    """Prints the undone changes and those that stay; 1 if any stays."""
     console = standard()
     with knowing_turn(given.turn, given.store) as server:
         result = server.ask("POST", f"turns/{quote(given.turn, '')}/undo", {})
     if given.json:
         console.json(result)
     else:
-        console.line(f"{counted(len(result['undone']), 'change')} undone. {result['message']}")
+        console.line(f"{pluralize(len(result['undone']), 'change')} undone. {result['message']}")
         for conflict in result["conflicts"]:
             where = f"{quoted(conflict['notebook'])}, cell {quoted(conflict['cell_id'])}"
             console.line(f"{where} stays: {conflict['why']}", "warning")

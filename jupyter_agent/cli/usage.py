@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from jupyter_agent.cli.offline import add_store, cut
+from jupyter_agent.cli.offline import add_store, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
 from jupyter_agent.client.servers import ServerRefused, ask_any
-from jupyter_agent.client.stores import Unknown, opened
+from jupyter_agent.client.stores import Unknown, open_store
 from jupyter_agent.conversations.usage import GROUPINGS, cost_of, report, tokens_of
 
 _SECONDS = 30.0
-"""That a running server may take to answer."""
+"""Timeout for a running server."""
 _WIDEST = 60
-"""Characters of a name at most."""
+"""Maximum characters of a name."""
 _COLUMNS = ("turns", "steps", "input", "cache read", "cache write", "output", "cost", "seconds")
 
 EXAMPLES = """\
@@ -29,14 +29,14 @@ EXAMPLES = """\
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "usage",
         help="tokens, costs, steps and time of your turns by day, model or notebook",
-        description="Asks a running Jupyter server, or reads the store where none runs. Days are "
-        "those of UTC on which turns began. Steps and seconds are averages of a turn, tokens and "
-        "cost are sums; a cost is known where the model has a price (JupyterAgent.model_facts).",
+        description="Asks a running Jupyter server, or reads the store if none runs. A day is "
+        "the UTC day on which a turn started. Steps and seconds are averages per turn, tokens and "
+        "cost are sums; a cost is known if the model has a price (JupyterAgent.model_facts).",
         examples=EXAMPLES,
     )
     parser.add_argument("--by", choices=GROUPINGS, default="day", help="default: %(default)s")
@@ -50,18 +50,18 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints a line per day, model or notebook, and the sum; 1 with a sentence where nothing can
-    be told."""
+    """Prints a line per day, model or notebook, and the sum; 1 with a message if there is no
+    data."""
     console = standard()
     try:
-        found = (None if given.store else _ask(given)) or _look_up(given)
+        report = (None if given.store else _ask(given)) or _look_up(given)
     except (Unknown, ServerRefused) as error:
-        console.tell(cut(str(error), 1000))
+        console.tell(shorten(str(error), 1000))
         return 1
     if given.json:
-        console.json(found)
+        console.json(report)
     else:
-        for line in _lines(found):
+        for line in _lines(report):
             console.line(line)
     return 0
 
@@ -70,34 +70,36 @@ def _day(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        message = f"`{text}` is no day such as 2026-11-23"
+        message = f"`{text}` is not a day such as 2026-11-23"
         raise argparse.ArgumentTypeError(message) from None
 
 
 def _ask(given: argparse.Namespace) -> dict[str, Any] | None:
     query = {"by": given.by, "from": given.first, "to": given.last}
-    asked = urlencode({name: str(value) for name, value in query.items() if value is not None})
-    return ask_any(Path.cwd(), f"usage?{asked}", seconds=_SECONDS)
+    query_string = urlencode(
+        {name: str(value) for name, value in query.items() if value is not None}
+    )
+    return ask_any(Path.cwd(), f"usage?{query_string}", seconds=_SECONDS)
 
 
 def _look_up(given: argparse.Namespace) -> dict[str, Any]:
-    """What the store says, of all its owners."""
-    with opened(given.store, "No Jupyter server with the assistant runs. ") as db:
+    """Reads the usage of all owners from the store."""
+    with open_store(given.store, "No Jupyter server with the assistant runs. ") as db:
         return report(db, None, given.by, given.first, given.last)
 
 
-def _lines(found: Mapping[str, Any]) -> Iterator[str]:
-    by = found["by"]
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+    by = report["by"]
     rows = [[by, *_COLUMNS]]
-    rows += [_row(cut(str(group[by] or "-"), _WIDEST), group) for group in found["groups"]]
-    rows.append(_row("all", found["total"]))
-    yield from _aligned(rows)
-    if "month" in found:
-        yield from _budget(found["month"])
+    rows += [_row(shorten(str(group[by] or "-"), _WIDEST), group) for group in report["groups"]]
+    rows.append(_row("all", report["total"]))
+    yield from _align(rows)
+    if "month" in report:
+        yield from _budget(report["month"])
 
 
 def _budget(month: Mapping[str, Any]) -> Iterator[str]:
-    """What was used of this month's budget, where there is one."""
+    """How much of this month's budget was used, if there is one."""
     tokens, cost = month["token_budget"], month["cost_budget"]
     spent = []
     if tokens is not None:
@@ -125,8 +127,8 @@ def _number(value: float | None, places: int) -> str:
     return "-" if value is None else f"{value:,.{places}f}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns of equal width; names to the left, numbers to the right."""
+def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns of equal width; names left-aligned, numbers right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for name, *numbers in rows:
         cells = [text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True)]

@@ -1,4 +1,4 @@
-"""`jupyter agent verify`: do notebooks still run from the top and show what they show?"""
+"""`jupyter agent verify`: checks that notebooks run from the top and give the same outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.cli.exits import Exit
-from jupyter_agent.cli.offline import add_store, cut, local
+from jupyter_agent.cli.offline import add_store, local, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
 from jupyter_agent.client.servers import (
@@ -24,53 +24,53 @@ from jupyter_agent.client.servers import (
 )
 
 _WHY = 200
-"""Characters of a reason at most."""
+"""Maximum characters of a reason."""
 
 EXAMPLES = """\
   jupyter agent verify sales.ipynb && git commit -a
   jupyter agent verify reports/*.ipynb --json
   jupyter agent verify sales.ipynb --update
 
-exit codes: 0 all is well, 1 a cell failed or shows something else,
+exit codes: 0 all is well, 1 a cell failed or has other outputs,
 2 usage, or a notebook could not be checked: it is missing or unreadable, its
 kernel is not installed, the server refused; 130 interrupted
 """
 
 
 def add_to(commands: Any) -> None:
-    """The command, for the parser of `jupyter agent`."""
+    """Adds the command to the parser of `jupyter agent`."""
     parser = add_command(
         commands,
         "verify",
-        help="runs copies of notebooks from the top in fresh kernels and compares the outputs",
-        description="Asks the Jupyter server that serves a notebook, which knows unsaved typing, "
-        "or does it itself where none runs. All is well where every cell runs and shows the same "
-        "(with --update: where every cell runs and the fresh outputs are written).",
+        help="run copies of notebooks from the top in fresh kernels and compare the outputs",
+        description="Asks the Jupyter server that serves a notebook, including unsaved typing, or "
+        "verifies the file itself if no server runs. All is well if every cell runs with the same "
+        "outputs (with --update: if every cell runs and the new outputs are written).",
         examples=EXAMPLES,
     )
     parser.add_argument("notebooks", type=Path, nargs="+", metavar="NOTEBOOK")
     parser.add_argument(
-        "--update", action="store_true", help="write the fresh outputs where every cell runs"
+        "--update", action="store_true", help="write the new outputs if every cell runs"
     )
     parser.add_argument(
         "--record",
         action="store_true",
-        help="write into the notebook when it was verified and with which versions, where all is "
-        "the same; else take such a record out",
+        help="if all is the same, record in the notebook when it was verified and with which "
+        "versions; else remove such a record",
     )
-    parser.add_argument("--kernel", metavar="NAME", help="in this kernel, not the notebook's own")
+    parser.add_argument("--kernel", metavar="NAME", help="use this kernel, not the notebook's own")
     parser.add_argument(
         "--json",
         action="store_true",
-        help="as POST notebooks/NOTEBOOK/verify; of several notebooks a list, each with `notebook`",
+        help="as POST notebooks/NOTEBOOK/verify; a list for several notebooks, with `notebook`",
     )
     add_store(parser)
     parser.set_defaults(command=run)
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints a line per notebook, and one per cell that is not the same. 2 where one could not be
-    checked, else 1 where not all is well.
+    """Prints a line per notebook, and one per cell with a difference. 2 if one could not be
+    checked, else 1 if not all is well.
     """
     console, several = standard(), len(given.notebooks) > 1
     answers: list[Mapping[str, Any]] = []
@@ -81,9 +81,9 @@ def run(given: argparse.Namespace) -> int:
             try:
                 answer = servers.verify(existing(notebook))
             except ServerRefused as error:
-                console.tell(cut(f"{notebook}: {error}" if several else str(error), 1000))
+                console.tell(shorten(f"{notebook}: {error}" if several else str(error), 1000))
                 answer = {"ok": False, "message": str(error), "reason": error.reason}
-                # with --update, a cell failed or somebody was faster: it was checked
+                # With --update, a cell failed or another edit came first: it was still checked.
                 codes.append(Exit.FAILED if error.reason == "changed" else Exit.USAGE)
             else:
                 codes.append(Exit.DONE if answer["ok"] or answer.get("updated") else Exit.FAILED)
@@ -101,8 +101,8 @@ def run(given: argparse.Namespace) -> int:
 
 
 class _Servers(ExitStack):
-    """Those that verify: for each notebook the one that runs, else one of our own, which the
-    notebooks that follow share while their root is the same.
+    """The servers that verify: for each notebook the running one, else a server of our own, which
+    is reused while the root stays the same.
     """
 
     def __init__(self, store: Path | None, body: Mapping[str, Any]) -> None:
@@ -112,19 +112,20 @@ class _Servers(ExitStack):
         self._own: Server | None = None
 
     def verify(self, notebook: Path) -> dict[str, Any]:
-        """The answer of the route. Raises ServerRefused."""
-        server = find(notebook) or self._alone(notebook)
+        """The route's answer. Raises ServerRefused."""
+        server = find(notebook) or self._own_server(notebook)
         try:
             answer: dict[str, Any] = server.ask(
                 "POST", server.route(notebook, "verify"), self._body
             )
         except Unreachable:
-            self._end()  # a server of our own that is gone serves no other notebook
+            self._end()  # a dead server of our own must not be reused
             raise
         return answer
 
-    def _alone(self, notebook: Path) -> Server:
-        """A copy of a notebook that is written goes to the usual store."""
+    def _own_server(self, notebook: Path) -> Server:
+        """A server of our own; recovery copies of a notebook we write to go to the usual
+        store."""
         root = root_for(notebook, self._store)
         if self._own is None or self._own.root != root:
             self._end()
@@ -143,17 +144,17 @@ def _lines(name: str, answer: Mapping[str, Any]) -> Iterator[str]:
     cells = answer["cells"]
     same = sum(cell["status"] == "same" for cell in cells)
     word = "Verified" if answer["ok"] else "Checked"
-    yield cut(
+    yield shorten(
         f"{word} {name} {local(answer['at'])}: {same} of {len(cells)} cells, same results "
         f"({answer['kernel']}, {answer['seconds']:.1f} s, code {answer['hash'][:12]})",
         1000,
     )
     for cell in cells:
         if cell["status"] != "same":
-            yield cut(f"  {cell['cell_id']}  {cell['status']}: {cell['why']}", _WHY)
+            yield shorten(f"  {cell['cell_id']}  {cell['status']}: {cell['why']}", _WHY)
         elif cell.get("not_compared"):
-            yield cut(f"  {cell['cell_id']}  not compared: {cell['not_compared']}", _WHY)
+            yield shorten(f"  {cell['cell_id']}  not compared: {cell['not_compared']}", _WHY)
     if answer.get("updated"):
-        yield "The fresh outputs were written into the notebook."
+        yield "The new outputs were written into the notebook."
     if answer.get("recorded"):
-        yield "The notebook says so now."
+        yield "The notebook records this now."

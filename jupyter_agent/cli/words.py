@@ -1,4 +1,4 @@
-"""Calls of tools and changes of cells in words and diffs."""
+"""Tool calls and changes of cells in words and diffs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Line: TypeAlias = tuple[str, Style]
 CellNamer: TypeAlias = Callable[[str], str]
 
 _LISTED = 6
-"""Cells that a line names."""
+"""Cells listed on a line."""
 _PLAIN = {
     "get_notebook_state": "Read the notebook",
     "wait_for_run": "Wait for a run",
@@ -25,36 +25,40 @@ _PLAIN = {
     "list_files": "List files",
     "verify_notebook": "Verify the notebook",
 }
-"""Tools whose input adds nothing to a line."""
+"""Tools whose input adds nothing to the line."""
 
 
 class Cells:
-    """Where the cells of a notebook are, as far as is known, while changes move them."""
+    """The known order of a notebook's cells, updated as changes move them."""
 
     def __init__(self, ids: Sequence[str] = ()) -> None:
         self._ids = list(ids)
 
     def name(self, cell_id: str) -> str:
-        """`cell 3 (b2)`, or `cell b2` where its position is not known."""
+        """`cell 3 (b2)`, or `cell b2` if its position is unknown."""
         if cell_id in self._ids:
             return f"cell {self._ids.index(cell_id) + 1} ({quoted(cell_id)})"
         return f"cell {quoted(cell_id)}"
 
     def follow(self, changes: Sequence[Mapping[str, Any]]) -> None:
-        """The cells after these changes."""
+        """Applies these changes."""
         for change in changes:
             cell_id, after = change["cell_id"], change["after"]
             if change["kind"] in ("delete", "move") and cell_id in self._ids:
                 self._ids.remove(cell_id)
-            if change["kind"] in ("insert", "move") and after is not None and self._known(after):
+            if (
+                change["kind"] in ("insert", "move")
+                and after is not None
+                and self._is_position(after)
+            ):
                 self._ids.insert(after["index"], cell_id)
 
-    def _known(self, place: Mapping[str, Any]) -> bool:
+    def _is_position(self, place: Mapping[str, Any]) -> bool:
         return isinstance(place.get("index"), int) and 0 <= place["index"] <= len(self._ids)
 
 
 def phrase(tool: str, given: Any, name: CellNamer) -> str:
-    """What a call does: `Edit cell 3 (b2)`. A model may have written anything as its input."""
+    """A call in words: `Edit cell 3 (b2)`. The input comes from a model and may be anything."""
     if tool in _PLAIN:
         return _PLAIN[tool]
     if tool.startswith("mcp__"):
@@ -100,8 +104,8 @@ def phrase(tool: str, given: Any, name: CellNamer) -> str:
     return f"Use {quoted(tool)}"
 
 
-def told_change(change: Mapping[str, Any], name: CellNamer) -> Iterator[Line]:
-    """A change of a cell: a head, and the lines that came and went."""
+def describe_change(change: Mapping[str, Any], name: CellNamer) -> Iterator[Line]:
+    """A change of a cell: a headline, then added and removed lines."""
     before, after = change["before"] or {}, change["after"] or {}
     cell = name(change["cell_id"])
     match change["kind"]:
@@ -112,7 +116,7 @@ def told_change(change: Mapping[str, Any], name: CellNamer) -> Iterator[Line]:
         case "move":
             head = f"{cell} moved from {_position(before)} to {_position(after)}"
         case "outputs":
-            head = f"{cell} has other outputs"
+            head = f"{cell} has new outputs"
         case _:
             head = f"{cell} edited"
     if before and after and before.get("type") != after.get("type"):
@@ -123,25 +127,25 @@ def told_change(change: Mapping[str, Any], name: CellNamer) -> Iterator[Line]:
 
 
 def diff(before: str, after: str) -> Iterator[Line]:
-    """The lines that differ, with two lines around them."""
+    """The lines that differ, with two lines of context."""
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=2, lineterm="")
     hunks = 0
-    for line in islice(lines, 2, None):  # after the names of two files
+    for line in islice(lines, 2, None):  # skip the names of the two files
         if not line.startswith("@@"):
-            yield styled(line)
+            yield style_diff_line(line)
             continue
         if hunks:
             yield "...", "faint"
         hunks += 1
 
 
-def styled(line: str) -> Line:
-    """A line of a diff."""
+def style_diff_line(line: str) -> Line:
+    """A line of a diff with its style."""
     styles: Mapping[str, Style] = {"+": "added", "-": "removed", "@": "faint"}
     return line, styles.get(line[:1], "plain")
 
 
-def counted(number: int, word: str) -> str:
+def pluralize(number: int, word: str) -> str:
     """`1 cell`, `2 cells`."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 

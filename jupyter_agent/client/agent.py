@@ -1,4 +1,4 @@
-"""The assistant for programs with an event loop: the same as in `sync`, awaited."""
+"""The assistant for programs with an event loop: the awaitable version of `sync`."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ AsyncApprove: TypeAlias = Callable[
     [ApprovalRequested], "ApprovalAnswer | Awaitable[ApprovalAnswer]"
 ]
 _MOST_THREADS = 64
-"""Of an agent: each call that waits has one."""
+"""Per agent: each waiting call takes one."""
 
 
 class _Threads:
-    """Where an agent's requests wait for their answers."""
+    """A thread pool in which an agent's requests wait for their answers."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, call: Callable[[], T], give_up: Callable[[], object] | None = None) -> T:
-        """What `call` returns. A cancellation calls `give_up`, which makes it return soon, and is
-        raised when it has.
+        """Runs `call` in a thread and returns its result. A cancellation calls `give_up`, which
+        makes it return soon, and is raised after that.
         """
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_MOST_THREADS, "jupyter-agent")
@@ -68,9 +68,9 @@ class _Threads:
 
 
 class AsyncTurn:
-    """A question and its answer: iterate over its events, or `await` it for its end.
+    """A question and its answer: iterate over its events, or `await` its end.
 
-    It begins with that. Leaving the loop, and a cancellation, stop it.
+    Either of the two starts it. Leaving the loop, or a cancellation, stops it.
     """
 
     def __init__(self, turn: SyncTurn, threads: _Threads, approve: AsyncApprove | None) -> None:
@@ -80,7 +80,7 @@ class AsyncTurn:
 
     @property
     def id(self) -> str | None:
-        """None until the turn has begun."""
+        """None until the turn has started."""
         return self._turn.id
 
     @property
@@ -90,34 +90,34 @@ class AsyncTurn:
 
     @property
     def text(self) -> str:
-        """The words of the answer so far."""
+        """The text of the answer so far."""
         return self._turn.text
 
     @property
     def changes(self) -> list[Change]:
-        """What it changed so far, in all notebooks."""
+        """Its changes so far, in all notebooks."""
         return self._turn.changes
 
     @property
     def denied(self) -> list[str]:
-        """Ids of calls that were denied, by `approve` or because nobody could be asked."""
+        """Ids of denied calls: by `approve`, or because no one could be asked."""
         return self._turn.denied
 
     @property
     def limit(self) -> str | None:
-        """Which limit ended the answer: `steps`, `tokens`, `cost` or `month`."""
+        """The limit that the answer hit: `steps`, `tokens`, `cost` or `month`."""
         return self._turn.limit
 
     @property
     def usage(self) -> Usage:
-        """What it used so far."""
+        """Tokens and cost so far."""
         return self._turn.usage
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """The events that were not seen yet, to the end.
+        """The events not read yet, to the end.
 
-        Raises ModelError after the last one where the turn failed, AgentError where it cannot be
-        asked.
+        Raises ModelError after the last one if the turn failed, AgentError if it could not be
+        started.
         """
         try:
             while (event := await self._next()) is not None:
@@ -130,7 +130,7 @@ class AsyncTurn:
         return self._wait().__await__()
 
     async def stop(self) -> None:
-        """Ends the turn, and the run that it started. Raises AgentError."""
+        """Stops the turn and the run that it started. Raises AgentError."""
         await self._threads.run(self._turn.stop)
 
     async def _wait(self) -> Self:
@@ -152,7 +152,7 @@ async def _verdict(approve: AsyncApprove, asked: ApprovalRequested) -> ApprovalA
 
 
 class AsyncNotebook:
-    """The live notebook, unsaved typing of people included: read, edited and run as you."""
+    """The live notebook, unsaved typing of people included: read, edit and run it as yourself."""
 
     def __init__(self, notebook: SyncNotebook, threads: _Threads) -> None:
         self._notebook = notebook
@@ -160,7 +160,7 @@ class AsyncNotebook:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The notebook's file."""
         return self._notebook.path
 
     async def cells(self) -> list[Cell]:
@@ -232,7 +232,7 @@ class AsyncNotebook:
         timeout: float | None = None,
         keep_kernel: bool = True,
     ) -> list[CellResult]:
-        """As `SyncNotebook.run`; a cancellation interrupts the cell that runs."""
+        """As `SyncNotebook.run`; a cancellation interrupts the running cell."""
         begin = partial(self._notebook.begin, cells, keep_going, timeout, keep_kernel)
         runs = await self._threads.run(begin)
         return await self._threads.run(partial(self._notebook.ended, runs), runs.interrupt)
@@ -251,8 +251,8 @@ class AsyncNotebook:
 
 
 class Agent:
-    """The assistant in one notebook: through the Jupyter server that runs for it, which knows what
-    is typed there; where none runs, through one of its own, which ends with the agent.
+    """The assistant in one notebook. It works through the running Jupyter server that serves the
+    notebook, including unsaved typing, or else starts a server, which stops with the agent.
     """
 
     def __init__(
@@ -285,16 +285,16 @@ class Agent:
 
     @property
     def conversation_id(self) -> str:
-        """In which it asks."""
+        """The conversation of its questions."""
         return self._agent.conversation_id
 
     @property
     def url(self) -> str:
-        """Of the server that is used."""
+        """The server's URL."""
         return self._agent.url
 
     async def open(self) -> Self:
-        """As `async with` does. Raises NotebookNotFound, and RequestError where no server can be
+        """As `async with` does. Raises NotebookNotFound, and RequestError if no server can be
         used."""
         try:
             await self._threads.run(self._agent.open)
@@ -304,7 +304,7 @@ class Agent:
         return self
 
     async def close(self) -> None:
-        """Stops turns that still run, and ends the server if it was started for this agent."""
+        """Stops running turns, and the server if it was started for this agent."""
         await self._threads.run(self._agent.close)
         self._threads.close()
 
@@ -328,8 +328,8 @@ class Agent:
         allow: Sequence[str] | None = None,
         max_steps: int | None = None,
     ) -> AsyncTurn:
-        """What is asked when the turn is iterated over or awaited, in the same conversation each
-        time; what is not given is as the agent has it. Raises AgentError.
+        """A question in the agent's conversation, sent when the turn is iterated over or awaited;
+        missing options default to the agent's. Raises AgentError.
         """
         turn = self._agent.turn(
             prompt,

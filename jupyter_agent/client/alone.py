@@ -1,7 +1,7 @@
-"""`python -m jupyter_agent.client.alone ROOT [OPTION ...]`: the server of whoever found none.
+"""`python -m jupyter_agent.client.alone ROOT [OPTION ...]`: a server for a command that found none.
 
-It says its address in a line of JSON and ends when its standard input does, so it outlives its
-command by no accident, not even a kill.
+It prints its address as a line of JSON and stops when its standard input closes, so it never
+outlives its command, not even after a kill.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _FOR_PAGES = (
     "jupyterlab", "notebook", "notebook_shim", "nbclassic", "jupyter_lsp", EXTENSION,
     "jupyter_server_terminals",
 )  # fmt: skip
-"""Extensions that only browsers need; without them a command starts a second sooner."""
+"""Extensions that only browsers need; without them a command starts about a second faster."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serves until standard input ends."""
+    """Serves until standard input closes."""
     root, *options = arguments
     token = secrets.token_hex(24)
-    # Addresses, cookies and connection files of kernels are nobody else's, and gone afterwards.
+    # Addresses, cookies and connection files of kernels are private and temporary.
     with tempfile.TemporaryDirectory(prefix="jupyter-agent-") as runtime:
         os.environ["JUPYTER_RUNTIME_DIR"] = runtime
         ours = [
@@ -55,28 +55,28 @@ def main(arguments: Sequence[str]) -> None:
                 sys.stdin.buffer.read()
                 app.io_loop.add_callback(app.stop)
 
-            app.io_loop.add_callback(tell_address)  # when the port is open
+            app.io_loop.add_callback(tell_address)  # once the port is open
             threading.Thread(target=end_with_command, daemon=True).start()
             app.start()
 
 
 @contextlib.contextmanager
 def own_server(folder: Path, options: Sequence[str]) -> Iterator[ServerApp]:
-    """A quiet server of that folder in this process, not yet started."""
+    """A quiet server for that folder in this process, not yet started."""
     app = ServerApp()
     app.initialize(
         [
             f"--ServerApp.root_dir={folder}",
-            f"--ServerApp.port={_free_port()}",  # of 0, Jupyter Server 2.14 tells no address
+            f"--ServerApp.port={_free_port()}",  # 0: Jupyter Server 2.14 would hide its address
             "--ServerApp.open_browser=False",
-            "--ServerApp.answer_yes=True",  # Ctrl-C ends it without a question
-            "--Application.log_level=ERROR",  # lines of each step are for servers
+            "--ServerApp.answer_yes=True",  # Ctrl-C stops it without a question
+            "--Application.log_level=ERROR",  # progress lines are for long-running servers
             ALONE,
             *(["--allow-root"] if is_root() else []),
             *options,
         ]
     )
-    app.log.disabled = True  # what the server says of its address is no part of the command
+    app.log.disabled = True  # the command's output does not include the server's address
     yield app
 
 

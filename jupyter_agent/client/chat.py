@@ -1,6 +1,4 @@
-"""One turn as a client sees it: asked once, followed to its end, however often the connection has
-to be made.
-"""
+"""One turn from the client's side: started once and followed to its end, across reconnects."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ from jupyter_agent.client.servers import Server, ServerRefused, Unreachable
 _RECONNECTIONS = 5
 _PAUSE_SECONDS = 1.0
 _SILENT_SECONDS = 60.0
-"""After which a connection counts as lost: the server writes something every 15 s."""
+"""A connection silent for this long counts as lost: the server writes something every 15 s."""
 
 
 class Chat:
-    """A request to `POST chat`, which starts one turn however often it is sent."""
+    """A request to `POST chat`, which starts only one turn, however often it is sent."""
 
     def __init__(self, server: Server, body: Mapping[str, Any]) -> None:
         """`body` as in docs/api.md, with the conversation's `id`."""
@@ -30,15 +28,15 @@ class Chat:
         self._answered: set[str] = set()
         self._seq = 0
         self.turn_id: str | None = None
-        """None until the turn has begun."""
+        """None until the turn has started."""
 
     @property
     def attended(self) -> bool:
-        """Whether the client answers what is asked; else the server declines it."""
+        """Whether the client answers questions; else the server declines them."""
         return self._body.get("on_approval") != "decline"
 
     def chunks(self) -> Iterator[dict[str, Any]]:
-        """Those that were not seen yet, to the end of the turn. Raises ServerRefused."""
+        """The chunks not read yet, to the end of the turn. Raises ServerRefused."""
         left, pause = _RECONNECTIONS, 0.0
         while True:
             time.sleep(pause)
@@ -61,11 +59,11 @@ class Chat:
         )
 
     def outcome(self) -> Any:
-        """The turn as the route answers it in one piece. Raises ServerRefused."""
+        """The turn as a single JSON answer. Raises ServerRefused."""
         return self._server.ask("POST", "chat", {**self._body, "stream": False}, headers=self._once)
 
     def outputs_of(self, run: Mapping[str, Any]) -> Sequence[Any]:
-        """All of a run; as far as the event has them where the server no longer knows the run."""
+        """All outputs of a run; those in the event if the server no longer knows the run."""
         try:
             outputs: Sequence[Any] = self._server.ask("GET", f"runs/{run['run_id']}")["outputs"]
         except ServerRefused:
@@ -73,21 +71,21 @@ class Chat:
         return outputs
 
     def stop(self) -> None:
-        """Ends the turn, and the run that it started. Raises ServerRefused."""
+        """Stops the turn and the run that it started. Raises ServerRefused."""
         try:
             self._server.ask("POST", f"chat/{self._body['id']}/stop", {})
         except ServerRefused as error:
-            if error.status != 404:  # it has not begun
+            if error.status != 404:  # the turn has not started
                 raise
 
     def questions(self) -> list[list[dict[str, Any]]]:
-        """The open approvals that were not replied to yet, by group. Raises ServerRefused."""
+        """The open approvals without a reply so far, by group. Raises ServerRefused."""
         turn = self._server.ask("GET", f"turns/{self.turn_id}")
-        asked = [each for each in turn["approvals"] if each["id"] not in self._answered]
-        return [list(group) for _, group in groupby(asked, key=itemgetter("group"))]
+        open_approvals = [each for each in turn["approvals"] if each["id"] not in self._answered]
+        return [list(group) for _, group in groupby(open_approvals, key=itemgetter("group"))]
 
     def reply(self, replies: Sequence[Mapping[str, Any]]) -> bool:
-        """Answers the approvals of a group; False where they were answered elsewhere, or are over.
+        """Answers the approvals of a group; False if they were answered elsewhere or have expired.
         Raises ServerRefused.
         """
         self._answered |= {each["id"] for each in replies}

@@ -1,4 +1,4 @@
-"""Runs of cells as a client sees them."""
+"""Runs of cells from the client's side."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from jupyter_agent.client.servers import Server, ServerRefused
 _LIVE = ("queued", "running")
 _LOOK_SECONDS = 0.2
 _PATIENCE_SECONDS = 10.0
-"""That a server may take to begin with what it was asked to run, and code to end that was
-interrupted."""
+"""Timeout for a server to start the requested runs, and for interrupted code to end."""
 
 
 def may_continue(run: Mapping[str, Any]) -> bool:
-    """Whether what comes after this run may run: it went well, or raised an expected error."""
+    """Whether later cells may run: this run succeeded, or raised an expected error."""
     return run["status"] == "ok" or run.get("expected_error") is True
 
 
 def is_live(run: Mapping[str, Any]) -> bool:
-    """Whether it has not ended."""
+    """Whether the run has not ended."""
     return run["status"] in _LIVE
 
 
 class CellRuns:
-    """Runs of cells, one after the other: one call of a turn, asked for once."""
+    """Runs of cells, one after the other: one call of a turn, requested once."""
 
     def __init__(
         self,
@@ -41,8 +40,8 @@ class CellRuns:
         timeout: float | None = None,
         keep_kernel: bool = True,
     ) -> None:
-        """`by`: whose turn it is, a name that nobody else has; `timeout`: seconds after which a
-        cell is interrupted.
+        """`by`: a unique name for the author of the turn; `timeout`: seconds after which a cell is
+        interrupted.
         """
         self._server = server
         self._notebook = notebook
@@ -58,13 +57,13 @@ class CellRuns:
         if not keep_kernel:
             self._body["keep_kernel"] = False
         self._ended: set[str] = set()
-        """Ids of the runs that were told."""
+        """Ids of the runs whose end was yielded."""
         self.turn_id: str | None = None
-        """None until the first one has begun."""
+        """None until the first run has started."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Each run when it begins, and at its end with its outputs, once these are on disk or it is
-        known why not. Raises ServerRefused.
+        """Yields each run when it starts, and at its end with outputs, once these are saved or the
+        save has failed. Raises ServerRefused.
         """
         if not self._cell_ids:
             return
@@ -73,7 +72,7 @@ class CellRuns:
             match frame.pop("type"):
                 case "run":
                     self.turn_id = frame.get("turn_id")
-                    if is_live(frame):  # else it ended before it could be told, without outputs
+                    if is_live(frame):  # else it has ended: its outputs come with `end`
                         yield frame
                 case "end":
                     self._ended.add(frame["run_id"])
@@ -83,10 +82,10 @@ class CellRuns:
                     raise ServerRefused(message, status, frame.pop("reason"), frame)
 
     def interrupt(self) -> list[dict[str, Any]]:
-        """Interrupts the one that runs, and begins with no other; the runs that were not told, at
-        their end unless one does not react. Raises ServerRefused.
+        """Interrupts the running cell and starts no other. Returns the runs whose end was not
+        yielded, at their end unless one does not react. Raises ServerRefused.
         """
-        turn_id = self.turn_id or self._begun()
+        turn_id = self.turn_id or self._find_turn()
         if turn_id is None:
             return []
         self._server.ask("POST", f"turns/{turn_id}/stop", {})
@@ -100,7 +99,7 @@ class CellRuns:
         return [self._at_its_end(run_id) for run_id in left if run_id not in self._ended]
 
     def _at_its_end(self, run_id: str) -> dict[str, Any]:
-        """The run, which was interrupted: once more would disturb how it ends."""
+        """Waits for an interrupted run: a second interrupt would disturb how it ends."""
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
             run: dict[str, Any] = self._server.ask("GET", f"runs/{run_id}")
@@ -108,13 +107,13 @@ class CellRuns:
                 return run
             time.sleep(_LOOK_SECONDS)
 
-    def _begun(self) -> str | None:
-        """The turn, which begins before the kernel does; None where nothing was begun."""
+    def _find_turn(self) -> str | None:
+        """The id of the turn, which starts before the kernel does; None if nothing was started."""
         path = quote(self._server.path(self._notebook), safe="")
         until = time.monotonic() + _PATIENCE_SECONDS
         while self._cell_ids and time.monotonic() < until:
-            found = self._server.ask("GET", f"turns?notebook={path}&state=running")["turns"]
-            for turn in found:
+            turns = self._server.ask("GET", f"turns?notebook={path}&state=running")["turns"]
+            for turn in turns:
                 if turn["client"] == self._by:
                     return str(turn["id"])
             time.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Jupyter servers that commands and scripts ask: one that runs and serves a notebook, or one of
+"""Jupyter servers for commands and scripts: a running one that serves the notebook, or one of
 their own.
 """
 
@@ -26,21 +26,21 @@ from jupyter_server.utils import check_pid
 from jupyter_agent.client.stores import known_root, root_of_turn
 
 ALONE = "--YDocExtension.disable_rtc=True"
-"""Where jupyter-collaboration is installed: it would leave its database in the current folder."""
+"""With jupyter-collaboration, it would leave its database in the current folder."""
 _PROBE_SECONDS = 10.0
-"""That a running server may take to say whether the assistant is there."""
+"""Timeout for a running server to say whether it has the assistant."""
 _END_SECONDS = 30.0
-"""That our own server may take to end with its kernels; then it is killed."""
-_TOLD_LINES = 12
-"""Of what a server wrote that could not be started."""
+"""Timeout for our own server to stop with its kernels; then it is killed."""
+_OUTPUT_LINES = 12
+"""Of the output of a server that could not be started."""
 _TOKENS = ("JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN")
-"""Environment variables with the token of a server that keeps its own to itself."""
+"""Environment variables with the token of a server whose runtime file does not have it."""
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Without the proxies of the environment: these servers are on this machine."""
 
 
 class ServerRefused(Exception):
-    """A server answered that it does not do that; the text says why."""
+    """A server refused a request; the message says why."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class ServerRefused(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        """None where no server answered."""
+        """None if no server answered."""
         self.reason = reason
         self.facts = facts or {}
-        """What else the answer has, such as `current`, a cell as it is now."""
+        """More fields of the answer, such as `current`, the cell as it is now."""
 
 
 class Unreachable(ServerRefused):
-    """The server is not there, or has no assistant."""
+    """The server is not there, or does not have the assistant."""
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,19 @@ class Server:
     """A server with the assistant."""
 
     url: str
-    """With its base path, ending in a slash."""
+    """With its base path and a trailing slash."""
     token: str = field(repr=False)
     root: Path
-    """The real path of the folder that paths count from."""
+    """The real path of the folder that paths are relative to."""
     own: bool = False
-    """Whether it was started by this command."""
+    """Whether this command started it."""
 
     def path(self, notebook: Path) -> str:
-        """The notebook as this server calls it."""
+        """The notebook's path on this server."""
         return notebook.relative_to(self.root).as_posix()
 
     def route(self, notebook: Path, *more: str) -> str:
-        """A route of a notebook, quoted."""
+        """A route of a notebook, with the path quoted."""
         return "/".join(["notebooks", quote(self.path(notebook)), *(quote(m, "") for m in more)])
 
     def ask(
@@ -90,8 +90,8 @@ class Server:
         headers: Mapping[str, str] | None = None,
         seconds: float | None = None,
     ) -> Any:
-        """What the route answers: JSON, another text, or None. Raises ServerRefused."""
-        with self._opened(method, route, body, headers or {}, seconds) as response:
+        """The route's answer: JSON, other text, or None. Raises ServerRefused."""
+        with self._open(method, route, body, headers or {}, seconds) as response:
             try:
                 answer = response.read()
             except (OSError, HTTPException) as error:
@@ -99,7 +99,7 @@ class Server:
             kind = response.headers.get_content_type()
         if not answer:
             return None
-        if kind == "text/html":  # the page of a login, where it sends strangers
+        if kind == "text/html":  # redirected to the login page
             raise Unreachable(f"The Jupyter server at {self.url} wants a login.", 403)
         return json.loads(answer) if kind == "application/json" else answer.decode()
 
@@ -114,10 +114,10 @@ class Server:
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """The chunks of an event stream as they come, with their numbers.
 
-        Raises ServerRefused: also where the stream ends before its end is said, or nothing of it
-        comes for so many `seconds`.
+        Raises ServerRefused, also if the stream breaks off before its end, or is silent for
+        `seconds`.
         """
-        with self._opened(method, route, body, headers or {}, seconds) as response:
+        with self._open(method, route, body, headers or {}, seconds) as response:
             seq = 0
             while line := _line(response, self.url):
                 name, _, value = line.decode().rstrip("\r\n").partition(": ")
@@ -130,7 +130,7 @@ class Server:
             if response.status != 204:
                 raise _unreachable(self.url)
 
-    def _opened(
+    def _open(
         self, method: str, route: str, body: Any, headers: Mapping[str, str], seconds: float | None
     ) -> HTTPResponse:
         request = urllib.request.Request(
@@ -151,23 +151,23 @@ class Server:
 def _line(response: HTTPResponse, url: str) -> bytes:
     try:
         line = response.readline()
-    except TimeoutError:  # the connection is dead, and nobody says so
+    except TimeoutError:  # a dead connection
         raise _unreachable(url) from None
     except (OSError, HTTPException) as error:
         raise _unreachable(url, error) from None
-    if line and not line.endswith(b"\n"):  # cut off within it
+    if line and not line.endswith(b"\n"):  # cut off within the line
         raise _unreachable(url)
     return line
 
 
 def _unreachable(url: str, error: Exception | None = None) -> ServerRefused:
-    """Unreachable only for a server that is gone. One that is there and is not understood may have
+    """Unreachable only if the server is gone. One that is there but cannot be talked to may have
     the notebook open."""
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, ssl.SSLError):
         return ServerRefused(
             f"The certificate of the Jupyter server at {url} cannot be verified ({cause.reason}). "
-            "Set SSL_CERT_FILE to the file that has it.",
+            "Set SSL_CERT_FILE to the file with the certificate.",
             403,
             "denied",
         )
@@ -177,7 +177,7 @@ def _unreachable(url: str, error: Exception | None = None) -> ServerRefused:
 
 
 def _refusal(error: HTTPError) -> ServerRefused:
-    """Why the assistant refuses; Unreachable where another part of Jupyter answered."""
+    """The assistant's refusal; Unreachable if another part of Jupyter answered."""
     try:
         with error:
             answer = json.loads(error.read())
@@ -185,24 +185,24 @@ def _refusal(error: HTTPError) -> ServerRefused:
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         message, reason = "", None
     if not reason:
-        told = message or f"The Jupyter server answered with HTTP {error.code}."
-        return Unreachable(told, error.code)
+        text = message or f"The Jupyter server answered with HTTP {error.code}."
+        return Unreachable(text, error.code)
     return ServerRefused(message, error.code, str(reason), answer)
 
 
 def running() -> Iterator[Server]:
-    """The servers of this user that listen on a port, whether they have the assistant or not."""
+    """This user's servers that listen on a port, with or without the assistant."""
     ours = next((os.environ[name] for name in _TOKENS if os.environ.get(name)), "")
-    for server in _announced():
+    for server in _read_runtime_files():
         if not server.get("sock"):
             root = server.get("root_dir") or server.get("notebook_dir") or "/"
             token = server.get("token") or ours
             yield Server(server["url"], token, Path(root).resolve())
 
 
-def _announced() -> Iterator[dict[str, Any]]:
-    """What running servers say of themselves, as Jupyter's `list_running_servers` tells it; that
-    takes a second to import, and every command would wait for it."""
+def _read_runtime_files() -> Iterator[dict[str, Any]]:
+    """What running servers announce about themselves, as in Jupyter's `list_running_servers`, which
+    takes a second to import: every command would wait for it."""
     for file in sorted(Path(jupyter_runtime_dir()).glob("jpserver-*.json")):
         with contextlib.suppress(OSError, ValueError, LookupError):
             server: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -211,12 +211,12 @@ def _announced() -> Iterator[dict[str, Any]]:
 
 
 def ask_running(notebook: Path, route: str, *, seconds: float) -> dict[str, Any] | None:
-    """What a running server that serves the notebook answers about it; None if none does.
+    """The answer of a running server that serves the notebook; None without such a server.
 
     Raises ServerRefused.
     """
     for server in _serving(notebook):
-        with contextlib.suppress(Unreachable):  # gone, or behind a password
+        with contextlib.suppress(Unreachable):  # stopped, or behind a password
             answer: dict[str, Any] = server.ask(
                 "GET", server.route(notebook, route), seconds=seconds
             )
@@ -225,8 +225,8 @@ def ask_running(notebook: Path, route: str, *, seconds: float) -> dict[str, Any]
 
 
 def ask_any(folder: Path, route: str, *, seconds: float) -> dict[str, Any] | None:
-    """What a running server answers, of several preferably one that serves the folder; None if none
-    does. Raises ServerRefused.
+    """The answer of a running server, preferably one that serves the folder; None without one.
+    Raises ServerRefused.
     """
     for server in sorted(running(), key=lambda server: not folder.is_relative_to(server.root)):
         with contextlib.suppress(Unreachable):
@@ -236,7 +236,7 @@ def ask_any(folder: Path, route: str, *, seconds: float) -> dict[str, Any] | Non
 
 
 def with_assistant(servers: Iterable[Server]) -> Iterator[Server]:
-    """Those that have the assistant and let this process in."""
+    """Those servers that have the assistant and accept this process."""
     for server in servers:
         with contextlib.suppress(ServerRefused):
             if _has_assistant(server):
@@ -244,18 +244,18 @@ def with_assistant(servers: Iterable[Server]) -> Iterator[Server]:
 
 
 def find(notebook: Path) -> Server | None:
-    """A running server with the assistant that serves the notebook; None if there is none.
+    """A running server with the assistant that serves the notebook, or None.
 
-    Raises ServerRefused for one that keeps us out: the notebook may be open there with unsaved
-    work, which a server beside it would not see.
+    Raises ServerRefused for one that denies access: the notebook may be open there with unsaved
+    work, which a second server would not see.
     """
     return next(filter(_has_assistant, _serving(notebook)), None)
 
 
 def _serving(notebook: Path) -> list[Server]:
-    """The running servers whose root has the notebook, the nearest root first."""
-    found = [server for server in running() if notebook.is_relative_to(server.root)]
-    return sorted(found, key=lambda server: -len(server.root.parts))
+    """The running servers whose root contains the notebook, the closest root first."""
+    servers = [server for server in running() if notebook.is_relative_to(server.root)]
+    return sorted(servers, key=lambda server: -len(server.root.parts))
 
 
 def _has_assistant(server: Server) -> bool:
@@ -270,7 +270,7 @@ def _has_assistant(server: Server) -> bool:
 
 def _kept_out(server: Server) -> ServerRefused:
     return ServerRefused(
-        f"The Jupyter server at {server.url} serves that folder and does not let this command in. "
+        f"The Jupyter server at {server.url} serves that folder, but denies us access. "
         "Set JUPYTER_TOKEN to its token, or stop that server.",
         403,
         "denied",
@@ -278,17 +278,17 @@ def _kept_out(server: Server) -> ServerRefused:
 
 
 def existing(notebook: Path) -> Path:
-    """The real path of a notebook. Raises ServerRefused where none is."""
-    found = notebook.resolve()
-    if not found.is_file():
-        raise ServerRefused(f"There is no notebook at {found}.", 404, "not_found")
-    return found
+    """The real path of a notebook. Raises ServerRefused if there is no such file."""
+    path = notebook.resolve()
+    if not path.is_file():
+        raise ServerRefused(f"There is no notebook at {path}.", 404, "not_found")
+    return path
 
 
 @contextlib.contextmanager
 def serving(notebook: Path, store: Path | None = None) -> Iterator[Server]:
-    """A server that serves the notebook: the one that runs, else one of our own, which ends with
-    the block. With a `store` it is always our own, with that folder as its store.
+    """A server that serves the notebook: a running one, or our own, which stops with the block.
+    With a `store` it is always our own, with that folder as its store.
 
     Raises ServerRefused.
     """
@@ -301,7 +301,7 @@ def serving(notebook: Path, store: Path | None = None) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def knowing_turn(turn_id: str, store: Path | None = None) -> Iterator[Server]:
-    """A server that counts paths from where the turn did: one that runs, else one of our own.
+    """A server with the same root as the turn's server: a running one, or our own.
 
     Raises ServerRefused.
     """
@@ -327,8 +327,8 @@ def _knows_turn(server: Server, turn_id: str) -> bool:
 
 @contextlib.contextmanager
 def anywhere(store: Path | None = None) -> Iterator[Server]:
-    """A server for what belongs to no notebook: one that runs, preferably of this folder, else one
-    of our own. Raises ServerRefused."""
+    """A server for requests without a notebook: a running one, preferably of this folder, or our
+    own. Raises ServerRefused."""
     server = _any_running() if store is None else None
     if server is not None:
         yield server
@@ -339,13 +339,13 @@ def anywhere(store: Path | None = None) -> Iterator[Server]:
 
 def _any_running() -> Server | None:
     here = Path.cwd().resolve()
-    found = sorted(running(), key=lambda server: not here.is_relative_to(server.root))
-    return next(with_assistant(found), None)
+    servers = sorted(running(), key=lambda server: not here.is_relative_to(server.root))
+    return next(with_assistant(servers), None)
 
 
 def root_for(notebook: Path, store: Path | None = None) -> Path:
-    """The root of a server of our own: the one that the store knows the notebook by; else the
-    current folder, as for `jupyter lab`, where it has the notebook and does not hide it.
+    """The root for a server of our own: the root under which the store knows the notebook, or the
+    current folder, as for `jupyter lab`, if that contains the notebook and does not hide it.
     """
     if (known := known_root(store, notebook)) is not None:
         return known
@@ -359,13 +359,13 @@ def root_for(notebook: Path, store: Path | None = None) -> Path:
 
 @contextlib.contextmanager
 def own(root: Path, store: Path | None = None, options: Sequence[str] = ()) -> Iterator[Server]:
-    """A quiet server of that folder in a process of its own, which ends with the block and with
-    this process, and leaves nothing but the store. Raises ServerRefused where none can be started.
+    """A quiet server of that folder in a separate process, which stops with the block and with this
+    process, and leaves only the store. Raises ServerRefused if it cannot be started.
     """
     options = [*options, *([f"--JupyterAgent.store_dir={store.resolve()}"] if store else [])]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            # -P: no module of the current folder stands for one of Python's own
+            # -P: modules in the current folder must not shadow Python's own
             [sys.executable, "-P", "-m", "jupyter_agent.client.alone", str(root), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -375,18 +375,18 @@ def own(root: Path, store: Path | None = None, options: Sequence[str] = ()) -> I
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # on Windows
         )
         try:
-            yield _started(process, root, log)
+            yield _wait_until_started(process, root, log)
         finally:
             _end(process)
 
 
-def _started(process: subprocess.Popen[bytes], root: Path, log: IO[bytes]) -> Server:
+def _wait_until_started(process: subprocess.Popen[bytes], root: Path, log: IO[bytes]) -> Server:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
         process.wait()
         log.seek(0)
-        lines = log.read().decode(errors="replace").strip().splitlines()[-_TOLD_LINES:]
+        lines = log.read().decode(errors="replace").strip().splitlines()[-_OUTPUT_LINES:]
         raise ServerRefused("\n".join(["No Jupyter server could be started here:", *lines]))
     address = json.loads(line)
     server = Server(address["url"], address["token"], root.resolve(), own=True)
@@ -412,5 +412,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def is_root() -> bool:
-    """Jupyter refuses to start as root unless told so; these servers end with their command."""
+    """Jupyter refuses to start as root unless allowed to; these servers stop with their command."""
     return sys.platform != "win32" and os.geteuid() == 0

@@ -1,4 +1,4 @@
-"""The store where no server is asked: what it knows of roots, notebooks and turns."""
+"""The store without a server: what it knows of roots, notebooks and turns."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from jupyter_agent.conversations.schema import MIGRATIONS
 
 
 class Unknown(Exception):
-    """Nothing can be told; the text says why."""
+    """The store has no answer; the message says why."""
 
 
 def folder_of(store: Path | None) -> Path:
-    """The folder of the store; None: where it is by default."""
+    """The folder of the store; the default one for None."""
     return store or Path(jupyter_data_dir()) / "agent"
 
 
 @contextmanager
-def opened(folder: Path | None, hint: str = "") -> Iterator[sqlite3.Connection]:
-    """The store in that folder (None: where it is by default), to be read only.
+def open_store(folder: Path | None, hint: str = "") -> Iterator[sqlite3.Connection]:
+    """Opens the store in that folder (the default one for None), read-only.
 
     Raises Unknown; `hint` says what else was tried.
     """
@@ -39,9 +39,9 @@ def opened(folder: Path | None, hint: str = "") -> Iterator[sqlite3.Connection]:
             db.row_factory = sqlite3.Row
             if db.execute("PRAGMA user_version").fetchone()[0] != max(MIGRATIONS):
                 raise Unknown(
-                    f"The store {file} is of another version of jupyter_agent. Read it with that "
-                    "one, or start Jupyter once with this one, which takes it over if it can, and "
-                    "else keeps it under another name."
+                    f"The store {file} is from another version of jupyter_agent. Read it with that "
+                    "one, or start Jupyter once with this one, which migrates it if it can, and "
+                    "else moves it to another name."
                 )
             know_root(db, None)
             yield db
@@ -50,17 +50,17 @@ def opened(folder: Path | None, hint: str = "") -> Iterator[sqlite3.Connection]:
 
 
 def names(notebook: Path) -> Iterator[str]:
-    """Under which the store may have it: relative to whichever folder was the server's root."""
+    """The names the store may have for it: relative to any folder that was a server's root."""
     parts = PurePosixPath(notebook.as_posix()).parts[1:]
     for start in range(len(parts)):
         yield "/".join(parts[start:])
 
 
 def known_root(store: Path | None, notebook: Path) -> Path | None:
-    """The folder from which the latest turn about the notebook counted its path, where the store
-    knows one that still exists: only a server of that folder finds what belongs to it.
+    """The root of the latest turn in the notebook, if the store knows one and it still exists: only
+    a server with that root finds what belongs to the notebook.
     """
-    with suppress(Unknown), opened(store) as db:
+    with suppress(Unknown), open_store(store) as db:
         rows = db.execute(
             "SELECT root, json_extract(request, '$.notebook') AS path FROM turns"
             " WHERE root IS NOT NULL GROUP BY 1, 2 ORDER BY max(started) DESC"
@@ -72,8 +72,8 @@ def known_root(store: Path | None, notebook: Path) -> Path | None:
 
 
 def root_of_turn(store: Path | None, turn_id: str) -> Path | None:
-    """The folder from which a turn counted paths; None for one that the store does not know."""
-    with suppress(Unknown), opened(store) as db:
+    """The root of a turn; None if the store does not know the turn."""
+    with suppress(Unknown), open_store(store) as db:
         row = db.execute("SELECT root FROM turns WHERE id = ?", [turn_id]).fetchone()
         return _folder(row["root"]) if row and row["root"] else None
     return None

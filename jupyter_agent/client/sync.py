@@ -1,5 +1,5 @@
-"""The assistant for scripts and notebook cells that wait: each call returns when it is done, inside
-a running event loop too.
+"""The assistant for scripts and notebook cells: each call blocks until it is done, inside a running
+event loop, too.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ if TYPE_CHECKING:
     from jupyter_agent.agent.approval import Answer
 
 ApprovalAnswer: TypeAlias = "bool | str | Answer"
-"""`True` allows what is asked, `False` denies it; a text denies it and tells the model why."""
+"""`True` allows it, `False` denies it; a text denies it and tells the model why."""
 Approve: TypeAlias = Callable[[ApprovalRequested], ApprovalAnswer]
 TurnStatus: TypeAlias = Literal["running", "done", "stopped", "failed"]
 CellName: TypeAlias = str | Cell
-"""A cell's id, or the cell as it was read: then an edit is refused (`Conflict`) if its text has
+"""A cell's id, or a cell that was read: with that, an edit is refused (`Conflict`) if the text has
 changed since."""
 
 _ALL = 10_000_000
-"""Characters of outputs."""
+"""Characters of outputs, in effect unlimited."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """A run of a cell at its end."""
+    """The result of running a cell."""
 
     run_id: str
     cell_id: str
@@ -72,12 +72,12 @@ class CellResult:
     """`ok`, `error`, `timeout`, `interrupted`, `died`, `restarted` or `deleted`."""
     execution_count: int | None
     outputs: Sequence[Output]
-    """As nbformat 4 writes them."""
+    """As in nbformat 4."""
     seconds: float
     saved: bool
-    """Whether the outputs are on disk."""
+    """Whether the outputs are saved."""
     note: str = ""
-    """What else is to be known: why they are not, what nobody knows."""
+    """Anything else to know, such as why they are not saved, or may be incomplete."""
 
     @property
     def ok(self) -> bool:
@@ -86,7 +86,7 @@ class CellResult:
 
     @property
     def text(self) -> str:
-        """What the outputs show; of an error its name, its message and the frames that matter."""
+        """The outputs as text; for an error its name, message and relevant frames."""
         return output_text(self.outputs, limit=_ALL, rows=None)
 
 
@@ -102,7 +102,7 @@ class UndoResult:
 
 @contextmanager
 def _raising(route: str = "") -> Iterator[None]:
-    """Turns a server's refusal into the error that the server meant."""
+    """Turns a server's refusal into the corresponding error."""
     try:
         yield
     except Unreachable as error:
@@ -123,7 +123,7 @@ def _error(refused: ServerRefused, route: str) -> AgentError:
 
 
 class Door:
-    """A notebook and the server that has it, for as long as an agent is open."""
+    """A notebook and its server, while an agent is open."""
 
     def __init__(self, notebook: Path, store: Path | None) -> None:
         self.notebook = notebook
@@ -132,20 +132,20 @@ class Door:
         self._server: Server | None = None
 
     def open(self) -> None:
-        """Finds the server that runs for the notebook, or starts one. Raises AgentError."""
+        """Finds the running server of the notebook, or starts one. Raises AgentError."""
         if self._server is None:
             with _raising("notebooks"):
                 self.notebook = existing(self.notebook)
                 self._server = self._opened.enter_context(serving(self.notebook, self._store))
 
     def close(self) -> None:
-        """Ends the server if it was started for this; can be opened again."""
+        """Stops the server if it was started for this; `open` works again."""
         self._server = None
         self._opened.close()
 
     @property
     def server(self) -> Server:
-        """Raises AgentError where it is not open, or its own server is no longer the right one."""
+        """Raises AgentError if it is not open, or its own server is no longer the right one."""
         if self._server is None:
             raise InvalidInput("Not open: use `with SyncAgent(...)`, or `open()` and `close()`.")
         if self._server.own and self._store is None:
@@ -162,7 +162,7 @@ class Door:
         return self._server
 
     def ask(self, method: str, route: str, body: Any = None, version: str | None = None) -> Any:
-        """What a route answers. Raises AgentError."""
+        """The route's answer. Raises AgentError."""
         headers = {"If-Match": f'"{version}"'} if version is not None else {}
         with _raising(route):
             return self.server.ask(method, route, body, headers=headers)
@@ -175,7 +175,7 @@ class Door:
 class SyncTurn:
     """A question and its answer: iterate over its events, or `wait` for its end.
 
-    The turn has begun when you get it. Leaving a loop over it, and Ctrl-C, stop it.
+    The turn has already started. Leaving a loop over it, or Ctrl-C, stops it.
     """
 
     def __init__(self, chat: Chat, conversation_id: str, approve: Approve | None) -> None:
@@ -189,28 +189,28 @@ class SyncTurn:
         self._failure: ModelError | None = None
         self.conversation_id = conversation_id
         self.id: str | None = None
-        """None until the turn has begun."""
+        """None until the turn has started."""
         self.state: TurnStatus = "running"
         self.text = ""
-        """The words of the answer so far."""
+        """The text of the answer so far."""
         self.changes: list[Change] = []
-        """What it changed so far, in all notebooks."""
+        """Its changes so far, in all notebooks."""
         self.denied: list[str] = []
-        """Ids of calls that were denied, by `approve` or because nobody could be asked."""
+        """Ids of denied calls: by `approve`, or because no one could be asked."""
         self.limit: str | None = None
-        """Which limit ended the answer: `steps`, `tokens`, `cost` or `month`."""
+        """The limit that the answer hit: `steps`, `tokens`, `cost` or `month`."""
         self.usage = Usage()
 
     def begin(self) -> Self:
-        """Starts the turn. Raises AgentError where it cannot be asked."""
+        """Starts the turn. Raises AgentError if that fails."""
         if self._first is None and self.id is None:
             self._first = next(self._events)
         return self
 
     def __iter__(self) -> Iterator[Event]:
-        """The events that were not seen yet, to the end.
+        """The events not read yet, to the end.
 
-        Raises ModelError after the last one where the turn failed.
+        Raises ModelError after the last one if the turn failed.
         """
         try:
             while (event := self.next()) is not None:
@@ -220,25 +220,25 @@ class SyncTurn:
                 self.stop()
 
     def wait(self) -> Self:
-        """Reads to the end. Raises ModelError where the turn failed."""
+        """Reads to the end. Raises ModelError if the turn failed."""
         for _ in self:
             pass
         return self
 
     def stop(self) -> None:
-        """Ends the turn, and the run that it started. Raises AgentError."""
+        """Stops the turn and the run that it started. Raises AgentError."""
         self.halt()
         with self._reading:
             if self.begun:
                 deque(self._events, maxlen=0)
 
     def halt(self) -> None:
-        """Has the server end it; another thread may be reading its events. Raises AgentError."""
+        """Has the server stop it; another thread may be reading its events. Raises AgentError."""
         with _raising("chat"):
             self._chat.stop()
 
     def next(self) -> Event | None:
-        """The next event; None at the end. Answers what is asked first. Raises ModelError."""
+        """The next event; None at the end. Answers open questions first. Raises ModelError."""
         if self._waiting and self._approve is not None:
             self.settle(self._approve)
         if self._first is not None:
@@ -253,16 +253,16 @@ class SyncTurn:
 
     @property
     def begun(self) -> bool:
-        """Whether it was asked."""
+        """Whether the turn has started."""
         return self.id is not None
 
     @property
     def waits(self) -> bool:
-        """Whether it asked something that was not answered yet."""
+        """Whether it has an open question."""
         return self._waiting
 
     def questions(self) -> list[list[ApprovalRequested]]:
-        """What is asked now, by group: what an answer to a later one rests on comes before it."""
+        """The open questions by group, each after those that it depends on."""
         self._waiting = False
         with _raising("chat"):
             groups = self._chat.questions()
@@ -280,7 +280,7 @@ class SyncTurn:
             self._chat.reply([_reply(asked, verdict) for asked, verdict in verdicts])
 
     def settle(self, approve: Approve) -> None:
-        """Answers what is asked now. Raises AgentError, and what `approve` raises."""
+        """Answers the open questions. Raises AgentError, and what `approve` raises."""
         for group in self.questions():
             self.reply([(asked, approve(asked)) for asked in group])
 
@@ -327,31 +327,31 @@ class SyncTurn:
 
 def _reply(asked: ApprovalRequested, verdict: ApprovalAnswer) -> dict[str, Any]:
     if isinstance(verdict, bool):
-        said: dict[str, Any] = {"approved": verdict}
+        answer: dict[str, Any] = {"approved": verdict}
     elif isinstance(verdict, str):
-        said = {"approved": False, "reason": verdict}
+        answer = {"approved": False, "reason": verdict}
     else:
-        said = asdict(verdict)
-    return {"id": asked.approval_id, **said}
+        answer = asdict(verdict)
+    return {"id": asked.approval_id, **answer}
 
 
 class SyncNotebook:
-    """The live notebook, unsaved typing of people included: read, edited and run as you."""
+    """The live notebook, unsaved typing of people included: read, edit and run it as yourself."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
         self._name = f"Python {secrets.token_hex(3)}"
-        """Under which edits and runs are journalled, this agent's and no other's."""
+        """The author of this agent's edits and runs in the journal; unique."""
         self._undone: set[str] = set()
-        """Turns."""
+        """Ids of turns."""
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The notebook's file."""
         return self._door.notebook
 
     def cells(self) -> list[Cell]:
-        """The cells as they are now, with their outputs."""
+        """The cells as they are now, with outputs."""
         return [_cell(each) for each in self._door.ask("GET", self._door.route())["cells"]]
 
     def cell(self, cell_id: str) -> Cell:
@@ -359,12 +359,12 @@ class SyncNotebook:
         return _cell(self._door.ask("GET", self._door.route("cells", cell_id)))
 
     def stale(self) -> dict[str, str]:
-        """Why outputs no longer follow from the cells above, by the id of their cell."""
-        found = self._door.ask("GET", f"{self._door.route()}?outputs=none")["cells"]
-        return {each["id"]: each["stale_why"] for each in found if each["stale"]}
+        """Why outputs are out of date, by cell id."""
+        cells = self._door.ask("GET", f"{self._door.route()}?outputs=none")["cells"]
+        return {each["id"]: each["stale_why"] for each in cells if each["stale"]}
 
     def text(self, *, focus: str | None = None) -> str:
-        """The notebook as a model reads it; of a large one most around the cell `focus`."""
+        """The notebook as a model reads it; for a large one, mostly the cells around `focus`."""
         around = f"&focus={quote(focus, '')}" if focus else ""
         return str(self._door.ask("GET", f"{self._door.route()}?format=text{around}"))
 
@@ -377,7 +377,7 @@ class SyncNotebook:
         before: CellName | None = None,
         index: int | None = None,
     ) -> Cell:
-        """A new cell, at the end where no place is given; `index` counts from 0."""
+        """Inserts a cell, at the end if no position is given; `index` starts at 0."""
         body = {"source": source, "type": type, **_place(after, before, index)}
         return _cell(self._door.ask("POST", self._edits("cells"), body))
 
@@ -390,8 +390,8 @@ class SyncNotebook:
         new_string: str | None = None,
         type: CellType | None = None,
     ) -> Cell:
-        """Gives a cell the text `source`, or replaces `old_string`, which occurs once in it, by
-        `new_string`; the cell as it is then.
+        """Gives a cell the text `source`, or replaces `old_string`, which has to occur once in it,
+        by `new_string`; returns the cell afterwards.
 
         Raises Conflict, NotOnce, CellNotFound, InvalidInput, Locked, Busy, NotConfirmed.
         """
@@ -406,7 +406,7 @@ class SyncNotebook:
         return _cell(self._door.ask("PATCH", route, body, _version(cell)))
 
     def delete(self, cell: CellName) -> None:
-        """Takes a cell out. Raises Conflict, CellNotFound, Locked, Busy, NotConfirmed."""
+        """Deletes a cell. Raises Conflict, CellNotFound, Locked, Busy, NotConfirmed."""
         self._door.ask("DELETE", self._edits("cells", _id(cell)), None, _version(cell))
 
     def move(
@@ -417,23 +417,24 @@ class SyncNotebook:
         before: CellName | None = None,
         index: int | None = None,
     ) -> Cell:
-        """Puts a cell elsewhere; `index` counts from 0, without the cell itself."""
+        """Moves a cell; `index` starts at 0, not counting the cell itself."""
         route = self._edits("cells", _id(cell), "move")
         return _cell(self._door.ask("POST", route, _place(after, before, index), _version(cell)))
 
     def undo(self) -> UndoResult:
-        """Takes back what this agent edited and ran without a model: texts, outputs and numbers.
-        What people wrote since stays and is a conflict. Raises InvalidInput where there is nothing.
+        """Takes back this agent's own edits and runs, without those of a model: texts, outputs and
+        execution counts. Later changes by people stay and are conflicts. Raises InvalidInput if
+        there is nothing to undo.
         """
         server = self._door.server
-        found = self._door.ask("GET", f"turns?notebook={quote(server.path(self.path))}")["turns"]
-        ids = [turn["id"] for turn in found if turn["client"] == self._name]
+        turns = self._door.ask("GET", f"turns?notebook={quote(server.path(self.path))}")["turns"]
+        ids = [turn["id"] for turn in turns if turn["client"] == self._name]
         answers = [
             self._door.ask("POST", f"turns/{id}/undo", {}) for id in ids if id not in self._undone
         ]
         self._undone.update(ids)
         if not answers:
-            raise InvalidInput("This agent has edited nothing and run nothing since the last undo.")
+            raise InvalidInput("This agent has not edited or run anything since the last undo.")
         return _undone(answers)
 
     def _edits(self, *more: str) -> str:
@@ -447,12 +448,12 @@ class SyncNotebook:
         keep_kernel: bool = True,
     ) -> list[CellResult]:
         """Runs cells in this order, all code cells if none are named, up to the first that fails
-        unless `keep_going`, or the cell is tagged `raises-exception`. The outputs are in the
-        notebook then.
+        unless `keep_going` is set or the cell is tagged `raises-exception`. The outputs are in the
+        notebook afterwards.
 
-        After `timeout` seconds a cell is interrupted; Ctrl-C interrupts it too. With
-        `keep_kernel=False` the kernel that this had started ends, unless somebody else uses it.
-        Where the agent had to start a server, the kernel is a fresh one and ends when the agent is
+        After `timeout` seconds a cell is interrupted; Ctrl-C interrupts it, too. With
+        `keep_kernel=False` a kernel started by this call is shut down, unless someone else uses
+        it. If the agent had to start a server, the kernel is a new one and stops when the agent is
         closed.
         """
         runs = self.begin(cells, keep_going, timeout, keep_kernel)
@@ -465,7 +466,7 @@ class SyncNotebook:
     def begin(
         self, cells: Sequence[CellName], keep_going: bool, timeout: float | None, keep_kernel: bool
     ) -> CellRuns:
-        """Runs that nothing has asked for yet."""
+        """Runs that are not requested until iterated over."""
         if cells:
             chosen = [_id(cell) for cell in cells]
         else:
@@ -482,7 +483,7 @@ class SyncNotebook:
         )
 
     def ended(self, runs: CellRuns) -> list[CellResult]:
-        """Runs the cells; the runs at their end."""
+        """Runs the cells and returns their results."""
         with _raising("notebooks"):
             return [_result(run) for run in runs if not is_live(run)]
 
@@ -491,20 +492,20 @@ class SyncNotebook:
         self._door.ask("POST", self._door.route("kernel"), {"action": "interrupt"})
 
     def restart(self) -> None:
-        """Restarts the notebook's kernel: its variables are gone."""
+        """Restarts the notebook's kernel: its variables are lost."""
         self._door.ask("POST", self._door.route("kernel"), {"action": "restart"})
 
     def verify(self) -> dict[str, Any]:
-        """Runs a copy from the top in a kernel of its own and compares the outputs: the answer of
-        `POST notebooks/{path}/verify`, `ok` among it.
+        """Runs a copy from the top in a kernel of its own and compares the outputs. Returns the
+        answer of `POST notebooks/{path}/verify`, with `ok`.
         """
         answer: dict[str, Any] = self._door.ask("POST", self._door.route("verify"), {})
         return answer
 
 
 class SyncAgent:
-    """The assistant in one notebook: through the Jupyter server that runs for it, which knows what
-    is typed there; where none runs, through one of its own, which ends with the agent.
+    """The assistant in one notebook. It works through the running Jupyter server that serves the
+    notebook, including unsaved typing, or else starts a server, which stops with the agent.
     """
 
     def __init__(
@@ -520,11 +521,11 @@ class SyncAgent:
         conversation: str | None = None,
         store: str | os.PathLike[str] | None = None,
     ) -> None:
-        """`model`: `provider:model`, else the server's default. `mode`: `read` changes nothing,
-        `ask` asks before each change and run, `edit` before runs only, `auto` never. `approve`
-        answers what is asked; without it that is denied. `allow`: tools that are not asked about.
+        """`model`: `provider:model`, by default the server's. `mode`: `read` changes nothing,
+        `ask` asks before each change and run, `edit` only before runs, `auto` never. `approve`
+        answers questions; without it they are denied. `allow`: tools that need no approval.
         `share`: what models may see. `conversation`: id of one to continue. `store`: a folder for
-        a store of its own, and then always a server of its own.
+        a separate store, which always comes with a separate server.
         """
         self._door = Door(Path(notebook), Path(store) if store is not None else None)
         self._choices = {
@@ -537,17 +538,17 @@ class SyncAgent:
         }
         self._approve = approve
         self._turns: list[SyncTurn] = []
-        """Those that run, and the last one."""
+        """The running ones, and the last one."""
         self.conversation_id = conversation or f"py-{secrets.token_hex(8)}"
         self.notebook = SyncNotebook(self._door)
 
     def open(self) -> Self:
-        """As `with` does. Raises NotebookNotFound, and RequestError where no server can be used."""
+        """As `with` does. Raises NotebookNotFound, and RequestError if no server can be used."""
         self._door.open()
         return self
 
     def close(self) -> None:
-        """Stops turns that still run, and ends the server if it was started for this agent."""
+        """Stops running turns, and the server if it was started for this agent."""
         try:
             for turn in self._turns:
                 if turn.begun and turn.state == "running":
@@ -568,7 +569,7 @@ class SyncAgent:
 
     @property
     def url(self) -> str:
-        """Of the server that is used."""
+        """The server's URL."""
         return self._door.server.url
 
     def ask(
@@ -580,14 +581,14 @@ class SyncAgent:
         allow: Sequence[str] | None = None,
         max_steps: int | None = None,
     ) -> SyncTurn:
-        """Asks, in the same conversation each time; what is not given is as the agent has it.
+        """Asks in the agent's conversation; missing options default to the agent's.
 
-        Raises ModelError where no such model can be asked, RequestError, InvalidInput.
+        Raises ModelError if the model cannot be used, RequestError, InvalidInput.
         """
         return self.turn(prompt, model=model, mode=mode, allow=allow, max_steps=max_steps).begin()
 
     def turn(self, prompt: str, **choices: Any) -> SyncTurn:
-        """A turn that has not begun."""
+        """A turn that has not started."""
         if not prompt.strip():
             raise InvalidInput("Say what you want: the prompt is empty.")
         given = {name: value for name, value in choices.items() if value is not None}
@@ -604,18 +605,18 @@ class SyncAgent:
         return turn
 
     def undo(self, turn: SyncTurn | str | None = None) -> UndoResult:
-        """Takes back what a turn changed, by default the agent's last one. What people wrote since
-        stays and is a conflict; kernels keep their variables.
+        """Takes back the changes of a turn, by default the agent's last one. Later changes by
+        people stay and are conflicts; kernels keep their variables.
         """
         return _undone([self._door.ask("POST", f"turns/{self._turn_id(turn)}/undo", {})])
 
     def keep(self, turn: SyncTurn | str | None = None) -> None:
-        """Marks what a turn changed as reviewed, by default the agent's last one."""
+        """Marks the changes of a turn as reviewed, by default the agent's last one."""
         self._door.ask("POST", f"turns/{self._turn_id(turn)}/accept", {})
 
     def changes(self) -> dict[str, list[Change]]:
-        """What turns of yours changed in the notebook and nobody has kept or undone, by the id of
-        the turn; without outputs.
+        """Changes of your turns in the notebook that no one has kept or undone, by turn id; without
+        outputs.
         """
         found: dict[str, list[Change]] = {}
         for each in self._door.ask("GET", self._door.route("changes")):
@@ -626,7 +627,7 @@ class SyncAgent:
         chosen = turn if turn is not None else self._turns[-1] if self._turns else None
         id = chosen.id if isinstance(chosen, SyncTurn) else chosen
         if id is None:
-            raise InvalidInput("Nothing was asked yet: name the turn; `changes()` has their ids.")
+            raise InvalidInput("No question was asked yet: name the turn; `changes()` has the ids.")
         return quote(id, "")
 
 

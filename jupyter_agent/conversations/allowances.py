@@ -27,7 +27,7 @@ class Allowance(BaseModel):
     default_model: str = ""
     """Who answers where a request names no model; empty leaves it to the server."""
     monthly_token_budget: int | None = Field(default=None, ge=1)
-    """By their price (`Usage.weighed`); None: as many as they like."""
+    """By their price (`Usage.weighted_tokens`); None: as many as they like."""
     monthly_cost_budget: float | None = Field(default=None, ge=0)
     """In the currency of the prices; None: whatever it costs."""
 

@@ -93,7 +93,7 @@ def report(
     rows = db.execute(f"{_select(_NAMES[by])} {_PERIOD} GROUP BY name ORDER BY name", period)
     groups = [(row["name"], _group(row)) for row in rows]
     if by != "day":
-        groups.sort(key=lambda group: -group[1].usage.weighed)
+        groups.sort(key=lambda group: -group[1].usage.weighted_tokens)
     return {
         "by": by,
         "from": first and first.isoformat(),
@@ -204,7 +204,7 @@ class Month:
         """How much of the budget was used and when the next begins, as a part of a sentence; None
         if some is left of all that is charged.
         """
-        tokens, cost = self.usage.weighed, self.usage.cost or 0.0
+        tokens, cost = self.usage.weighted_tokens, self.usage.cost or 0.0
         token_budget = self.allowance.monthly_token_budget
         cost_budget = self.allowance.monthly_cost_budget
         spent = []
@@ -222,7 +222,7 @@ class Month:
             "from": self.first.isoformat(),
             "until": self.until.isoformat(),
             "usage": asdict(self.usage),
-            "tokens": round(self.usage.weighed),
+            "tokens": round(self.usage.weighted_tokens),
             "token_budget": self.allowance.monthly_token_budget,
             "cost_budget": self.allowance.monthly_cost_budget,
             "exhausted": self.exhausted() is not None,

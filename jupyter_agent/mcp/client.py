@@ -1,4 +1,4 @@
-"""One server, asked in whichever era it speaks: what it has, and to do something."""
+"""A client of one MCP server, in whichever era of the protocol it speaks."""
 
 from __future__ import annotations
 
@@ -30,43 +30,43 @@ from jupyter_agent.tasks import begin
 _MOST_PAGES = 20
 _MOST_TOOLS = 1_000
 _MOST_ROUNDS = 5
-"""How often a call is repeated with our answers to what the server wants to know."""
+"""How often a call is repeated with our answers to the server's questions."""
 _MOST_ANSWERS = 8
-"""Requests of a server that are answered at the same time."""
+"""Server requests that are answered at the same time."""
 _NOTE_S = 2.0
-"""Seconds that a message which nobody answers may take to be sent."""
+"""Timeout in seconds for sending a message without an answer."""
 _DISCOVER_S = 10.0
-"""Seconds that a server may take to say of which era it is; old ones do not answer unknown
+"""Seconds to wait for the answer that tells a server's era; old servers do not answer unknown
 requests."""
 _LONGEST_CALL_S = 3600.0
-"""Seconds for which signs of progress keep a call alive."""
+"""Longest time in seconds that progress notifications keep a call alive."""
 _PLAIN = re.compile(r"[\x20-\x7e]*")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _DECLINED = {"action": "decline"}
 
 
 class Transport(Protocol):
-    """How messages come there and back."""
+    """Carries messages to and from a server."""
 
     @property
     def fault(self) -> McpError | None:
-        """Why nothing can be asked any more; None as long as it can."""
+        """Why the server cannot be used any more; None while it can."""
 
     async def open(self) -> None:
-        """Makes it ready. Raises McpError."""
+        """Connects. Raises McpError."""
 
     async def exchange(self, request: RpcMessage, headers: Mapping[str, str]) -> RpcMessage:
-        """The reply to a request. Raises McpError."""
+        """Sends a request and returns the reply. Raises McpError."""
 
     async def send(self, message: RpcMessage, headers: Mapping[str, str] | None = None) -> None:
-        """Sends what nobody answers. Raises McpError."""
+        """Sends a message without an answer. Raises McpError."""
 
     async def close(self) -> None:
-        """Ends it for good."""
+        """Closes the connection for good."""
 
 
 class Client:
-    """What one server has, and what it does for us."""
+    """A server's tools, and calls of them."""
 
     def __init__(
         self,
@@ -76,55 +76,55 @@ class Client:
         timeout: float,
         cancels_by_closing: bool,
     ) -> None:
-        """`transport` makes one that tells what the server says of its own accord; `about` is what
-        we tell of us; `timeout` in seconds, for which a call may be silent; `cancels_by_closing`:
-        a stateless server learns by a closed connection that nobody waits any more.
+        """`transport` makes a transport that passes on the server's own messages; `about` describes
+        us; `timeout` is how long a call may be silent, in seconds; `cancels_by_closing`: closing
+        the connection cancels a request of a stateless server.
         """
-        self._transport = transport(self._hear)
+        self._transport = transport(self._on_message)
         self._about = about
         self._timeout = timeout
         self._cancels_by_closing = cancels_by_closing
         self._version = ""
-        """Which one is spoken; empty before that is known."""
+        """The version in use; empty before that is known."""
         self._ids = count(1)
         self._progress: dict[int, Callable[[], None]] = {}
         self._answering: set[asyncio.Task[None]] = set()
         self.tools_changed = False
-        """Whether the server said so since they were listed."""
+        """Whether the server announced a change since the last listing."""
 
     @property
     def fault(self) -> McpError | None:
-        """Why the server cannot be asked any more; None as long as it can."""
+        """Why the server cannot be asked any more; None while it can."""
         return self._transport.fault
 
     @property
     def version(self) -> str:
-        """The version of MCP that is spoken."""
+        """The MCP version in use."""
         return self._version
 
     @property
     def _stateless(self) -> bool:
         return self._version == STATELESS
 
-    # -- its life
+    # -- life cycle
 
     async def open(self) -> None:
-        """Reaches the server, in the newer era if it is of that. Raises McpError."""
+        """Connects, in the newer era if the server supports it. Raises McpError."""
         await self._transport.open()
         if not await self._discover():
             await self._initialize()
 
     async def close(self) -> None:
-        """Ends it."""
+        """Closes the connection."""
         for task in self._answering:
             task.cancel()
         await self._transport.close()
 
     async def _discover(self) -> bool:
-        """Whether the server is of the newer era, which is spoken from now on then."""
+        """Whether the server is of the newer era; if so, uses that from now on."""
         self._version = STATELESS
         try:
-            found = await self._ask("server/discover", {}, seconds=min(_DISCOVER_S, self._timeout))
+            result = await self._ask("server/discover", {}, seconds=min(_DISCOVER_S, self._timeout))
         except ErrorReply as error:
             self._refuse_unknown(error)
         except McpUnreachable:
@@ -133,51 +133,51 @@ class Client:
             if self.fault is not None:
                 raise
         else:
-            supported = found.get("supportedVersions")
+            supported = result.get("supportedVersions")
             if isinstance(supported, list) and STATELESS in supported:
                 return True
         self._version = ""
         return False
 
     def _refuse_unknown(self, error: ErrorReply) -> None:
-        """Raises McpError for a server that names its versions, and none of them is ours."""
+        """Raises McpError for a server whose listed versions are all unknown."""
         data = error.data if isinstance(error.data, Mapping) else {}
         named = data.get("supported")
         if error.code == UNSUPPORTED_VERSION and isinstance(named, list):
             if not set(map(str, named)) & {STATELESS, *SESSIONS}:
-                raise McpError("it speaks no version of MCP that we know")
+                raise McpError("no MCP version in common")
 
     async def _initialize(self) -> None:
-        asked = {"protocolVersion": SESSIONS[0], "capabilities": {}, "clientInfo": self._about}
+        params = {"protocolVersion": SESSIONS[0], "capabilities": {}, "clientInfo": self._about}
         try:
-            found = await self._ask("initialize", asked, seconds=self._timeout)
+            result = await self._ask("initialize", params, seconds=self._timeout)
         except ErrorReply as error:
-            # A program that starts slowly may have taken the question of the newer era meanwhile.
+            # A slow program may still have received the request of the newer era.
             if error.code == UNSUPPORTED_VERSION and await self._discover():
                 return
             raise
-        version = found.get("protocolVersion")
+        version = result.get("protocolVersion")
         if version not in SESSIONS:
-            raise McpError("it speaks no version of MCP that we know")
+            raise McpError("no MCP version in common")
         self._version = str(version)
         await self._transport.send(
             notification("notifications/initialized"), self._headers("notifications/initialized")
         )
 
-    # -- what it has, and does
+    # -- tools
 
     async def tools(self) -> list[Mapping[str, Any]]:
-        """What the server describes, unchecked. Raises McpError."""
+        """The server's list of tools, unchecked. Raises McpError."""
         self.tools_changed = False
         listed: list[Mapping[str, Any]] = []
         cursors: set[str] = set()
         params: dict[str, Any] = {}
         for _ in range(_MOST_PAGES):
             page = await self._again_in_a_new_session("tools/list", params)
-            found = page.get("tools")
-            if not isinstance(found, list):
-                raise McpError("its list of tools is none")
-            listed += [tool for tool in found if isinstance(tool, Mapping)]
+            tools = page.get("tools")
+            if not isinstance(tools, list):
+                raise McpError("`tools/list` returned no list")
+            listed += [tool for tool in tools if isinstance(tool, Mapping)]
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or cursor in cursors or len(listed) > _MOST_TOOLS:
                 break
@@ -188,9 +188,9 @@ class Client:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], *, headers: Mapping[str, str]
     ) -> Mapping[str, Any]:
-        """The result of a call. Whoever cancels it cancels it there, too. Raises McpError.
+        """The result of a call. Cancelling it also cancels it on the server. Raises McpError.
 
-        What the server asks its person meanwhile is declined.
+        Questions of the server to its user are declined.
         """
         params: dict[str, Any] = {"name": tool, "arguments": dict(arguments)}
         for _ in range(_MOST_ROUNDS):
@@ -199,10 +199,10 @@ class Client:
             if kind == "complete":
                 return result
             if kind != "input_required":
-                raise McpError("it answered with something that we cannot follow (such as a task)")
+                raise McpError("unsupported type of result (such as a task)")
             params = {"name": tool, "arguments": dict(arguments), **_declining(result)}
         raise McpError(
-            "it keeps asking questions that only a person could answer; all are declined"
+            "it keeps asking questions that only a person could answer; all were declined"
         )
 
     async def _again_in_a_new_session(
@@ -228,18 +228,18 @@ class Client:
         meta: dict[str, Any] = envelope(STATELESS, self._about) if self._stateless else {}
         if method == "tools/call":
             meta["progressToken"] = id
-        asked = request(id, method, {**params, **({"_meta": meta} if meta else {})})
+        message = request(id, method, {**params, **({"_meta": meta} if meta else {})})
         try:
             async with asyncio.timeout(seconds) as limit:
                 self._progress[id] = lambda: limit.reschedule(min(loop.time() + seconds, latest))
                 reply = await self._transport.exchange(
-                    asked, {**(headers or {}), **self._headers(method, params.get("name"))}
+                    message, {**(headers or {}), **self._headers(method, params.get("name"))}
                 )
         except TimeoutError:
             self._cancel(id, method)
             raise McpError(
-                f"it did not answer within {seconds:g} s"
-                + ("; whether it did what was asked is unknown" if method == "tools/call" else "")
+                f"no answer within {seconds:g} s"
+                + ("; whether it carried out the call is unknown" if method == "tools/call" else "")
             ) from None
         except asyncio.CancelledError:
             self._cancel(id, method)
@@ -249,11 +249,11 @@ class Client:
         return result_of(reply)
 
     def _cancel(self, id: int, method: str) -> None:
-        """Tells the server that nobody waits any more, as its era wants it, and without waiting."""
+        """Cancels a request on the server, in the way of its era, without waiting."""
         if method != "tools/call" or (self._stateless and self._cancels_by_closing):
             return
-        told = {"requestId": id, "reason": "Nobody waits for it any more."}
-        begin(self._send(notification("notifications/cancelled", told)), self._answering)
+        params = {"requestId": id, "reason": "The client cancelled it."}
+        begin(self._send(notification("notifications/cancelled", params)), self._answering)
 
     async def _send(self, message: RpcMessage) -> None:
         with suppress(McpError, TimeoutError):
@@ -261,7 +261,7 @@ class Client:
                 await self._transport.send(message, self._headers(message.get("method", "")))
 
     def _headers(self, method: str, name: Any = None) -> dict[str, str]:
-        """What goes with a message in HTTP, besides a session."""
+        """HTTP headers of a message, except for a session."""
         if not self._version or method == "initialize":
             return {}
         headers = {"MCP-Protocol-Version": self._version}
@@ -271,9 +271,9 @@ class Client:
                 headers["Mcp-Name"] = header_value(name)
         return headers
 
-    # -- what it says of its own accord
+    # -- messages of the server
 
-    def _hear(self, message: RpcMessage) -> None:
+    def _on_message(self, message: RpcMessage) -> None:
         method, params = message["method"], message.get("params")
         params = params if isinstance(params, Mapping) else {}
         if "id" in message:
@@ -286,7 +286,7 @@ class Client:
             self.tools_changed = True
 
     def _answer(self, id: Any, method: Any) -> None:
-        """A request of the server: there is nothing that we let it have."""
+        """Answers a request of the server: pings, and no to everything else."""
         if type(id) not in (int, str) or len(self._answering) >= _MOST_ANSWERS:
             return
         reply: RpcMessage = {"jsonrpc": "2.0", "id": id}
@@ -300,28 +300,28 @@ class Client:
 
 
 def _declining(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What goes with a call that is repeated: no to each question, and the server's own state."""
-    asked = result.get("inputRequests")
+    """The parameters for repeating a call: no to each question, and the server's own state."""
+    requests = result.get("inputRequests")
     more: dict[str, Any] = {}
-    if isinstance(asked, Mapping) and asked:
-        methods = [each.get("method") for each in asked.values() if isinstance(each, Mapping)]
-        if len(methods) != len(asked) or set(methods) != {"elicitation/create"}:
-            raise McpError("it wants something of us that we do not give it (a model, or folders)")
-        more["inputResponses"] = {key: _DECLINED for key in asked}
+    if isinstance(requests, Mapping) and requests:
+        methods = [each.get("method") for each in requests.values() if isinstance(each, Mapping)]
+        if len(methods) != len(requests) or set(methods) != {"elicitation/create"}:
+            raise McpError("it requested something unsupported (such as a model or folders)")
+        more["inputResponses"] = {key: _DECLINED for key in requests}
     if isinstance(state := result.get("requestState"), str):
         more["requestState"] = state
     return more
 
 
 def header_value(text: str) -> str:
-    """A text as a header carries it in the newer era: in base64 where it is not plain."""
+    """A text as a header value of the newer era: in base64 unless it is plain ASCII."""
     if _PLAIN.fullmatch(text) and text == text.strip() and not text.startswith("=?base64?"):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def plain_value(value: str) -> str | None:
-    """The text that a header carries so; None for what is no base64."""
+    """The text of a header value; None for invalid base64."""
     if not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     try:
@@ -330,16 +330,18 @@ def plain_value(value: str) -> str | None:
         return None
 
 
-def mirrored(schema: Any) -> dict[tuple[str, ...], str]:
-    """The arguments that a server of the newer era wants as headers, too: their paths, and the
-    headers' names.
+def header_params(schema: Any) -> dict[tuple[str, ...], str]:
+    """The arguments that a server of the newer era also wants as headers: their paths and the
+    names of the headers.
 
     https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
     """
-    return dict(_mirrored(schema, ()))
+    return dict(_walk_header_params(schema, ()))
 
 
-def _mirrored(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _walk_header_params(
+    schema: Any, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], str]]:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     if not isinstance(properties, Mapping) or len(path) > 8:
         return
@@ -348,13 +350,13 @@ def _mirrored(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
             header = inner.get("x-mcp-header")
             if isinstance(header, str) and _TOKEN.fullmatch(header):
                 yield (*path, name), f"Mcp-Param-{header}"
-            yield from _mirrored(inner, (*path, name))
+            yield from _walk_header_params(inner, (*path, name))
 
 
-def mirrored_headers(
+def argument_headers(
     names: Mapping[tuple[str, ...], str], arguments: Mapping[str, Any]
 ) -> dict[str, str]:
-    """The headers of a call with these arguments."""
+    """The headers for these arguments."""
     headers = {}
     for path, name in names.items():
         value = _at(arguments, path)

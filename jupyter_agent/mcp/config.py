@@ -1,4 +1,4 @@
-"""Which servers there are, as the administrator wrote them: checked when Jupyter starts."""
+"""The administrator's list of MCP servers, checked when Jupyter starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INHERITED = (
     "APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES",
     "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE",
 )  # fmt: skip
-"""What a program needs to start: a server of ours knows no key or token that it was not given."""
+"""What a program needs to start: a server gets no key or token that was not meant for it."""
 _OF_URL = ("headers", "ca_bundle", "proxy", "proxy_headers")
 _OF_COMMAND = ("env", "cwd")
 _EXAMPLE = '{"url": "https://host/mcp"} or {"command": ["program", "argument"]}'
@@ -28,7 +28,7 @@ _EXAMPLE = '{"url": "https://host/mcp"} or {"command": ["program", "argument"]}'
 
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-    """One server: behind a `url`, or a `command` that we start."""
+    """One server: a `url`, or a `command` that we start."""
 
     name: str
     url: str | None = None
@@ -40,7 +40,7 @@ class ServerConfig:
     env: Mapping[str, Value] = field(default_factory=dict)
     cwd: str | None = None
     tools: tuple[str, ...] | None = None
-    """Patterns of the tools that are offered; None: all."""
+    """Patterns of the tools to offer; None: all."""
     timeout: float = 60.0
     """Seconds for which a call may be silent."""
 
@@ -49,10 +49,14 @@ class ServerConfig:
         return self.tools is None or any(fnmatchcase(tool, each) for each in self.tools)
 
     def network(self, environment: Mapping[str, str]) -> Network:
-        """The way to the `url`. Raises ModelError that names what cannot be found."""
-        proxy = None if self.proxy is None else reveal(self.proxy, environment, self._what("proxy"))
-        headers = self._revealed("headers", environment)
-        proxy_headers = self._revealed("proxy_headers", environment)
+        """Network settings for the `url`. Raises ModelError that names a missing value."""
+        proxy = (
+            None
+            if self.proxy is None
+            else reveal(self.proxy, environment, self._trait_path("proxy"))
+        )
+        headers = self._reveal("headers", environment)
+        proxy_headers = self._reveal("proxy_headers", environment)
         passwords = [urlsplit(proxy or "").password, urlsplit(self.url or "").password]
         return Network(
             headers=headers,
@@ -69,74 +73,76 @@ class ServerConfig:
         )
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """What the `command` is started with. Raises ModelError that names what is missing."""
+        """The environment of the `command`. Raises ModelError that names a missing value."""
         inherited = {name: environment[name] for name in _INHERITED if name in environment}
-        return {**inherited, **self._revealed("env", environment)}
+        return {**inherited, **self._reveal("env", environment)}
 
     def secrets(self, environment: Mapping[str, str]) -> frozenset[str]:
         """Values that must not reach a model. Raises ModelError as above."""
         found = {
             *self.network(environment).secrets,
-            *_secrets(self.env, self._revealed("env", environment)),
+            *_secrets(self.env, self._reveal("env", environment)),
         }
         return frozenset(secret for secret in found if len(secret) >= SHORTEST_SECRET)
 
-    def _revealed(self, named: str, environment: Mapping[str, str]) -> dict[str, str]:
-        return revealed(getattr(self, named), environment, self._what(f"{named}."))
+    def _reveal(self, named: str, environment: Mapping[str, str]) -> dict[str, str]:
+        return revealed(getattr(self, named), environment, self._trait_path(f"{named}."))
 
-    def _what(self, named: str) -> str:
+    def _trait_path(self, named: str) -> str:
         return f"mcp_servers.{self.name}.{named}"
 
 
 def servers_of(configured: Mapping[str, Any]) -> list[ServerConfig]:
-    """The servers of the trait `mcp_servers`. Raises ValueError with a sentence."""
+    """The servers in the trait `mcp_servers`. Raises ValueError with a sentence."""
     return [_server(name, given) for name, given in sorted(configured.items())]
 
 
 def _server(name: Any, given: Any) -> ServerConfig:
     if not (isinstance(name, str) and _NAME.fullmatch(name) and len(name) <= _MOST_OF_A_NAME):
         raise ValueError(
-            f"mcp_servers: {name!r} is no name of a server. It is part of the names of its tools: "
+            f"mcp_servers: {name!r} is not a valid server name. It is part of its tools' names: "
             f"at most {_MOST_OF_A_NAME} letters and digits, with single `-` or `_` between them."
         )
     if not isinstance(given, Mapping):
-        raise _wrong(name, f"it is no dict, such as {_EXAMPLE}")
-    known = [each.name for each in fields(ServerConfig) if each.name != "name"]
-    for unknown in given.keys() - set(known):
-        raise _wrong(name, f"there is no field `{unknown}`. There are {', '.join(known)}")
+        raise _wrong(name, f"it is not a dict, such as {_EXAMPLE}")
+    field_names = [each.name for each in fields(ServerConfig) if each.name != "name"]
+    for unknown in given.keys() - set(field_names):
+        raise _wrong(name, f"unknown field `{unknown}`. Known fields: {', '.join(field_names)}")
     if ("url" in given) == ("command" in given):
-        raise _wrong(name, f"it has either `url` or `command`, such as {_EXAMPLE}")
+        raise _wrong(name, f"it needs either `url` or `command`, such as {_EXAMPLE}")
     kind, others = ("url", _OF_COMMAND) if "url" in given else ("command", _OF_URL)
     for other in others:
         if other in given:
-            raise _wrong(name, f"`{other}` says nothing where there is a `{kind}`")
+            raise _wrong(name, f"`{other}` cannot be used with `{kind}`")
     server = dict(given)
     if kind == "url":
         parts = urlsplit(given["url"]) if isinstance(given["url"], str) else None
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-            raise _wrong(name, "`url` is an address that begins with https:// or http://")
+            raise _wrong(name, "`url` has to start with https:// or http://")
     else:
         server["command"] = _texts(name, "command", given["command"])
         if not server["command"] or not server["command"][0]:
-            raise _wrong(name, '`command` names a program, such as ["uvx", "mcp-server-sqlite"]')
+            raise _wrong(
+                name, '`command` has to name a program, such as ["uvx", "mcp-server-sqlite"]'
+            )
     if given.get("tools") is not None:
         server["tools"] = _texts(name, "tools", given["tools"])
     for field_name in ("headers", "proxy_headers", "env"):
         _check_values(name, field_name, given.get(field_name, {}))
     for field_name in ("ca_bundle", "cwd"):
         if not isinstance(given.get(field_name), str | None):
-            raise _wrong(name, f"`{field_name}` is a path")
+            raise _wrong(name, f"`{field_name}` has to be a path")
     if (proxy := given.get("proxy")) is not None and not _is_value(proxy):
-        raise _wrong(name, "`proxy` is an address, {'file': path} or {'env': name}")
+        raise _wrong(name, "`proxy` has to be an address, {'file': path} or {'env': name}")
     timeout = given.get("timeout", ServerConfig.timeout)
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise _wrong(name, "`timeout` is a number of seconds above 0")
+        raise _wrong(name, "`timeout` has to be a number of seconds above 0")
     return ServerConfig(name=name, **server)
 
 
 def _texts(name: str, field_name: str, given: Any) -> tuple[str, ...]:
     if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
-        raise _wrong(name, f"`{field_name}` is a list of texts")
+        raise _wrong(name, f"`{field_name}` has to be a list of strings")
     return tuple(given)
 
 
@@ -147,8 +153,8 @@ def _check_values(name: str, field_name: str, given: Any) -> None:
     if not fits:
         raise _wrong(
             name,
-            f"`{field_name}` is a dict of texts, of {{'env': name}} or of {{'file': path}} where "
-            "a secret is kept elsewhere",
+            f"`{field_name}` has to be a dict of strings, {{'env': name}} or {{'file': path}}, "
+            "the latter for secrets stored elsewhere",
         )
 
 
@@ -166,8 +172,8 @@ def _wrong(name: str, why: str) -> ValueError:
 
 
 def _secrets(given: Mapping[str, Value], found: Mapping[str, str]) -> set[str]:
-    """Values that stand elsewhere, those of `Authorization`, and those with names of secrets; each
-    also without the scheme before it (`Bearer`)."""
+    """Values stored elsewhere, those of `Authorization`, and those with names of secrets; each also
+    without the scheme before it (`Bearer`)."""
     named = {name.upper().replace("-", "_"): value for name, value in found.items()}
     told = {
         *(found[name] for name, value in given.items() if not isinstance(value, str)),

@@ -1,7 +1,7 @@
-"""A server behind an address: each message is a POST, its answer one JSON or a stream of events.
+"""A server behind a URL: each message is a POST, answered with one JSON or a stream of events.
 
-In the older era the server may give a session, which goes with every request, and may close a
-stream early: then its rest is asked for by the number of the last event.
+In the older era the server may assign a session, which goes with every request, and may close a
+stream early: the client then requests the rest by the id of the last event.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
@@ -23,7 +23,7 @@ from jupyter_agent.mcp.messages import (
     McpUnreachable,
     RpcMessage,
     SessionEnded,
-    parsed,
+    parse_message,
     reason,
 )
 from jupyter_agent.models.network import Network
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
 _MOST_OF_A_STREAM = 64 * 2**20
 _MOST_OF_A_SESSION = 1024
 _TRIES = 3
-"""How often a request is sent that certainly did not arrive, or was turned away for now."""
+"""Attempts for a request that certainly did not arrive, or that the server refused for now."""
 _FIRST_PAUSE_S = 0.5
 _SHORTEST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
 _RESUMES = 5
-"""How often in a row the rest of a stream is asked for without getting any of it."""
+"""Attempts in a row to fetch the rest of a stream without receiving any of it."""
 _FOR_NOW = (429, 503)
 
 
 @dataclass
 class _Stream:
-    """How far the stream of a reply came."""
+    """The progress of a reply's stream."""
 
     last: str = ""
-    """The number of its last event."""
+    """The id of its last event."""
     pause: float = 1.0
-    """Seconds before its rest may be asked for, as the server wishes."""
-    heard: int = 0
-    """How many events with a number came."""
+    """Seconds to wait before requesting the rest, as the server wishes."""
+    received: int = 0
+    """How many events with an id have arrived."""
 
 
 class HttpTransport:
-    """The address. `hear` gets each message that is no reply to a request."""
+    """The transport over HTTP. `on_message` gets each message that is not a reply to a request."""
 
     def __init__(
         self,
@@ -64,18 +64,18 @@ class HttpTransport:
         network: Network,
         *,
         agent: str,
-        hear: Callable[[RpcMessage], None],
+        on_message: Callable[[RpcMessage], None],
     ) -> None:
-        """`agent` is how we name ourselves."""
+        """`agent` is our user agent."""
         self._url = url
         self._network = network
         self._agent = agent
-        self._hear = hear
+        self._on_message = on_message
         self._session = ""
         self._client: httpx2.AsyncClient | None = None
 
     async def open(self) -> None:
-        """Makes the client; nothing is sent yet. Raises McpError for a configuration that cannot be
+        """Makes the client; sends nothing yet. Raises McpError for a configuration that cannot be
         used."""
         try:
             self._client = await asyncio.to_thread(self._network.client)
@@ -88,7 +88,7 @@ class HttpTransport:
         return None
 
     async def exchange(self, request: RpcMessage, headers: Mapping[str, str]) -> RpcMessage:
-        """The reply to a request. Raises McpError, SessionEnded where the session is over."""
+        """The reply to a request. Raises McpError, SessionEnded if the session has ended."""
         if request["method"] == "initialize":
             self._session = ""
         pause = _FIRST_PAUSE_S
@@ -101,7 +101,7 @@ class HttpTransport:
         raise AssertionError("the last attempt returns or raises")
 
     async def send(self, message: RpcMessage, headers: Mapping[str, str] | None = None) -> None:
-        """Posts what is no request. What the server says to it does not matter."""
+        """Posts a message that is not a request. The server's response does not matter."""
         import httpx2
 
         content, sent = _body(message), self._headers(headers or {})
@@ -112,7 +112,7 @@ class HttpTransport:
             raise self._broken(error) from None
 
     async def close(self) -> None:
-        """Ends the session, as far as the server listens, and closes all connections."""
+        """Ends the session, if the server supports that, and closes all connections."""
         import httpx2
 
         if self._client is None:
@@ -126,7 +126,7 @@ class HttpTransport:
     async def _once(
         self, request: RpcMessage, headers: Mapping[str, str], *, last: bool
     ) -> tuple[RpcMessage | None, float | None]:
-        """The reply; or none where another try is due, and the seconds that the server wishes."""
+        """The reply; or None if another attempt is due, and the seconds that the server wishes."""
         import httpx2
 
         stream = _Stream()
@@ -156,67 +156,67 @@ class HttpTransport:
         self._refuse_status(response)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
-            raise McpError("its answer is packed though nobody asked for that")
+            raise McpError("unexpected Content-Encoding")
         if response.is_success and request["method"] == "initialize":
             self._begin(response.headers.get("mcp-session-id", ""))
         if kind == "text/event-stream" and response.is_success:
-            return await self._streamed(response, request, stream)
+            return await self._read_stream(response, request, stream)
         if kind == "application/json":
-            message = await parsed(await _whole(response))
+            message = await parse_message(await _whole(response))
             if _answers(message, request, rejected=not response.is_success):
                 return {**message, "id": request["id"]}
         if response.is_success:
             what = "a web page" if kind == "text/html" else "something else"
-            raise McpError(f"{what} came where an answer of MCP was due: is `url` right?")
+            raise McpError(f"{what} came instead of an MCP answer: is `url` right?")
         raise McpError(f"it answered with HTTP status {response.status_code}")
 
     def _refuse_status(self, response: httpx2.Response) -> None:
         status = response.status_code
         if status in (401, 403):
             raise McpUnreachable(
-                f"it refuses our credentials (HTTP status {status}): see its `headers` in "
+                f"it rejected our credentials (HTTP status {status}): see its `headers` in "
                 "`mcp_servers`"
             )
         if status == 404 and self._session and "mcp-session-id" in response.request.headers:
-            raise SessionEnded("its session is over")
+            raise SessionEnded("its session has ended")
         if response.is_redirect:
-            raise McpError("it points elsewhere, which is not followed: name that address in `url`")
+            raise McpError("it redirects, which is not followed: use the new address as `url`")
 
     def _begin(self, session: str) -> None:
         if len(session) > _MOST_OF_A_SESSION or not session.isascii():
-            raise McpError("it gave an id of a session that cannot be sent back")
+            raise McpError("it sent an invalid session id")
         self._session = session
 
-    async def _streamed(
+    async def _read_stream(
         self, response: httpx2.Response, request: RpcMessage, stream: _Stream
     ) -> RpcMessage | None:
         async with aclosing(_events(response, stream)) as events:
             async for data in events:
-                message = await parsed(data)
+                message = await parse_message(data)
                 if "method" in message:
-                    self._hear(message)
+                    self._on_message(message)
                 elif _answers(message, request):
                     return message
         return None
 
     async def _rest(self, request: RpcMessage, stream: _Stream) -> RpcMessage:
-        """The reply from the rest of a stream that ended early."""
+        """Fetches the rest of a stream that ended early and returns the reply."""
         import httpx2
 
         tries = 0
         while stream.last and tries < _RESUMES:
-            heard = stream.heard
+            received = stream.received
             await asyncio.sleep(min(max(stream.pause, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S))
             headers = {**self._headers({}), "Last-Event-ID": stream.last}
             with suppress(httpx2.HTTPError):
                 async with self._open.stream("GET", self._url, headers=headers) as response:
                     if not response.is_success:
                         break
-                    reply = await self._streamed(response, request, stream)
+                    reply = await self._read_stream(response, request, stream)
                     if reply is not None:
                         return reply
-            tries = 0 if stream.heard > heard else tries + 1
-        raise McpError("its answer ended before it was complete; what it did is unknown")
+            tries = 0 if stream.received > received else tries + 1
+        raise McpError("its answer was incomplete; what it did is unknown")
 
     def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         session = {"Mcp-Session-Id": self._session} if self._session else {}
@@ -236,14 +236,15 @@ class HttpTransport:
         return self._client
 
     def _unreachable(self, error: Exception) -> McpUnreachable:
-        return McpUnreachable(f"it cannot be reached ({self._why(error)})")
+        return McpUnreachable(f"it cannot be reached ({self._error_text(error)})")
 
     def _broken(self, error: Exception) -> McpError:
         return McpError(
-            f"the connection broke ({self._why(error)}); whether it did what was asked is unknown"
+            f"the connection broke ({self._error_text(error)}); "
+            "whether it carried out the call is unknown"
         )
 
-    def _why(self, error: Exception) -> str:
+    def _error_text(self, error: Exception) -> str:
         return self._network.mask(reason(str(error))) or type(error).__name__
 
 
@@ -252,7 +253,7 @@ def _body(message: RpcMessage) -> bytes:
 
 
 def _answers(message: Mapping[str, Any], request: RpcMessage, *, rejected: bool = False) -> bool:
-    """Whether it is the reply to this request; one that was refused unread may have no number."""
+    """Whether it is the reply to this request; one rejected unread may have no id."""
     id = message.get("id")
     if rejected:
         return "error" in message
@@ -260,7 +261,7 @@ def _answers(message: Mapping[str, Any], request: RpcMessage, *, rejected: bool 
 
 
 def _seconds(text: str | None) -> float | None:
-    """`Retry-After` in seconds; a date is too seldom to matter here."""
+    """`Retry-After` in seconds; dates are too rare to support."""
     return float(text) if text and text.isdecimal() and len(text) < 9 else None
 
 
@@ -269,12 +270,12 @@ async def _whole(response: httpx2.Response) -> bytes:
     async for piece in response.aiter_raw():
         body += piece
         if len(body) > MOST_OF_A_MESSAGE:
-            raise McpError(f"its answer has more than {MOST_OF_A_MESSAGE >> 20} MiB")
+            raise McpError(f"its answer is larger than {MOST_OF_A_MESSAGE >> 20} MiB")
     return bytes(body)
 
 
 async def _events(response: httpx2.Response, stream: _Stream) -> AsyncGenerator[bytes, None]:
-    """The data of the events that are messages.
+    """The data of the events with messages.
 
     https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
     """
@@ -289,22 +290,22 @@ async def _events(response: httpx2.Response, stream: _Stream) -> AsyncGenerator[
                 yield b"\n".join(data)
             data, size, kind = [], 0, b""
         elif name == b"data":
-            if value:  # in JSON an empty line says nothing
+            if value:  # empty lines have no meaning in JSON
                 data.append(value)
             size += len(value)
             if size > MOST_OF_A_MESSAGE:
-                raise McpError(f"its answer has more than {MOST_OF_A_MESSAGE >> 20} MiB")
+                raise McpError(f"its answer is larger than {MOST_OF_A_MESSAGE >> 20} MiB")
         elif name == b"event":
             kind = value
         elif name == b"id" and value.isascii() and b"\0" not in value:
             stream.last = value.decode()
-            stream.heard += 1
+            stream.received += 1
         elif name == b"retry" and value.isdigit():
             stream.pause = int(value[:9]) / 1000
 
 
 async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """Lines without their ends, bounded each and together."""
+    """Lines without their ends, limited one by one and in total."""
     held: list[bytes] = []
     total = size = 0
     async for piece in response.aiter_raw():
@@ -316,5 +317,5 @@ async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
             yield b"".join(held).removesuffix(b"\r")
             held, size = [line], len(line)
         if size > MOST_OF_A_MESSAGE or total > _MOST_OF_A_STREAM:
-            raise McpError(f"its answer has more than {MOST_OF_A_MESSAGE >> 20} MiB")
-        await asyncio.sleep(0)  # others are served, however much it sends
+            raise McpError(f"its answer is larger than {MOST_OF_A_MESSAGE >> 20} MiB")
+        await asyncio.sleep(0)  # serve others, however much it sends

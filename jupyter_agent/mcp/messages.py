@@ -1,7 +1,7 @@
-"""JSON-RPC as MCP speaks it: versions, envelopes, faults; and JSON of strangers, read with care.
+"""JSON-RPC for MCP: versions, envelopes, errors; and careful parsing of foreign JSON.
 
-Two eras: since 2026-07-28 each request says its version and what we can, and `server/discover`
-tells what a server is; before, `initialize` begins a session.
+There are two eras: since 2026-07-28 each request carries its version and our capabilities, and
+`server/discover` describes the server; before that, `initialize` starts a session.
 
 https://modelcontextprotocol.io/specification/2026-07-28
 https://modelcontextprotocol.io/specification/2025-11-25
@@ -19,7 +19,7 @@ from jupyter_agent.legible import clip, legible
 
 STATELESS = "2026-07-28"
 SESSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Versions that begin with `initialize`; the first one is asked for."""
+"""Versions that start with `initialize`; we ask for the first one."""
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -34,9 +34,9 @@ CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 """In `_meta` of stateless results."""
 MOST_OF_A_MESSAGE = 8 * 2**20
-"""Bytes of one message: a few pictures fit."""
+"""Bytes of one message: enough for a few pictures."""
 _LARGE = 256 * 1024
-"""Bytes beyond which JSON is read in a thread."""
+"""Bytes above which JSON is parse_message in a thread."""
 _MOST_OF_A_REASON = 500
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -44,7 +44,7 @@ RpcMessage: TypeAlias = dict[str, Any]
 
 
 class McpError(Exception):
-    """A server could not do what was asked; `message` says so in a sentence, without secrets."""
+    """A server could not do something; `message` says why in a sentence, without secrets."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class McpError(Exception):
 
 
 class ErrorReply(McpError):
-    """It answered with a JSON-RPC error."""
+    """The server answered with a JSON-RPC error."""
 
     def __init__(self, message: str, code: int, data: Any) -> None:
         super().__init__(message)
@@ -61,11 +61,11 @@ class ErrorReply(McpError):
 
 
 class McpUnreachable(McpError):
-    """Nobody is there, or it does not let us in: nothing was done."""
+    """The server cannot be reached or refuses access: nothing was done."""
 
 
 class SessionEnded(McpError):
-    """The server no longer knows our session: nothing was done, and a new one may be begun."""
+    """The server no longer knows our session: nothing was done, and a new one may be started."""
 
 
 def request(id: int, method: str, params: Mapping[str, Any]) -> RpcMessage:
@@ -74,12 +74,12 @@ def request(id: int, method: str, params: Mapping[str, Any]) -> RpcMessage:
 
 
 def notification(method: str, params: Mapping[str, Any] | None = None) -> RpcMessage:
-    """A message that nobody answers."""
+    """A message without an answer."""
     return {"jsonrpc": "2.0", "method": method, **({"params": dict(params)} if params else {})}
 
 
 def envelope(version: str, client: Mapping[str, Any]) -> dict[str, Any]:
-    """The `_meta` of each stateless request: we can nothing but call."""
+    """The `_meta` of each stateless request: we have no capabilities besides calls."""
     return {
         VERSION_KEY: version,
         CLIENT_KEY: dict(client),
@@ -88,17 +88,17 @@ def envelope(version: str, client: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def error_reply(id: Any, code: int, message: str, data: Any = None) -> RpcMessage:
-    """The answer to a request that cannot be served; `id` is None where it could not be read."""
+    """The error reply to a request; `id` is None if it could not be read."""
     error = {"code": code, "message": message, **({} if data is None else {"data": data})}
     return {"jsonrpc": "2.0", "id": id, "error": error}
 
 
 def result_of(reply: RpcMessage) -> Mapping[str, Any]:
-    """What a reply has as its result. Raises ErrorReply, or McpError for what is no reply."""
+    """The result in a reply. Raises ErrorReply, or McpError for an invalid reply."""
     error = reply.get("error")
     if isinstance(error, Mapping):
-        code, said = error.get("code"), error.get("message")
-        why = reason(said if isinstance(said, str) else "no reason given")
+        code, text = error.get("code"), error.get("message")
+        why = reason(text if isinstance(text, str) else "no reason given")
         raise ErrorReply(why, code if isinstance(code, int) else 0, error.get("data"))
     result = reply.get("result")
     if not isinstance(result, Mapping):
@@ -107,16 +107,17 @@ def result_of(reply: RpcMessage) -> Mapping[str, Any]:
 
 
 def reason(text: str) -> str:
-    """What a stranger says of an error, on one line."""
+    """An error message from outside, on one line."""
     return clip(" ".join(legible(text).split()), _MOST_OF_A_REASON, " [...]")
 
 
-async def parsed(raw: bytes) -> RpcMessage:
-    """One message. Raises McpError for what is none: also lists, which no version in use has."""
+async def parse_message(raw: bytes) -> RpcMessage:
+    """Parses one message. Raises McpError if it is invalid, or a list, which no used version
+    allows."""
     load = asyncio.to_thread(_load, raw) if len(raw) > _LARGE else None
     value = await load if load is not None else _load(raw)
     if not isinstance(value, dict):
-        raise McpError("it sent what is no message of MCP")
+        raise McpError("it sent an invalid MCP message")
     return value
 
 
@@ -125,12 +126,12 @@ def _load(raw: bytes) -> Any:
         text = raw.decode()
         value = foreign.parse(text)
     except ValueError as error:
-        raise McpError(f"it sent what is no JSON: {error}") from None
+        raise McpError(f"it sent invalid JSON: {error}") from None
     return whole(value) if _HALF_CHARACTER.search(text) else value
 
 
 def whole(value: Any) -> Any:
-    """The same JSON without halves of characters, which no file, socket or database takes."""
+    """The same JSON without lone surrogates, which no file, socket or database takes."""
     match value:
         case str():
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,5 +1,5 @@
-"""What a server says of its tools, made fit for models: named, bounded, and nothing a service of
-models would refuse the whole request for.
+"""Descriptions of a server's tools, made fit for models: named, bounded, and without anything for
+which a model service would refuse the whole request.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.legible import clip, legible, tool_name
-from jupyter_agent.mcp.client import mirrored
+from jupyter_agent.mcp.client import header_params
 
 PREFIX = "mcp__"
-"""Of the names of all tools of servers."""
+"""Of the names of all MCP tools."""
 MOST_OF_A_NAME = 64
-"""Characters that every service takes: letters, digits, `_` and `-`."""
+"""Characters that every service accepts: letters, digits, `_` and `-`."""
 _MOST_OF_A_TOOL = 256
-"""Characters of its name there; the specification has 128."""
+"""Characters of a tool's name on its server; the specification allows 128."""
 _HASH = 8
 MOST_TOOLS = 100
-"""Of all servers together: with ours they stay below 128, which is what OpenAI takes."""
+"""Of all servers together: with our own tools they stay below 128, OpenAI's limit."""
 _MOST_TOGETHER = 100_000
 """Characters of all descriptions and schemas of one server: some 25,000 tokens."""
 _MOST_OF_A_TEXT = 2_000
 _MOST_OF_A_HINT = 500
-"""Of what is said of one parameter."""
+"""Of the description of one parameter."""
 _MOST_OF_A_SCHEMA = 20_000
 _DEEPEST = 8
 _MOST_CHOICES = 200
@@ -41,49 +41,49 @@ _NUMBERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """A tool of a server, as models are offered it."""
+    """A tool of a server, as offered to models."""
 
     server: str
     tool: str
-    """Its name there."""
+    """Its name on the server."""
     name: str
     """Its name here: `mcp__server__tool`, of at most 64 characters."""
     description: str
     schema: Mapping[str, Any]
     reads: bool
-    """Whether the server says that it changes nothing."""
+    """Whether the server declares it read-only."""
     definition: str
-    """A hash of all that the server says of it: what is allowed is allowed for this."""
+    """A hash of the server's whole definition: approvals are bound to it."""
     headers: Mapping[tuple[str, ...], str]
-    """Arguments that go as headers too."""
+    """Arguments that are also sent as headers."""
 
 
 def offers(server: str, listed: Sequence[Mapping[str, Any]]) -> tuple[list[Offer], list[str]]:
-    """What can be offered of what a server lists, and sentences about what cannot."""
-    found: dict[str, Offer] = {}
+    """The tools to offer from a server's list, and why others are left out."""
+    by_name: dict[str, Offer] = {}
     left_out: list[str] = []
     size = 0
     for described in listed:
         tool = described.get("name")
         if not isinstance(tool, str) or not 0 < len(tool) <= _MOST_OF_A_TOOL:
-            left_out.append("a tool without a name, or with one that has no end")
+            left_out.append("a tool without a name, or with one that is too long")
             continue
         offer = _offer(server, tool, described)
         shown = legible(clip(tool, MOST_OF_A_NAME, "[...]"))
         if isinstance(offer, str):
             left_out.append(f"`{shown}` ({offer})")
-        elif offer.name in found:
-            left_out.append(f"`{shown}` (its name is there twice)")
-        elif len(found) >= MOST_TOOLS or size > _MOST_TOGETHER:
-            left_out.append(f"`{shown}` (there are too many: choose with `tools`)")
+        elif offer.name in by_name:
+            left_out.append(f"`{shown}` (its name is used twice)")
+        elif len(by_name) >= MOST_TOOLS or size > _MOST_TOGETHER:
+            left_out.append(f"`{shown}` (too many tools: choose with `tools`)")
         else:
-            found[offer.name] = offer
+            by_name[offer.name] = offer
             size += len(offer.description) + len(json.dumps(offer.schema))
-    return [found[name] for name in sorted(found)], left_out
+    return [by_name[name] for name in sorted(by_name)], left_out
 
 
 def name_of(server: str, tool: str) -> str:
-    """The name here of a server's tool, always the same, whatever other tools there are."""
+    """The name here of a server's tool; it does not depend on other tools."""
     plain = tool_name(tool)
     name = f"{PREFIX}{server}__{plain}"
     if plain == tool and len(name) <= MOST_OF_A_NAME:
@@ -93,16 +93,16 @@ def name_of(server: str, tool: str) -> str:
 
 
 def server_of(name: str) -> str | None:
-    """The server of a tool by its name here; None for a tool of our own."""
+    """The server of a tool by its name here; None for our own tools."""
     server, _, tool = name.removeprefix(PREFIX).partition("__")
     return server if name.startswith(PREFIX) and tool else None
 
 
 def _offer(server: str, tool: str, described: Mapping[str, Any]) -> Offer | str:
-    """The offer, or why there is none."""
+    """The offer, or why the tool cannot be offered."""
     execution = described.get("execution")
     if isinstance(execution, Mapping) and execution.get("taskSupport") == "required":
-        return "it answers with tasks only"
+        return "it only supports tasks"
     given = described.get("inputSchema")
     try:
         whole = json.dumps(described, sort_keys=True)
@@ -114,8 +114,8 @@ def _offer(server: str, tool: str, described: Mapping[str, Any]) -> Offer | str:
     if len(json.dumps(schema)) > _MOST_OF_A_SCHEMA:
         return "its schema is too large"
     annotations = described.get("annotations")
-    said = described.get("description")
-    text = legible(said).strip() if isinstance(said, str) else ""
+    description = described.get("description")
+    text = legible(description).strip() if isinstance(description, str) else ""
     return Offer(
         server=server,
         tool=tool,
@@ -126,7 +126,7 @@ def _offer(server: str, tool: str, described: Mapping[str, Any]) -> Offer | str:
         schema=schema,
         reads=isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True,
         definition=hashlib.sha256(whole.encode()).hexdigest(),
-        headers=mirrored(given),
+        headers=header_params(given),
     )
 
 
@@ -135,8 +135,8 @@ class UnfitSchema(ValueError):
 
 
 def _object(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an input: always an object, without alternatives at its top, which services
-    refuse."""
+    """The schema of an input: always an object, without alternatives at the top level, which
+    services refuse."""
     parts = {
         f"#/{place}/{name}": part
         for place in ("$defs", "definitions")
@@ -150,18 +150,18 @@ def _object(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Cleaner:
-    """Builds a schema from the keywords that every service knows, each with a value that fits.
+    """Builds a schema from keywords that every service supports, each with a valid value.
 
-    What is left out (patterns, conditions), the server checks itself.
+    The rest (patterns, conditions) is checked by the server itself.
     """
 
     def __init__(self, parts: Mapping[str, Any]) -> None:
         self._parts = parts
         self._left = 2_000
-        """Schemas that may be built, so that references to references stay few."""
+        """Schemas still to build: a limit for references to references."""
 
     def clean(self, schema: Any, depth: int) -> dict[str, Any]:
-        """Raises UnfitSchema where it has no end, or a parameter a name that services refuse."""
+        """Raises UnfitSchema if it is too large, or a parameter's name is invalid for services."""
         self._left -= 1
         if self._left < 0:
             raise UnfitSchema("its schema is too large")
@@ -182,7 +182,7 @@ class _Cleaner:
         if isinstance(properties, Mapping):
             for name in properties:
                 if not isinstance(name, str) or not _KEY.fullmatch(name):
-                    raise UnfitSchema("one of its parameters has a name that models cannot write")
+                    raise UnfitSchema("one of its parameters has an invalid name")
             yield "properties", {k: self.clean(v, depth + 1) for k, v in properties.items()}
             required = schema.get("required")
             if isinstance(required, list):

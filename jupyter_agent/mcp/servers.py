@@ -1,4 +1,4 @@
-"""All servers of the configuration: reached when they are needed, listed, called, ended."""
+"""All configured servers: connected when needed, listed, called, stopped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from jupyter_agent import __version__
 from jupyter_agent.errors import ModelError
-from jupyter_agent.mcp.client import Client, Transport, mirrored_headers
+from jupyter_agent.mcp.client import Client, Transport, argument_headers
 from jupyter_agent.mcp.config import ServerConfig
 from jupyter_agent.mcp.http import HttpTransport
 from jupyter_agent.mcp.messages import McpError, RpcMessage
@@ -21,11 +21,11 @@ from jupyter_agent.mcp.stdio import StdioTransport
 from jupyter_agent.models.network import Network, masked
 
 _PATIENCE_S = 5.0
-"""Seconds for which a question waits for servers that are about to start."""
+"""Seconds a question waits for servers that are starting."""
 _GLANCE_S = 1.0
-"""The same for those that failed last time."""
+"""The same for servers that failed last time."""
 _FRESH_S = 10.0
-"""Seconds for which a list of tools is current, where a decision depends on it."""
+"""Seconds for which a list of tools is fresh enough for a decision."""
 _ABOUT = {"name": "jupyter_agent", "version": __version__}
 
 ServerState: TypeAlias = Literal["ready", "starting", "failed"]
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Servers:
-    """The servers, each on its own: one that fails takes nothing from the others."""
+    """The servers, independent of each other: a failing one does not affect the others."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class Servers:
         patience: float = _PATIENCE_S,
         fresh: float = _FRESH_S,
     ) -> None:
-        """`patience`: seconds for which `offered` waits at most; `fresh`: seconds for which a list
-        of tools is believed.
+        """`patience`: seconds that `fetch_offers` waits at most; `fresh`: seconds for which a list
+        of tools is fresh.
         """
         self._servers = {
             config.name: _Server(config, environment, log, fresh) for config in configured
         }
         self._patience = patience
 
-    async def offered(self) -> list[Offer]:
-        """The current tools. Servers that ended or could not be reached are tried again; a slow
+    async def fetch_offers(self) -> list[Offer]:
+        """The current tools. Servers that stopped or could not be reached are tried again; a slow
         one continues in the background.
         """
         stale = [server for server in self._servers.values() if server.is_stale]
@@ -65,11 +65,11 @@ class Servers:
             await asyncio.wait(wanted, timeout=self._patience)
         if others:
             await asyncio.wait(others, timeout=min(_GLANCE_S, self._patience))
-        return self.known
+        return self.known_offers
 
     @property
-    def known(self) -> list[Offer]:
-        """The tools that there were when the servers were asked last."""
+    def known_offers(self) -> list[Offer]:
+        """The tools as of the last time the servers were asked."""
         return self._every[:MOST_TOOLS]
 
     async def current(self, server: str, tool: str, *, ask: bool = False) -> Offer | None:
@@ -82,7 +82,7 @@ class Servers:
         return await self._servers[server].current(tool, ask=ask)
 
     async def call(self, offer: Offer, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The result as the server gives it. Raises McpError."""
+        """The server's result. Raises McpError."""
         return await self._servers[offer.server].call(offer, arguments)
 
     @property
@@ -90,27 +90,27 @@ class Servers:
         return [offer for server in self._servers.values() for offer in server.offers]
 
     def describe(self) -> list[dict[str, Any]]:
-        """For `GET status`: name, state, how many tools, and what is wrong."""
+        """For `GET status`: name, state, number of tools, and problems."""
         return [server.describe() for server in self._servers.values()]
 
     def faults(self) -> list[str]:
-        """Sentences about servers whose tools are not there, or not all."""
-        told = [
+        """Sentences about servers with missing tools."""
+        faults = [
             f"MCP server `{one['name']}`: {one['note']}." for one in self.describe() if one["note"]
         ]
         if (left := len(self._every) - MOST_TOOLS) > 0:
-            told.append(
+            faults.append(
                 f"{left} tools of MCP servers are left out: models take {MOST_TOOLS} of them. "
                 "Choose with `tools` in `mcp_servers`."
             )
-        return told
+        return faults
 
     def secrets(self) -> frozenset[str]:
         """Values that must not reach a model."""
         return frozenset().union(*(server.secrets for server in self._servers.values()))
 
     async def close(self) -> None:
-        """Ends all of them."""
+        """Stops all servers."""
         async with asyncio.TaskGroup() as together:
             for server in self._servers.values():
                 together.create_task(server.close())
@@ -143,10 +143,10 @@ class _Server:
         return not self._fault
 
     def update(self) -> asyncio.Task[None]:
-        """Reaches it if need be, and lists its tools; one such task at a time."""
+        """Connects if need be and lists the tools; one such task at a time."""
         if self._updating is None or self._updating.done():
             if self._client is not None and self._client.fault is not None:
-                self._fault = ""  # it worked before it ended: that is worth waiting for
+                self._fault = ""  # it worked before it stopped: worth waiting for
             self._updating = asyncio.create_task(self._update())
         return self._updating
 
@@ -164,8 +164,8 @@ class _Server:
     async def call(self, offer: Offer, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         client = self._client
         if client is None:
-            raise McpError(self._fault or "it is not there yet")
-        headers = mirrored_headers(offer.headers, arguments)
+            raise McpError(self._fault or "it is not ready yet")
+        headers = argument_headers(offer.headers, arguments)
         return await client.call(offer.tool, arguments, headers=headers)
 
     def describe(self) -> dict[str, Any]:
@@ -191,13 +191,13 @@ class _Server:
             self._updating.cancel()
             await asyncio.wait([self._updating])
         await self._end()
-        self._fault = "it was ended"
+        self._fault = "it was stopped"
 
-    # -- reaching it
+    # -- connecting
 
     @property
     def is_stale(self) -> bool:
-        """Whether it has to be reached, or its tools listed, before anything rests on them."""
+        """Whether it has to be connected, or its tools listed, before anything relies on them."""
         client = self._client
         if client is None or client.fault is not None or client.tools_changed:
             return True
@@ -208,7 +208,7 @@ class _Server:
         try:
             if self._client is None or self._client.fault is not None:
                 await self._end()
-                self._client = await self._reached()
+                self._client = await self._connect()
             self._take(await self._client.tools())
             self._fault = ""
         except (McpError, ModelError) as error:
@@ -217,9 +217,9 @@ class _Server:
             if self._fault != before:
                 self._log.warning("MCP server `%s`: %s.", self._config.name, self._fault)
 
-    async def _reached(self) -> Client:
+    async def _connect(self) -> Client:
         self.secrets = self._config.secrets(self._environment)
-        client = self._made(*self._way())
+        client = self._make_client(*self._way())
         async with AsyncExitStack() as undo:
             undo.push_async_callback(client.close)
             await client.open()
@@ -231,19 +231,19 @@ class _Server:
             return self._config.network(self._environment), {}
         return None, self._config.environment(self._environment)
 
-    def _made(self, network: Network | None, environment: Mapping[str, str]) -> Client:
+    def _make_client(self, network: Network | None, environment: Mapping[str, str]) -> Client:
         config = self._config
 
-        def transport(hear: Callable[[RpcMessage], None]) -> Transport:
+        def transport(on_message: Callable[[RpcMessage], None]) -> Transport:
             if config.url is not None and network is not None:
                 agent = f"{_ABOUT['name']}/{_ABOUT['version']}"
-                return HttpTransport(config.url, network, agent=agent, hear=hear)
+                return HttpTransport(config.url, network, agent=agent, on_message=on_message)
             return StdioTransport(
                 config.name,
                 config.command,
                 environment=environment,
                 cwd=config.cwd,
-                hear=hear,
+                on_message=on_message,
                 mask=self._mask,
                 log=self._log,
             )

@@ -1,4 +1,4 @@
-"""A server that is a program of ours: a message a line on its standard input and output."""
+"""A server that we start as a program: one message per line on its standard streams."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from jupyter_agent.legible import legible
-from jupyter_agent.mcp.messages import MOST_OF_A_MESSAGE, McpError, RpcMessage, parsed
+from jupyter_agent.mcp.messages import MOST_OF_A_MESSAGE, McpError, RpcMessage, parse_message
 from jupyter_agent.tasks import surely
 
 _PIECE = 64 * 1024
 _MOST_LOGGED = 64 * 1024
-"""Bytes of a program's errors that are logged; the rest is read and dropped."""
+"""Bytes of a program's standard error to log; the rest is read and dropped."""
 _GRACE_S = 1.0
-"""Seconds that a program has to end by itself once its input is closed, and again after SIGTERM."""
+"""Seconds for a program to exit once its input is closed, and again after SIGTERM."""
 
 
 class StdioTransport:
-    """The child process. `hear` gets each message that is no reply to a request."""
+    """The transport to a child process. `on_message` gets each message that is not a reply."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class StdioTransport:
         *,
         environment: Mapping[str, str],
         cwd: str | None,
-        hear: Callable[[RpcMessage], None],
+        on_message: Callable[[RpcMessage], None],
         mask: Callable[[str], str],
         log: logging.Logger,
     ) -> None:
@@ -41,18 +41,18 @@ class StdioTransport:
         self._command = command
         self._environment = environment
         self._cwd = cwd
-        self._hear = hear
+        self._on_message = on_message
         self._mask = mask
         self._log = log
         self._process: Process | None = None
         self._waiting: dict[int, asyncio.Future[RpcMessage]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._fault: McpError | None = None
-        """Why it is of no use any more."""
+        """Why it can no longer be used."""
         self._writing = asyncio.Lock()
 
     async def open(self) -> None:
-        """Starts it. Raises McpError where it cannot be started."""
+        """Starts the program. Raises McpError if that fails."""
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -61,14 +61,14 @@ class StdioTransport:
                 stderr=PIPE,
                 env=dict(self._environment),
                 cwd=self._cwd,
-                start_new_session=sys.platform != "win32",  # with all that it starts in turn
+                start_new_session=sys.platform != "win32",  # a process group, with its own children
             )
         except NotImplementedError:
             raise McpError(
                 "programs cannot be started on this event loop (Windows): use a server with `url`"
             ) from None
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "odd characters"
+            why = error.strerror if isinstance(error, OSError) else "invalid characters"
             raise McpError(f"`{self._command[0]}` cannot be started ({why})") from None
         self._tasks = [
             asyncio.create_task(self._read()),
@@ -77,11 +77,11 @@ class StdioTransport:
 
     @property
     def fault(self) -> McpError | None:
-        """Why it cannot be asked any more; None as long as it can."""
+        """Why the program cannot be used any more; None while it can."""
         return self._fault
 
     async def exchange(self, request: RpcMessage, headers: Mapping[str, str]) -> RpcMessage:
-        """The reply to a request. Raises McpError where the program ends before."""
+        """The reply to a request. Raises McpError if the program exits first."""
         reply: asyncio.Future[RpcMessage] = asyncio.get_running_loop().create_future()
         self._waiting[request["id"]] = reply
         try:
@@ -91,7 +91,7 @@ class StdioTransport:
             del self._waiting[request["id"]]
 
     async def send(self, message: RpcMessage, headers: Mapping[str, str] | None = None) -> None:
-        """Writes a message. Raises McpError; waits where the program does not read."""
+        """Writes a message; waits while the program does not read. Raises McpError."""
         if self._fault is not None:
             raise self._fault
         assert self._process is not None
@@ -102,14 +102,14 @@ class StdioTransport:
                 self._process.stdin.write(line)
                 await self._process.stdin.drain()
             except (ConnectionError, RuntimeError):
-                raise self._fault or McpError("it ended") from None
+                raise self._fault or McpError("it exited") from None
 
     async def close(self) -> None:
-        """Ends the program and all that it started: asked first, then made to."""
+        """Stops the program and all its children: politely, then by force."""
         await surely(self._close())
 
     async def _close(self) -> None:
-        process, self._fault = self._process, self._fault or McpError("it was ended")
+        process, self._fault = self._process, self._fault or McpError("it was stopped")
         if process is not None:
             assert process.stdin is not None
             process.stdin.close()
@@ -119,9 +119,9 @@ class StdioTransport:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(process.wait(), _GRACE_S)
                     break
-            self._signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # what it left behind
+            self._signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # remaining children
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_GRACE_S)  # they read to the end
+            await asyncio.wait(self._tasks, timeout=_GRACE_S)  # they read to the end of the pipes
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
@@ -136,7 +136,7 @@ class StdioTransport:
     # -- reading
 
     async def _read(self) -> None:
-        """Until the program closes its output, or sends what nobody can read."""
+        """Reads until the program closes its output, or sends something unreadable."""
         assert self._process is not None
         assert self._process.stdout is not None
         held = bytearray()
@@ -149,38 +149,38 @@ class StdioTransport:
                     held.clear()
                 held += rest
                 if len(held) > MOST_OF_A_MESSAGE:
-                    raise McpError(f"it sent a message of more than {MOST_OF_A_MESSAGE >> 20} MiB")
-                await asyncio.sleep(0)  # others are served, however much it writes
+                    raise McpError(f"it sent a message larger than {MOST_OF_A_MESSAGE >> 20} MiB")
+                await asyncio.sleep(0)  # serve others, however much it writes
         except McpError as error:
             fault = error
-        self._end(fault or McpError(f"it ended{await self._how()}"))
+        self._end(fault or McpError(f"it exited{await self._exit_text()}"))
         if fault is not None:
             self._signal(self._process, getattr(signal, "SIGKILL", signal.SIGTERM))
             while await self._process.stdout.read(_PIECE):
-                pass  # a pipe that is not read to its end stays open
+                pass  # an unread pipe would stay open
 
     async def _take(self, line: bytes) -> None:
         if not line.strip():
             return
         if len(line) > MOST_OF_A_MESSAGE:
-            raise McpError(f"it sent a message of more than {MOST_OF_A_MESSAGE >> 20} MiB")
+            raise McpError(f"it sent a message larger than {MOST_OF_A_MESSAGE >> 20} MiB")
         try:
-            message = await parsed(line)
-        except McpError as error:  # a print of the program's own: not a reason to give it up
+            message = await parse_message(line)
+        except McpError as error:  # the program's own print: not a reason to give up on it
             self._log.debug("MCP server `%s`: %s", self._name, error.message)
             return
         if "method" in message:
-            self._hear(message)
+            self._on_message(message)
             return
         id = message.get("id")
         reply = self._waiting.get(id) if type(id) is int else None
         if reply is None or reply.done():
-            self._log.debug("MCP server `%s` answered what nobody waits for.", self._name)
+            self._log.debug("MCP server `%s` sent a reply that no one waits for.", self._name)
         else:
             reply.set_result(message)
 
-    async def _how(self) -> str:
-        """How it ended: it may have closed its output only."""
+    async def _exit_text(self) -> str:
+        """How it ended: it may only have closed its output."""
         assert self._process is not None
         with suppress(TimeoutError):
             code = await asyncio.wait_for(self._process.wait(), _GRACE_S)
@@ -194,7 +194,7 @@ class StdioTransport:
                 reply.set_exception(self._fault)
 
     async def _read_errors(self) -> None:
-        """Into the log, a bounded part of it; read to the end, or the program would stand still."""
+        """Logs a limited part; reads to the end, or the program would block."""
         assert self._process is not None
         assert self._process.stderr is not None
         logged = 0
@@ -204,6 +204,6 @@ class StdioTransport:
                 for line in filter(str.strip, text.splitlines()):
                     self._log.info("MCP server `%s`: %s", self._name, line)
                 if logged + len(piece) >= _MOST_LOGGED:
-                    self._log.info("MCP server `%s`: [its further lines are dropped]", self._name)
+                    self._log.info("MCP server `%s`: [further lines are dropped]", self._name)
             logged += len(piece)
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The tools that MCP clients are offered: ours, and three about the client's own turn."""
+"""The tools for MCP clients: our own, and three for the client's own turn."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ FIRST = (
     "run_cells",
     "wait_for_run",
 )
-"""Clients that load tools only when they are searched for load these at once."""
-_LEFT_OUT = {"write_plan"}  # clients have their own, and show that
+"""Clients that load tools on demand load these at once."""
+_LEFT_OUT = {"write_plan"}  # clients have and show their own
 _ALWAYS_LOAD = {"anthropic/alwaysLoad": True}
 _NOTEBOOK = "Path below Jupyter's root"
 _DESCRIPTIONS = {
     "get_notebook_state": (
         "The live notebook, unsaved typing included: a line per cell and, as many as fit, full "
-        "cells near the focus with outputs. Begin with it; changes by others are told with later "
-        "results. For a few cells use read_cells."
+        "cells near the focus with outputs. Start with it; later results report changes by "
+        "others. For a few cells use read_cells."
     ),
 }
-"""Where what our own loop is told is not so for others."""
+"""Descriptions that differ from those for our own models."""
 _TURN_TOOLS: Sequence[Mapping[str, Any]] = (
     {
         "name": BEGIN_TURN,
         "description": (
-            "Begin another turn: what you do from here on is one piece of work, which the user "
+            "Start a new turn: what you do from here on is one piece of work, which the user "
             "reviews and takes back as a whole. Say in a few words what it is for. Without it a "
-            "turn begins with the first call after ten minutes without one."
+            "turn starts with the first call after ten minutes without one."
         ),
         "inputSchema": {
             "type": "object",
@@ -66,7 +66,7 @@ _TURN_HINTS = {BEGIN_TURN: (True, False), END_TURN: (True, False), UNDO_TURN: (F
 
 
 class Catalogue:
-    """What `tools/list` answers, and which names `tools/call` takes."""
+    """The answer of `tools/list`, and the names `tools/call` takes."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self._toolbox = toolbox
@@ -87,12 +87,12 @@ class Catalogue:
         return "wait" in tool["inputSchema"]["properties"]
 
     def hint(self, name: str) -> str:
-        """` Did you mean ...?` for a name that is none."""
+        """` Did you mean ...?` for an unknown name."""
         return self._toolbox.hint(name)
 
     def describe(self, *, notebook: str | None) -> list[dict[str, Any]]:
-        """All tools, always in the same order; `notebook` is what calls are about that name none,
-        so without it they have to name one.
+        """All tools, always in the same order; `notebook` is the default of calls, which have to
+        name one without it.
         """
         described = copy.deepcopy(list(self._tools.values()))
         for tool in described:
@@ -109,7 +109,7 @@ def _place(tool: Mapping[str, Any]) -> tuple[int, str]:
 
 def _ours(tool: type[Tool]) -> dict[str, Any]:
     spec = tool.spec()
-    said = hints(tool.action)
+    annotations = hints(tool.action)
     schema = copy.deepcopy(spec["input_schema"])
     if tool.names_notebook:
         schema["properties"]["notebook"]["description"] = _NOTEBOOK
@@ -120,7 +120,9 @@ def _ours(tool: type[Tool]) -> dict[str, Any]:
         "name": tool.name,
         "description": _DESCRIPTIONS.get(tool.name, spec["description"]),
         "inputSchema": schema,
-        **_more(tool.name, reads=said.reads, destroys=said.destroys, open_world=runs_code),
+        **_more(
+            tool.name, reads=annotations.reads, destroys=annotations.destroys, open_world=runs_code
+        ),
     }
 
 

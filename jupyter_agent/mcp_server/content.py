@@ -1,4 +1,4 @@
-"""What a call did, as MCP has it: content blocks and structured content."""
+"""Results in the format of MCP: content blocks and structured content."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from jupyter_agent.errors import ToolError
 from jupyter_agent.legible import clip
 
 MOST_CHARACTERS = 50_000
-"""Of the text of one result; clients cut longer ones off at their end."""
+"""Of the text of one result; clients cut off the end of longer ones."""
 _CUT = "\n[... {left} characters cut ...]\n"
 _TOLD_IN_TEXT = {"outputs", "text"}
-"""Facts that the text tells within its bounds."""
+"""Facts that are already in the text, within its limits."""
 
 
 def of_outcome(outcome: Outcome) -> dict[str, Any]:
-    """The result of a call that did its work.
+    """The result of a successful call.
 
-    Clients show their model the structured content instead of the blocks where there is any, so it
-    has the text too, and results with pictures have none.
+    Clients show their model the structured content instead of the blocks if there is any. So it has
+    the text, too, and results with pictures have no structured content.
     """
-    text = _clipped(outcome.text)
+    text = _clip(outcome.text)
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}]
     blocks += [
         {"type": "image", "data": data, "mimeType": media_type}
@@ -38,7 +38,7 @@ def of_outcome(outcome: Outcome) -> dict[str, Any]:
 
 
 def of_text(text: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of what is about the turn itself."""
+    """The result of a tool for the turn itself."""
     return {
         "content": [{"type": "text", "text": text}],
         "isError": False,
@@ -47,8 +47,8 @@ def of_text(text: str, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_error(error: ToolError) -> dict[str, Any]:
-    """The result of a call that could not do its work: its text names what to do instead."""
-    text = _clipped(error.message)
+    """The result of a failed call: its text says what to do instead."""
+    text = _clip(error.message)
     facts = _lean(error.facts)
     return {
         "content": [{"type": "text", "text": text}],
@@ -57,7 +57,7 @@ def of_error(error: ToolError) -> dict[str, Any]:
     }
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     return clip(text if text.strip() else "(no output)", MOST_CHARACTERS, _CUT, head=0.6)
 
 

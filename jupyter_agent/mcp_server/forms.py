@@ -1,4 +1,4 @@
-"""Our question to a person as a form of MCP's elicitation, and their answer."""
+"""Approvals as forms of MCP's elicitation, and the user's answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCHEMA = {
         "reason": {
             "type": "string",
             "title": "What to do instead",
-            "description": "Told to the agent if you decline",
+            "description": "The agent reads this if you decline",
         },
     },
     "required": ["answer"],
@@ -31,13 +31,13 @@ _WANTS = {
     "create_notebook": "create a notebook",
     "verify_notebook": "run a copy of {notebook} from top to bottom",
     "restart_kernel": "restart the kernel of {notebook}; all variables are lost",
-    "interrupt_kernel": "interrupt what runs in the kernel of {notebook}",
+    "interrupt_kernel": "interrupt the kernel of {notebook}",
 }
-_ODD = "This text has characters that are invisible or change how it is shown; look at it in full."
+_ODD = "This text has characters that are invisible or change how it is shown; see it in full."
 
 
 class InputRequired(Exception):
-    """The client has to ask its user first, and to make the call again with the answer."""
+    """The client has to ask its user first and repeat the call with the answer."""
 
     def __init__(self, approval: Approval) -> None:
         super().__init__(approval.id)
@@ -45,22 +45,22 @@ class InputRequired(Exception):
 
 
 class Asks(Protocol):
-    """Sends a request to the client and gives the result of its answer."""
+    """Sends a request to the client and returns its result."""
 
     async def __call__(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]: ...
 
 
 class RepeatedCallForm:
-    """Since 2026-07-28: the call ends with the question, and is made again with the answer."""
+    """Since 2026-07-28: the call ends with the question and is repeated with the answer."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        """`params` are those of the call."""
+        """`params` are the parameters of the call."""
         self._state = params.get("requestState")
         responses = params.get("inputResponses")
         self._responses = responses if isinstance(responses, Mapping) else {}
 
     async def answer(self, approval: Approval) -> Answer:
-        """Raises InputRequired where the call does not have it."""
+        """Raises InputRequired if the call comes without the answer."""
         given = self._responses.get(_KEY) if self._state == approval.id else None
         if not isinstance(given, Mapping):
             raise InputRequired(approval)
@@ -71,19 +71,19 @@ _KEY = "approval"
 
 
 def input_required(client: str, approval: Approval) -> dict[str, Any]:
-    """The result of a call that needs an answer first. The state is the question's own name: it
-    cannot be guessed, the question knows its owner, call and code, and is answered once.
+    """The result of a call that needs an answer first. The state is the question's id: it cannot
+    be guessed, the question knows its owner, call and code, and is answered only once.
     """
-    asked = {"method": "elicitation/create", "params": form(client, approval)}
+    request = {"method": "elicitation/create", "params": form(client, approval)}
     return {
         "resultType": "input_required",
-        "inputRequests": {_KEY: asked},
+        "inputRequests": {_KEY: request},
         "requestState": approval.id,
     }
 
 
 class StreamedForm:
-    """Before: a request of ours on the stream of the call's answer."""
+    """Before 2026-07-28: our request on the stream of the call's answer."""
 
     def __init__(self, client: str, ask: Asks) -> None:
         self._client = client
@@ -105,7 +105,7 @@ def form(client: str, approval: Approval) -> dict[str, Any]:
 
 
 def answer_of(result: Mapping[str, Any]) -> Answer:
-    """What the user answered: only a chosen yes is one."""
+    """The user's answer: yes only if they chose it."""
     content = result.get("content")
     content = content if isinstance(content, Mapping) else {}
     chosen = content.get("answer") if result.get("action") == "accept" else None
@@ -116,7 +116,7 @@ def answer_of(result: Mapping[str, Any]) -> Answer:
 
 
 def can_show(capabilities: Any) -> bool:
-    """Whether a client with these capabilities has forms."""
+    """Whether a client with these capabilities can show forms."""
     has = capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None
     return isinstance(has, Mapping) and (not has or "form" in has)
 
@@ -130,21 +130,21 @@ def _message(client: str, approval: Approval) -> Iterator[str]:
     wants = _WANTS.get(approval.tool, f"{does or f'call `{approval.tool}` on'} {{notebook}}")
     yield f"{client} wants to {wants.format(notebook=where)}."
     if question.diff is not None:
-        yield from _shown(question.diff, "diff")
+        yield from _fenced_text(question.diff, "diff")
     if question.codes:
         for cell_id, code in question.codes.items():
             yield f"Cell `{quoted_id(cell_id)}` would run:"
-            yield from _shown(code, "")
+            yield from _fenced_text(code, "")
     elif question.code is not None:
-        yield from _shown(question.code, "")
+        yield from _fenced_text(question.code, "")
     if question.loads:
-        yield f"As soon as it is shown it would load {', '.join(question.loads)}."
+        yield f"As soon as it is shown, it would load {', '.join(question.loads)}."
     if question.clusters:
-        yield f"It may start work on {', '.join(question.clusters)}."
+        yield f"It may start jobs on {', '.join(question.clusters)}."
 
 
-def _shown(text: str, language: str) -> Iterator[str]:
-    """A text as it is, in a fence that does not end within it."""
+def _fenced_text(text: str, language: str) -> Iterator[str]:
+    """A text verbatim, in a fence that it cannot close."""
     fence = "```"
     while fence in text:
         fence += "`"

@@ -1,4 +1,4 @@
-"""Prompts that clients offer their users."""
+"""Prompts for the users of clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """A request that users make often; `{path}` in its text is the notebook."""
+    """A common request; `{path}` in its text is the notebook."""
 
     name: str
     title: str
@@ -21,10 +21,10 @@ _ALL = (
     Prompt(
         name="explain-notebook",
         title="Explain a notebook",
-        description="What a notebook does, cell by cell; changes nothing.",
+        description="Explains what a notebook does, cell by cell; changes nothing.",
         text=(
             "Explain the notebook {path}. Read it with get_notebook_state, and with read_cells "
-            "the cells of which you got only a line. Say in three sentences what it is for, then "
+            "the cells you only got a line of. Say in three sentences what it is for, then "
             "go through its sections: what goes in, what comes out, which results matter. Name "
             "cells whose outputs are stale. Change and run nothing."
         ),
@@ -34,29 +34,29 @@ _ALL = (
         title="Fix a notebook",
         description="Finds the errors in a notebook and fixes their causes.",
         text=(
-            "Fix the notebook {path}. Begin a turn with begin_turn. Read it with "
+            "Fix the notebook {path}. Start a turn with begin_turn. Read it with "
             "get_notebook_state and find the cells with errors and those that are stale. Fix the "
             "cause, not the symptom, with the smallest edits (edit_cells with old_string), and run "
-            "what you changed. Hide no error and delete no cell of mine. End with end_turn and a "
+            "what you changed. Hide no error and delete none of my cells. End with end_turn and a "
             "list of what you changed and why."
         ),
     ),
     Prompt(
         name="make-it-run",
         title="Make it run from top to bottom",
-        description="Has a notebook run in a fresh kernel from its first cell to its last.",
+        description="Makes a notebook run in a fresh kernel from its first cell to its last.",
         text=(
-            "Make the notebook {path} run from top to bottom in a fresh kernel. Begin a turn with "
+            "Make the notebook {path} run from top to bottom in a fresh kernel. Start a turn with "
             "begin_turn, and check with verify_notebook, which runs a copy. Fix what fails: order, "
             "missing imports, names that only this kernel knows. Verify again until all is the "
-            "same. End with end_turn, and say what is left if something cannot be fixed."
+            "same. End with end_turn, and report anything that cannot be fixed."
         ),
     ),
 )
 
 
 def describe() -> list[dict[str, Any]]:
-    """What `prompts/list` answers, always in the same order."""
+    """The answer of `prompts/list`, always in the same order."""
     argument = {
         "name": "path",
         "description": "Path of the notebook below Jupyter's root",
@@ -74,11 +74,11 @@ def describe() -> list[dict[str, Any]]:
 
 
 def get(name: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What `prompts/get` answers. Raises ValueError that says what does not fit."""
+    """The answer of `prompts/get`. Raises ValueError for a bad name or argument."""
     prompt = next((each for each in _ALL if each.name == name), None)
     if prompt is None:
         names = ", ".join(each.name for each in _ALL)
-        raise ValueError(f"No prompt `{name}`. There are: {names}.")
+        raise ValueError(f"No prompt `{name}`. Prompts: {names}.")
     path = arguments.get("path")
     if not isinstance(path, str) or not path:
         raise ValueError("The argument `path` is missing: which notebook?")

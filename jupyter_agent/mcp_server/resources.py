@@ -15,8 +15,8 @@ TEMPLATES = [
         "uriTemplate": f"{SCHEME}:///{{+path}}",
         "name": "notebook",
         "title": "A live notebook",
-        "description": "The text of a notebook as models read it, unsaved typing included. With "
-        "the id of a cell after `#` that cell in full.",
+        "description": "The text of a notebook as models read it, unsaved typing included; with "
+        "`#` and the id of a cell, that cell in full.",
         "mimeType": _KIND,
     }
 ]
@@ -24,13 +24,13 @@ TEMPLATES = [
 
 @dataclass(frozen=True, kw_only=True)
 class NotebookUri:
-    """What an address names."""
+    """The notebook, and maybe cell, of an address."""
 
     path: str
     cell_id: str | None
 
     def call(self) -> tuple[str, dict[str, Any]]:
-        """The tool and input that read it."""
+        """The tool and input to read it."""
         if self.cell_id is None:
             return "get_notebook_state", {"notebook": self.path}
         return "read_cells", {"notebook": self.path, "cell_ids": [self.cell_id]}
@@ -42,18 +42,18 @@ def uri(path: str) -> str:
 
 
 def parse(address: Any) -> NotebookUri:
-    """Raises ValueError for what is no address of a notebook."""
+    """Parses an address. Raises ValueError if it is not that of a notebook."""
     if not isinstance(address, str):
         raise ValueError("`uri` is missing.")
     parts = urlsplit(address)
     path = unquote(posixpath.join(parts.netloc, parts.path.lstrip("/")))
     if parts.scheme != SCHEME or not path:
-        raise ValueError(f"`{address}` is no notebook: `{SCHEME}:///folder/name.ipynb` is one.")
+        raise ValueError(f"`{address}` is not a notebook, such as `{SCHEME}:///folder/name.ipynb`.")
     return NotebookUri(path=path, cell_id=unquote(parts.fragment) or None)
 
 
 def describe(opened: Sequence[str]) -> list[dict[str, Any]]:
-    """What `resources/list` answers: the notebooks that are open now."""
+    """The answer of `resources/list`: the open notebooks."""
     return [
         {
             "uri": uri(path),
@@ -66,5 +66,5 @@ def describe(opened: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def contents(address: str, text: str) -> list[dict[str, Any]]:
-    """What `resources/read` answers."""
+    """The answer of `resources/read`."""
     return [{"uri": address, "mimeType": _KIND, "text": text}]

@@ -1,4 +1,4 @@
-"""What MCP clients may ask for, in either era: methods to results."""
+"""The methods for MCP clients of either era."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from jupyter_agent.tools.base import Progress
 from jupyter_agent.workspace.workspace import Authorize
 
 SERVED_SESSIONS = SESSIONS[:2]
-"""Versions that begin with `initialize`; the first one is offered to clients that ask for none of
-them."""
+"""Versions that start with `initialize`; the first one is offered to clients that request no known
+version."""
 VERSIONS = (STATELESS, *SERVED_SESSIONS)
 ABOUT = {"name": "jupyter_agent", "title": "Jupyter notebooks, live", "version": __version__}
 CAPABILITIES: Mapping[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
 INSTRUCTIONS = """\
 Live Jupyter notebooks: what the user sees in JupyterLab, unsaved typing included, with their \
-kernels. For .ipynb files use these tools instead of editing the file. Paths count from Jupyter's \
-root; read_file lists folders. Begin with get_notebook_state. Cells are named by id. Prefer \
-edit_cells with old_string: the user may be typing at that moment, and what they write stays. \
-Results tell which cells became stale: run those that matter. A run that takes long returns a \
-run_id: ask again with wait_for_run, never run the cell twice. Some calls need the user's \
-approval: they are asked, so make the call; if they decline, do something else or ask them. All \
-you do in a turn can be taken back with undo_turn; begin_turn starts another piece of work."""
+kernels. For .ipynb files use these tools instead of editing the file. Paths are relative to \
+Jupyter's root; read_file lists folders. Start with get_notebook_state. Cells are named by id. \
+Prefer edit_cells with old_string: the user may be typing at that moment, and what they write \
+stays. Results list cells that became stale: run those that matter. A long run returns a run_id: \
+ask again with wait_for_run, never run the cell twice. Some calls need the user's approval: they \
+are asked, so make the call; if they decline, do something else or ask them. All you do in a turn \
+can be taken back with undo_turn; begin_turn starts another piece of work."""
 WAIT_S = 45.0
-"""Seconds that a call waits at most for a run whose client is not told of progress: many give up
-after 60."""
+"""Longest wait in seconds of a call without progress notifications: many clients give up after
+60."""
 _TTL_MS = {
     "server/discover": 3_600_000,
     "tools/list": 300_000,
@@ -51,7 +51,7 @@ _TTL_MS = {
     "resources/list": 0,
     "resources/read": 0,
 }
-"""How long the answers to these may be used again."""
+"""How long clients may cache these answers."""
 _CALL_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
@@ -66,8 +66,8 @@ class ProtocolError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking:
-    """Who asks, and how they can be asked and told of progress while they wait."""
+class RequestContext:
+    """Who sent a request, and how to ask them and report progress while they wait."""
 
     caller: Caller
     authorize: Authorize
@@ -84,7 +84,7 @@ class McpServer:
         self._clients = clients
         self._catalogue = catalogue
         self._methods: Mapping[
-            str, Callable[[Mapping[str, Any], Asking], Awaitable[dict[str, Any]]]
+            str, Callable[[Mapping[str, Any], RequestContext], Awaitable[dict[str, Any]]]
         ] = {
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
@@ -96,26 +96,30 @@ class McpServer:
         }
 
     def knows(self, method: str) -> bool:
-        """Whether there is such a method."""
+        """Whether the method exists."""
         return method in self._methods
 
     async def answer(
-        self, method: str, params: Mapping[str, Any], asking: Asking
+        self, method: str, params: Mapping[str, Any], context: RequestContext
     ) -> dict[str, Any]:
-        """The result. Raises ProtocolError, StoreUnavailable, and RequestError for a turn that
-        cannot begin.
+        """The result. Raises ProtocolError, StoreUnavailable, and RequestError if a turn cannot
+        start.
         """
         handle = self._methods.get(method)
         if handle is None:
-            raise ProtocolError(METHOD_NOT_FOUND, f"There is no method `{method}` here.")
-        return await handle(params, asking)
+            raise ProtocolError(METHOD_NOT_FOUND, f"Unknown method `{method}`.")
+        return await handle(params, context)
 
     # -- tools
 
-    async def _list_tools(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
-        return {"tools": self._catalogue.describe(notebook=asking.caller.options.notebook)}
+    async def _list_tools(
+        self, params: Mapping[str, Any], context: RequestContext
+    ) -> dict[str, Any]:
+        return {"tools": self._catalogue.describe(notebook=context.caller.options.notebook)}
 
-    async def _call_tool(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    async def _call_tool(
+        self, params: Mapping[str, Any], context: RequestContext
+    ) -> dict[str, Any]:
         name, input = params.get("name"), params.get("arguments")
         input = {} if input is None else input
         if not isinstance(name, str) or not isinstance(input, Mapping):
@@ -125,55 +129,57 @@ class McpServer:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool `{name}`.{hint}")
         try:
             if name in (BEGIN_TURN, END_TURN, UNDO_TURN):
-                return await self._about_the_turn(name, input, asking)
+                return await self._turn_tool(name, input, context)
             outcome = await self._clients.call(
-                asking.caller,
-                asking.authorize,
+                context.caller,
+                context.authorize,
                 name,
-                self._bounded(name, input, asking),
+                self._limit_wait(name, input, context),
                 call_id=_call_id(params),
-                form=asking.form,
-                progress=asking.progress,
+                form=context.form,
+                progress=context.progress,
             )
         except InputRequired as required:
-            return input_required(asking.caller.name, required.approval)
+            return input_required(context.caller.name, required.approval)
         except ToolError as error:
             return content.of_error(error)
         return content.of_outcome(outcome)
 
-    def _bounded(self, name: str, input: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
-        """The input with a `wait` that the client lives to see the end of."""
-        if asking.progress is not None or not self._catalogue.waits(name):
+    def _limit_wait(
+        self, name: str, input: Mapping[str, Any], context: RequestContext
+    ) -> Mapping[str, Any]:
+        """The input with a `wait` that ends before the client gives up."""
+        if context.progress is not None or not self._catalogue.waits(name):
             return input
         wait = input.get("wait", WAIT_S)
         return {**input, "wait": min(wait, WAIT_S)} if isinstance(wait, int | float) else input
 
-    async def _about_the_turn(
-        self, name: str, input: Mapping[str, Any], asking: Asking
+    async def _turn_tool(
+        self, name: str, input: Mapping[str, Any], context: RequestContext
     ) -> dict[str, Any]:
         if name == BEGIN_TURN:
             goal = input.get("goal")
             if not isinstance(goal, str) or not goal.strip():
                 raise InvalidInput("Say in `goal` what the turn is for, in a few words.")
-            await self._clients.begin_turn(asking.caller, goal)
-            return content.of_text("Your next call begins the turn.", {})
+            await self._clients.begin_turn(context.caller, goal)
+            return content.of_text("Your next call starts the turn.", {})
         if name == END_TURN:
-            ended = await self._clients.end_turn(asking.caller)
+            ended = await self._clients.end_turn(context.caller)
             said = f"Ended turn `{ended}`." if ended else "No turn was open."
             return content.of_text(said, {"turn_id": ended})
         turn_id = input.get("turn_id")
         if turn_id is not None and not isinstance(turn_id, str):
-            raise InvalidInput("`turn_id` has to be the id of a turn, as results have it.")
-        undone = await self._clients.undo_turn(asking.caller, asking.authorize, turn_id)
-        return self._undone(undone)
+            raise InvalidInput("`turn_id` has to be the id of a turn, from an earlier result.")
+        undone = await self._clients.undo_turn(context.caller, context.authorize, turn_id)
+        return self._undo_result(undone)
 
-    def _undone(self, undone: UndoneTurn) -> dict[str, Any]:
+    def _undo_result(self, undone: UndoneTurn) -> dict[str, Any]:
         cells = {(change.notebook, change.cell_id) for change in undone.undone}
         lines = [
             f"Taken back: {len(undone.undone)} changes of {len(cells)} cells. What ran in a kernel "
             "is not undone.",
             *(
-                f"- Left as it is: cell `{each['cell_id']}` of {each['notebook']}: {each['why']}"
+                f"- Left unchanged: cell `{each['cell_id']}` of {each['notebook']}: {each['why']}"
                 for each in undone.conflicts
             ),
             *undone.left,
@@ -193,20 +199,26 @@ class McpServer:
 
     # -- resources and prompts
 
-    async def _list_resources(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
-        opened = await self._clients.readable(asking.caller, asking.authorize)
+    async def _list_resources(
+        self, params: Mapping[str, Any], context: RequestContext
+    ) -> dict[str, Any]:
+        opened = await self._clients.readable(context.caller, context.authorize)
         return {"resources": resources.describe(opened)}
 
-    async def _list_templates(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    async def _list_templates(
+        self, params: Mapping[str, Any], context: RequestContext
+    ) -> dict[str, Any]:
         return {"resourceTemplates": resources.TEMPLATES}
 
-    async def _read_resource(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    async def _read_resource(
+        self, params: Mapping[str, Any], context: RequestContext
+    ) -> dict[str, Any]:
         try:
             named = resources.parse(params.get("uri"))
             tool, input = named.call()
             outcome = await self._clients.call(
-                asking.caller,
-                asking.authorize,
+                context.caller,
+                context.authorize,
                 tool,
                 input,
                 call_id=_call_id(params),
@@ -218,10 +230,14 @@ class McpServer:
             raise ProtocolError(INVALID_PARAMS, error.message) from None
         return {"contents": resources.contents(params["uri"], outcome.text)}
 
-    async def _list_prompts(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    async def _list_prompts(
+        self, params: Mapping[str, Any], context: RequestContext
+    ) -> dict[str, Any]:
         return {"prompts": prompts.describe()}
 
-    async def _get_prompt(self, params: Mapping[str, Any], asking: Asking) -> dict[str, Any]:
+    async def _get_prompt(
+        self, params: Mapping[str, Any], context: RequestContext
+    ) -> dict[str, Any]:
         arguments = params.get("arguments")
         try:
             return prompts.get(
@@ -231,7 +247,7 @@ class McpServer:
             raise ProtocolError(INVALID_PARAMS, str(error)) from None
 
 
-def discovered() -> dict[str, Any]:
+def discover_result() -> dict[str, Any]:
     """The result of `server/discover`."""
     return {
         "supportedVersions": list(VERSIONS),
@@ -240,11 +256,11 @@ def discovered() -> dict[str, Any]:
     }
 
 
-def initialized(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of `initialize`: the version that was asked for, where it is one of ours."""
-    asked = params.get("protocolVersion")
+def initialize_result(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of `initialize`: the requested version if we support it."""
+    requested = params.get("protocolVersion")
     return {
-        "protocolVersion": asked if asked in SERVED_SESSIONS else SERVED_SESSIONS[0],
+        "protocolVersion": requested if requested in SERVED_SESSIONS else SERVED_SESSIONS[0],
         "capabilities": dict(CAPABILITIES),
         "serverInfo": ABOUT,
         "instructions": INSTRUCTIONS,
@@ -252,7 +268,7 @@ def initialized(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stateless(method: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result as the newer era wants it."""
+    """A result in the format of the newer era."""
     cached = {}
     if method in _TTL_MS and "resultType" not in result:
         cached = {"ttlMs": _TTL_MS[method], "cacheScope": "private"}
@@ -260,7 +276,7 @@ def stateless(method: str, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call_id(params: Mapping[str, Any]) -> str:
-    """The client's own name for the call, where it gives one."""
+    """The client's own id of the call, if any."""
     meta = params.get("_meta")
     named = meta.get("claudecode/toolUseId") if isinstance(meta, Mapping) else None
     if isinstance(named, str) and _CALL_ID.fullmatch(named):

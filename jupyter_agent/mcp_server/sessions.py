@@ -1,4 +1,4 @@
-"""Sessions of clients of the earlier era, between `initialize` and the last call."""
+"""Sessions of clients of the earlier era."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _MOST_SESSIONS = 500
-"""A client whose session is dropped begins another one."""
+"""A client whose session was dropped starts a new one."""
 
 
 @dataclass(kw_only=True)
 class Session:
-    """What a client said of itself, and what is open between it and us."""
+    """A client's description of itself, and its open requests."""
 
     id: str
     owner: str
@@ -22,18 +22,18 @@ class Session:
     client: Mapping[str, Any]
     capabilities: Mapping[str, Any]
     requests: dict[str | int, asyncio.Task[Any]] = field(default_factory=dict)
-    """Of the client, by their ids, until they are answered."""
+    """The client's unanswered requests, by their ids."""
     questions: dict[str, asyncio.Future[Mapping[str, Any]]] = field(default_factory=dict)
-    """Requests of ours, by their ids."""
+    """Our unanswered requests, by their ids."""
 
     def cancel(self, request_id: Any) -> None:
-        """The client no longer waits for this one."""
+        """Cancels a request of the client."""
         task = self.requests.get(request_id) if isinstance(request_id, str | int) else None
         if task is not None:
             task.cancel()
 
     def take(self, reply: Mapping[str, Any]) -> bool:
-        """The client's answer to a request of ours; False for one that nobody waits for."""
+        """Takes the client's answer to our request; False if no one waits for it."""
         answer = self.questions.get(str(reply.get("id")))
         if answer is None or answer.done():
             return False
@@ -43,7 +43,7 @@ class Session:
 
 
 class Sessions:
-    """All of a server."""
+    """All sessions of a server."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
@@ -51,7 +51,7 @@ class Sessions:
     def begin(
         self, owner: str, version: str, client: Mapping[str, Any], capabilities: Mapping[str, Any]
     ) -> Session:
-        """A new one, with an id that nobody can guess."""
+        """Starts a session with an id that no one can guess."""
         session = Session(
             id=secrets.token_hex(16),
             owner=owner,
@@ -68,5 +68,5 @@ class Sessions:
         """The session of that id, if it is this owner's."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self._sessions[session_id] = session  # used last
+            self._sessions[session_id] = session  # most recently used
         return session if session is not None and session.owner == owner else None

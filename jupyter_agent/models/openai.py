@@ -18,7 +18,7 @@ from jupyter_agent.models.dialect import Dialect, learned, preset
 from jupyter_agent.models.endpoint import Endpoint
 from jupyter_agent.models.lines import DONE, payloads
 from jupyter_agent.models.network import DIRECT, Network
-from jupyter_agent.packages import no_openai
+from jupyter_agent.packages import openai_warning
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -141,7 +141,7 @@ class OpenAIModel(Endpoint):
         return await create(stream=True, **self._options.over(body, unknown=thinking, headers=who))
 
     def _connect(self) -> AsyncOpenAI:
-        if (missing := no_openai()) is not None:
+        if (missing := openai_warning()) is not None:
             raise ModelError(missing, kind="not_installed")
         sdk = importlib.import_module("openai")
         client: AsyncOpenAI = sdk.AsyncOpenAI(

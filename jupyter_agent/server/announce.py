@@ -1,4 +1,4 @@
-"""News for the pages of all browsers: a conversation, or what a turn changed, is another now."""
+"""News for the pages of all browsers: a conversation or a turn's changes are different now."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from jupyter_agent.conversations.live import Announce
 
 SCHEMA = "https://jupyter-live-agent.github.io/jupyter-live-agent/schemas/news/v1.json"
-"""An address: the documentation's site has the schema there."""
+"""A web address: the documentation's site serves the schema there."""
 NEWS: dict[str, Any] = {
     "$id": SCHEMA,
     "version": "1",
     "title": "News of the assistant",
-    "description": "A turn began, ended, changed cells, or its changes were kept or taken back; "
-    "without a turn, the conversation was renamed or deleted. Read again what you show of it: the "
-    "event says no more than that.",
+    "description": "A turn began, ended or changed cells, or its changes were kept or taken back; "
+    "without a turn, the conversation was renamed or deleted. The event says no more than that: "
+    "read again what you show.",
     "type": "object",
     "properties": {
         "conversation_id": {"type": "string"},
@@ -28,16 +28,16 @@ NEWS: dict[str, Any] = {
 
 
 def register(events: EventLogger) -> None:
-    """Describes the news to Jupyter's event stream. A page hears only of events that were described
+    """Registers the schema of the news. A page only receives events whose schema was registered
     when it connected (`EventLogger.add_listener` of jupyter_events).
     """
-    # A number for jupyter_events below 0.11, which goes with Jupyter Server below 2.15.
-    known = events.schemas.get(next(iter(events.schemas.schema_ids)))
-    events.register_event_schema({**NEWS, "version": type(known.version)(NEWS["version"])})
+    # A number for jupyter_events below 0.11, which Jupyter Server below 2.15 uses.
+    sample = events.schemas.get(next(iter(events.schemas.schema_ids)))
+    events.register_event_schema({**NEWS, "version": type(sample.version)(NEWS["version"])})
 
 
 def announcer(events: EventLogger) -> Announce:
-    """Announces in Jupyter's event stream, which every page of JupyterLab follows."""
+    """Announces on Jupyter's event stream, which every page of JupyterLab follows."""
 
     def announce(conversation_id: str, turn_id: str | None = None) -> None:
         data = {"conversation_id": conversation_id, "turn_id": turn_id}

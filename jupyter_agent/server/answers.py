@@ -1,4 +1,4 @@
-"""What the routes answer, for `openapi.json`: clients may rely on these fields; others may come."""
+"""Response models for `openapi.json`: clients may rely on these fields; more may be added."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from jupyter_agent.workspace.runs import RunStatus
 
 
 class AnswerModel(BaseModel):
-    """Fields without a default are in every answer; others only where there is something."""
+    """Fields without a default are in every answer, the others only if they apply."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class CellAnswer(AnswerModel):
-    """A cell as it is now; `saved` and `turn_id` in answers to edits."""
+    """A cell as it is now; `saved` and `turn_id` only in answers to edits."""
 
     id: str
     index: int
@@ -47,7 +47,7 @@ class KernelAnswer(AnswerModel):
 
 
 class NotebookAnswer(AnswerModel):
-    """A notebook with all that is typed."""
+    """A notebook, including unsaved typing."""
 
     path: str
     carrier: CarrierName
@@ -58,7 +58,7 @@ class NotebookAnswer(AnswerModel):
 
 
 class NewNotebookAnswer(AnswerModel):
-    """A notebook that was made."""
+    """A new notebook."""
 
     path: str
     carrier: CarrierName
@@ -66,7 +66,7 @@ class NewNotebookAnswer(AnswerModel):
 
 
 class MetadataAnswer(AnswerModel):
-    """A notebook's own metadata."""
+    """The notebook's metadata."""
 
     path: str
     metadata: dict[str, Any]
@@ -74,7 +74,7 @@ class MetadataAnswer(AnswerModel):
 
 
 class EditAnswer(AnswerModel):
-    """What one of several edits did."""
+    """The result of one of several edits."""
 
     op: Literal["insert", "update", "delete", "move"]
     cell_id: str | None
@@ -84,7 +84,7 @@ class EditAnswer(AnswerModel):
 
 
 class EditsAnswer(AnswerModel):
-    """What several edits did."""
+    """The results of several edits."""
 
     edits: list[EditAnswer]
     saved: bool
@@ -93,7 +93,7 @@ class EditsAnswer(AnswerModel):
 
 
 class ClearAnswer(AnswerModel):
-    """Whose outputs were cleared."""
+    """The cells whose outputs were cleared."""
 
     cleared: list[str]
     saved: bool
@@ -138,13 +138,13 @@ class RunListAnswer(AnswerModel):
 
 
 class TextAnswer(AnswerModel):
-    """Something in words."""
+    """A text."""
 
     text: str
 
 
 class VerdictAnswer(AnswerModel):
-    """A cell of a notebook that was verified."""
+    """The verdict on one cell of a verified notebook."""
 
     cell_id: str
     status: Literal["same", "close", "differs", "error", "skipped"]
@@ -165,21 +165,21 @@ class VerificationAnswer(AnswerModel):
 
 
 class SavedAnswer(AnswerModel):
-    """What the file of a room has now."""
+    """The saved file of a notebook in a collaboration room."""
 
     path: str
     hash: str
 
 
 class RecordedAnswer(AnswerModel):
-    """Whether the notebook itself says that it was verified."""
+    """Whether the notebook's metadata record its verification."""
 
     recorded: bool
     saved: bool
 
 
 class CopyAnswer(AnswerModel):
-    """A copy that is kept of a notebook."""
+    """A stored copy of a notebook."""
 
     id: int
     made: str
@@ -187,7 +187,7 @@ class CopyAnswer(AnswerModel):
 
 
 class CopiesAnswer(AnswerModel):
-    """The copies that are kept of a notebook."""
+    """The stored copies of a notebook."""
 
     copies: list[CopyAnswer]
 
@@ -212,7 +212,7 @@ class StateAnswer(AnswerModel):
 
 
 class ChangeAnswer(AnswerModel):
-    """What a turn did to a cell."""
+    """The change of one cell by a turn."""
 
     notebook: str
     cell_id: str
@@ -259,7 +259,7 @@ class UsageNumbers(AnswerModel):
 
 
 class ListedTurn(AnswerModel):
-    """A turn, without what was said and changed."""
+    """A turn, without its messages and changes."""
 
     id: str
     conversation_id: str
@@ -292,8 +292,8 @@ class CallAnswer(AnswerModel):
 
 
 class FailureAnswer(AnswerModel):
-    """Why a turn failed: the `reason` of its notice, a sentence, and what the service's support
-    asks for."""
+    """Why a turn failed: the `reason` of its notice, a sentence, and the id of the request for the
+    service's support."""
 
     kind: str
     message: str
@@ -320,7 +320,7 @@ class TurnAnswer(AnswerModel):
 
 
 class TurnStateAnswer(AnswerModel):
-    """How a turn is; with `wait`, `message` and more as in `OutcomeAnswer`."""
+    """The state of a turn; with `wait`, `message` and more as in `OutcomeAnswer`."""
 
     turn_id: str
     state: TurnState
@@ -333,7 +333,7 @@ class RetryAnswer(TurnStateAnswer):
 
 
 class OutcomeAnswer(TurnStateAnswer):
-    """A turn that has ended or waits."""
+    """A turn that has ended or waits for an answer."""
 
     conversation_id: str
     error: FailureAnswer | None
@@ -344,7 +344,7 @@ class OutcomeAnswer(TurnStateAnswer):
 
 
 class UndoneAnswer(AnswerModel):
-    """What was taken back, and what was left as it is."""
+    """The changes that were taken back, and those left in place."""
 
     undone: list[ChangeAnswer]
     conflicts: list[dict[str, Any]]
@@ -352,7 +352,7 @@ class UndoneAnswer(AnswerModel):
 
 
 class ReviewedAnswer(AnswerModel):
-    """How many changes were marked."""
+    """How many changes were marked as reviewed."""
 
     reviewed: int
 
@@ -370,10 +370,10 @@ class ListedConversation(AnswerModel):
 
 
 class FoundConversation(ListedConversation):
-    """A conversation in a page of them."""
+    """A conversation in a page of search results."""
 
     match: str | None
-    """The words around the query, in a question or an answer; null where the title has it."""
+    """The words around the query, in a question or an answer; null if the title matched."""
 
 
 class ConversationListAnswer(AnswerModel):
@@ -393,21 +393,21 @@ class ConversationAnswer(ListedConversation):
 
 
 class CompactedAnswer(AnswerModel):
-    """Whether there was something to summarise."""
+    """Whether there was anything to summarise."""
 
     compacted: bool
     usage: UsageNumbers
 
 
 class RulesAnswer(AnswerModel):
-    """What needs no answer in a conversation."""
+    """What runs without asking in a conversation."""
 
     allow: list[str]
     rules: list[dict[str, Any]]
 
 
 class ToolAnswer(AnswerModel):
-    """What a call of a tool did."""
+    """The result of a tool call."""
 
     text: str
     is_error: bool
@@ -424,14 +424,14 @@ class ListedTool(AnswerModel):
     input_schema: dict[str, Any]
     input_examples: list[dict[str, Any]] = []
     strict: bool = False
-    """Whether a service that can is to hold the model to the schema."""
+    """Whether a service that supports it should hold the model to the schema."""
     effect: Effect
     former_names: list[str] = []
-    """Names under which it is accepted, too."""
+    """Old names that are still accepted."""
 
 
 class ModelsAnswer(AnswerModel):
-    """The models that can be asked."""
+    """The available models."""
 
     default: str | None
     fallback: str | None
@@ -461,7 +461,7 @@ class UsedAnswer(AnswerModel):
 
 
 class MonthAnswer(AnswerModel):
-    """What was used of the month's budget."""
+    """How much of the month's budget is used."""
 
     from_: str = Field(alias="from")
     until: str
@@ -484,7 +484,7 @@ class UsageAnswer(AnswerModel):
 
 
 class PolicyAnswer(AnswerModel):
-    """What the administrator decided for the user."""
+    """The administrator's decisions for the user."""
 
     user: str
     groups: list[str]
@@ -510,23 +510,23 @@ class StatusAnswer(AnswerModel):
 
 
 class InstructionsAnswer(AnswerModel):
-    """Files of instructions."""
+    """Instruction files."""
 
     instructions: list[dict[str, Any]]
 
 
 class RequestAnswer(AnswerModel):
-    """A request that was sent to a model."""
+    """A request to a model."""
 
 
 class MessageAnswer(AnswerModel):
-    """A message of JSON-RPC."""
+    """A JSON-RPC message."""
 
     jsonrpc: Literal["2.0"]
 
 
 class DescriptionAnswer(AnswerModel):
-    """OpenAPI."""
+    """The OpenAPI description."""
 
     openapi: str
     paths: dict[str, Any]

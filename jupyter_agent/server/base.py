@@ -1,4 +1,4 @@
-"""What every handler shares: who may do it, a typed body, and errors as JSON."""
+"""The base of all handlers: authorization, typed bodies, and errors as JSON."""
 
 from __future__ import annotations
 
@@ -42,42 +42,42 @@ STATUS = {
     "denied": 403,
     "needs_approval": 403,
 }
-"""The status that belongs to a ToolError's `reason`; 400 for all others."""
+"""HTTP status for a ToolError's `reason`; 400 for all others."""
 
 _MAYBE_DONE = (500, 504)
-"""Statuses after which something may have been done."""
+"""Statuses after which the request may have taken effect."""
 
 METHODS = ("get", "post", "put", "patch", "delete")
 _MOST_DIGITS = 9
-"""Of a number in a query: SQLite and Python have limits of their own, far beyond what is there."""
+"""Of a number in a query: far above any real value, and below the limits of SQLite and Python."""
 MEBIBYTE = 1 << 20
 LOCAL_OWNER = "local"
 ADMIN = "agent:admin"
-"""What Jupyter's authorizer is asked about what belongs to all users of a server: its keys."""
+"""The authorizer's resource for what all users of a server share: its keys."""
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[None]])
 AuthAction: TypeAlias = Literal["read", "write", "execute"]
 
 
 QueryValues: TypeAlias = tuple[str, ...] | type
-"""The words that a parameter of a query may be, or the type of it."""
+"""The allowed words of a query parameter, or its type."""
 
 WHILE_AWAY: Mapping[str, QueryValues] = {"while_away": get_args(WhileAway)}
-"""What every route may be told by which notebooks are edited."""
+"""The query parameter of every route that edits notebooks."""
 STREAM = "text/event-stream"
 REQUESTS = "jupyter_agent_requests"
-"""Where the web application's settings have our Requests."""
+"""The key of the InFlightRequests in the web application's settings."""
 _GRACE = 0.2
-"""Seconds in which a request that has its answer now, as its turn was stopped, can send it."""
+"""Seconds for requests whose turn was just stopped to send their answers."""
 _LONGEST_END = 4.0
-"""Seconds for which a request that is cancelled is waited for: a fresh kernel takes one to end."""
+"""Seconds to wait for cancelled requests: a fresh kernel takes about one to end."""
 
 
-class Requests:
+class InFlightRequests:
     """The requests that are being answered.
 
-    None of them outlives the server: a task that never ends keeps AnyIO's worker threads, and with
-    them the process.
+    None of them outlives the server: a task that never ends keeps AnyIO's worker threads alive,
+    and with them the process.
     """
 
     def __init__(self) -> None:
@@ -86,12 +86,12 @@ class Requests:
 
     @property
     def count(self) -> int:
-        """How many are being answered now."""
+        """How many requests are being answered."""
         return len(self._tasks)
 
     @contextmanager
-    def answering(self, stopped: Callable[[], None]) -> Iterator[None]:
-        """For a request, in its task; where the server stops meanwhile, `stopped` ends it."""
+    def track(self, on_stop: Callable[[], None]) -> Iterator[None]:
+        """Tracks a request, in its task; if the server stops, it ends with `on_stop`."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -101,16 +101,16 @@ class Requests:
             if not self.closed:
                 raise
             task.uncancel()
-            stopped()
+            on_stop()
         finally:
             self._tasks.discard(task)
 
-    def go_on(self, work: Coroutine[Any, Any, None]) -> None:
-        """Has the rest of a request be done after its answer."""
+    def finish_later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs the rest of a request after its answer was sent."""
         begin(work, self._tasks)
 
     async def close(self) -> None:
-        """Cancels those that wait, and returns when they have ended; later ones are refused."""
+        """Cancels the requests that wait and returns when they have ended; refuses new ones."""
         self.closed = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_GRACE)
@@ -123,22 +123,22 @@ class Requests:
 
 @dataclass(frozen=True, kw_only=True)
 class RouteOperation:
-    """What `openapi.json` and the test of all routes know of a handler's method."""
+    """The facts about a handler's method for `openapi.json` and the test of all routes."""
 
     action: AuthAction
     resource: str
     body: type[BaseModel] | None
     query: Mapping[str, QueryValues]
-    """What each parameter of the query may be."""
+    """The allowed values of each query parameter."""
     answers: int
     also: tuple[int, ...]
-    """Other statuses of what was done."""
+    """Other statuses of success."""
     media: tuple[str, ...]
-    """Other types of the answer than JSON."""
+    """Other media types of the answer than JSON."""
     gives: Any
-    """The type of the answer, where it is JSON; None where it is not."""
+    """The type of a JSON answer; None if the answer is not JSON."""
     speaks: type[BaseModel] | None
-    """What the body is, and errors may be, where another protocol says that."""
+    """The type of the body, and of errors, on a route that speaks another protocol."""
 
 
 def operation(
@@ -153,14 +153,14 @@ def operation(
     gives: Any = None,
     speaks: type[BaseModel] | None = None,
 ) -> Callable[[Method], Method]:
-    """Makes a method a route: authenticated, authorized, its body read, our errors as JSON."""
+    """Makes a method a route: authenticated, authorized, with a parsed body and errors as JSON."""
 
     values = query if isinstance(query, Mapping) else dict.fromkeys(query, str)
 
     def wrap(method: Method) -> Method:
         @web.authenticated
         @wraps(method)
-        async def guarded(self: AgentHandler, *args: str) -> None:
+        async def handle(self: AgentHandler, *args: str) -> None:
             async def do() -> None:
                 if body is None:
                     self.check_query(values)
@@ -169,10 +169,10 @@ def operation(
                     await method(self, *args, self.read(body, values))
 
             requests = self.requests
-            with _refusing(self):
+            with _answering_errors(self):
                 if requests.closed:
-                    raise _stopping()
-                with requests.answering(self.give_up):
+                    raise _stopping_error()
+                with requests.track(self.give_up):
                     await self.require(action, resource)
                     await self.ready()
                     if self.idempotency_key and not self.joins_repeated:
@@ -180,7 +180,7 @@ def operation(
                     else:
                         await do()
 
-        known = RouteOperation(
+        description = RouteOperation(
             action=action,
             resource=resource,
             body=body,
@@ -191,15 +191,15 @@ def operation(
             gives=gives,
             speaks=speaks,
         )
-        setattr(guarded, "operation", known)  # noqa: B010 - functions declare no attributes
-        return cast(Method, guarded)
+        setattr(handle, "operation", description)  # noqa: B010 - functions declare no attributes
+        return cast(Method, handle)
 
     return wrap
 
 
 @contextmanager
-def _refusing(handler: AgentHandler) -> Iterator[None]:
-    """Answers with our errors."""
+def _answering_errors(handler: AgentHandler) -> Iterator[None]:
+    """Answers known exceptions with an error response."""
     try:
         yield
     except RequestError as error:
@@ -213,15 +213,15 @@ def _refusing(handler: AgentHandler) -> Iterator[None]:
         handler.refuse(503, "store_unavailable", error.message)
 
 
-def _stopping() -> RequestError:
+def _stopping_error() -> RequestError:
     return RequestError(503, "stopping", "The server is stopping. Ask again when it is back.")
 
 
 def owner_of(handler: JupyterHandler) -> str:
-    """The name that separates what belongs to whom.
+    """The name under which the user's data are stored.
 
-    Jupyter's own token and password providers make up a random name per browser, so there all
-    requests are one owner's; names count only where the provider gives stable ones.
+    Jupyter's own token and password providers make up a random name per browser, so with those all
+    requests have one owner; names count only if the provider gives stable ones.
     """
     if type(handler.identity_provider) in (IdentityProvider, PasswordIdentityProvider):
         return LOCAL_OWNER
@@ -229,8 +229,8 @@ def owner_of(handler: JupyterHandler) -> str:
 
 
 def person_of(handler: JupyterHandler) -> Person:
-    """Who makes the request, with their groups where a single-user server of JupyterHub says so:
-    also on somebody else's server it is who asks, and not its owner.
+    """The user who makes the request, with their groups if a single-user server of JupyterHub
+    knows them: on another user's server it is the visitor, not the owner.
     """
     model = getattr(handler.current_user, "hub_user", None)
     groups = model.get("groups") if isinstance(model, Mapping) else None
@@ -238,18 +238,18 @@ def person_of(handler: JupyterHandler) -> Person:
 
 
 def page_of(handler: JupyterHandler, client: str | None) -> str | None:
-    """A page load by the id that it gave itself, as its user's own: nobody else can name it."""
+    """The id that a page load gave itself, within its user's own: no other user can name it."""
     return None if client is None else f"{owner_of(handler)}/{client}"
 
 
 class Authorizer:
-    """Asks Jupyter's authorizer as one user, also after that user's request is answered."""
+    """Asks Jupyter's authorizer on behalf of one user, also after their request was answered."""
 
     def __init__(self, handler: JupyterHandler) -> None:
         self._handler = handler
 
     async def __call__(self, action: str, resource: str) -> bool:
-        """Whether the user may; an authorizer that fails refuses."""
+        """Whether the user is allowed to; False if the authorizer fails."""
         handler = self._handler
         try:
             return bool(
@@ -265,8 +265,8 @@ class Authorizer:
 
 
 def limit_body(handler: JupyterHandler, most: int) -> None:
-    """Has the connection closed where a request's body has more bytes than that; to be called in
-    `prepare`, before any of it was read.
+    """Closes the connection if a request's body has more than `most` bytes. Call it in `prepare`,
+    before any of the body is read.
     """
     cast(HTTP1Connection, handler.request.connection).set_max_body_size(most)
 
@@ -275,41 +275,41 @@ def limit_body(handler: JupyterHandler, most: int) -> None:
 class AgentHandler(APIHandler):
     """Base of all routes under `api/agent`.
 
-    A body is taken only once its sender is known, and no more of it than the route has use for.
+    A body is only read once its sender is authenticated, and never beyond the route's limit.
     """
 
     auth_resource = "agent"
     max_body_bytes = MEBIBYTE
-    """The largest body that the route takes."""
+    """The largest body the route accepts."""
     joins_repeated = False
-    """Whether the route itself knows what to answer to a request that is repeated."""
-    _answered: tuple[int, str] | None = None
-    """Status and JSON, once the request was answered."""
+    """Whether the route itself answers repeated requests."""
+    _final_answer: tuple[int, str] | None = None
+    """Status and JSON of the answer, once sent."""
 
     async def prepare(self) -> None:  # type: ignore[override]  # as in APIHandler
         await super().prepare()
         self._body = bytearray()
-        known = self.current_user is not None
-        if not known and self.request.method != "OPTIONS":  # what browsers ask of strangers' pages
+        is_known = self.current_user is not None
+        if not is_known and self.request.method != "OPTIONS":  # a browser's CORS preflight
             raise web.HTTPError(403)
-        limit_body(self, self.max_body_bytes if known else 0)
+        limit_body(self, self.max_body_bytes if is_known else 0)
         length = self.request.headers.get("Content-Length", "0")
         if not self._finished and length.isdecimal() and int(length) > self.max_body_bytes:
             message = f"The body has {length} bytes; this route takes {self.max_body_bytes}."
             self.refuse(413, "too_large", message)
 
     def data_received(self, chunk: bytes) -> None:
-        """One more piece of the body."""
+        """Collects one more piece of the body."""
         self._body += chunk
 
     @property
-    def requests(self) -> Requests:
-        """All that are being answered."""
-        found: Requests = self.settings[REQUESTS]
-        return found
+    def requests(self) -> InFlightRequests:
+        """All requests that are being answered."""
+        requests: InFlightRequests = self.settings[REQUESTS]
+        return requests
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Answers a method that the route does not have with those that it has."""
+        """Answers an unsupported method with the supported ones."""
         if status_code != 405:
             super().write_error(status_code, **kwargs)
             return
@@ -320,29 +320,29 @@ class AgentHandler(APIHandler):
         self.refuse(405, "method_not_allowed", message)
 
     def give_up(self) -> None:
-        """Ends the answer because the server stops; a stream that has begun just ends."""
+        """Ends the answer because the server stops; a started stream just ends."""
         if self._headers_written:
             return
-        error = _stopping()
+        error = _stopping_error()
         self.refuse(error.status, error.reason, error.message)
 
     @property
     def idempotency_key(self) -> str | None:
-        """What says that a POST is to be done once, however often it is sent."""
+        """The key under which a POST is done only once, however often it is sent."""
         key = self.request.headers.get("Idempotency-Key")
         return key if key and self.request.method == "POST" else None
 
     async def do_once(self, key: str, do: Callable[[], Awaitable[None]]) -> None:
-        """Does what is asked for, or repeats the answer that it had.
+        """Handles the request, or repeats its stored answer.
 
-        Raises RequestError 422 where the key was used for something else, 409 where nobody knows
-        what became of it.
+        Raises RequestError 422 if the key was used for another request, 409 if the outcome of the
+        first one is unknown.
         """
         once: Once = self.settings[ONCE]
         digest = digest_of(self.request.method, self.request.uri, self._body.decode("latin-1"))
-        async with once.repeated(self.owner, key, digest) as earlier:
+        async with once.serialize_repeats(self.owner, key, digest) as earlier:
             if earlier is None:
-                with _refusing(self):
+                with _answering_errors(self):
                     await do()
                 await self._keep_answer(once, key)
             elif earlier.status is None:
@@ -355,7 +355,7 @@ class AgentHandler(APIHandler):
                 self._finish(earlier.status, earlier.answer)
 
     async def _keep_answer(self, once: Once, key: str) -> None:
-        status, text = self._answered or (500, "")
+        status, text = self._final_answer or (500, "")
         if status < 400 or status in _MAYBE_DONE:
             await once.store.end(self.owner, key, status, text)
         else:
@@ -363,16 +363,16 @@ class AgentHandler(APIHandler):
 
     @property
     def owner(self) -> str:
-        """The owner of what this request makes and may see."""
+        """The owner of the data that this request creates and may see."""
         return owner_of(self)
 
     @property
     def person(self) -> Person:
-        """Who makes this request."""
+        """The user who makes this request."""
         return person_of(self)
 
     async def ready(self) -> None:
-        """Waits for what this route rests on."""
+        """Waits until what this route needs is loaded."""
 
     async def require(self, action: str, resource: str) -> None:
         """Raises RequestError 403 unless the user may do `action` on `resource`."""
@@ -380,19 +380,19 @@ class AgentHandler(APIHandler):
             raise RequestError(403, "denied", f"You are not allowed to {action} {resource}.")
 
     async def require_admin(self) -> None:
-        """Raises RequestError 403 unless the user may change what belongs to all users: the only
-        one may, who has everything here.
+        """Raises RequestError 403 unless the user may change what all users share. The only user
+        of a server always may.
         """
         if self.owner != LOCAL_OWNER:
             await self.require("write", ADMIN)
 
     def read_json(self) -> Any:
-        """The body as JSON; `{}` where it is empty. Raises RequestError 400."""
+        """The body as JSON; `{}` if it is empty. Raises RequestError 400."""
         try:
             text = self._body.decode("utf-8") or "{}"
-            self._body.clear()  # a turn outlives its request, and keeps that for the authorizer
+            self._body.clear()  # the authorizer keeps this request, for as long as a turn lasts
             value = foreign.parse(text, constants=True)
-            if "\\ud" in text.lower():  # half a character, as JSON can spell it, is text nowhere
+            if "\\ud" in text.lower():  # a lone surrogate, which JSON can spell but no text holds
                 value = foreign.printable(value)
         except ValueError as error:
             message = f"The body has to be a JSON object: {error}."
@@ -400,15 +400,15 @@ class AgentHandler(APIHandler):
         return value
 
     def read(self, model: type[BaseModel], query: Mapping[str, QueryValues]) -> BaseModel:
-        """The body as `model`; what the `query` may say, the body may say as well, and a field of
-        the body by that name the query. Raises RequestError 400 that names the field.
+        """The body as `model`. Query parameters may be in the body, too, and fields of the body in
+        the query. Raises RequestError 400 that names the field.
         """
         value = self.read_json()
         if not isinstance(value, dict):
             raise RequestError(400, "invalid_body", "The body has to be a JSON object.")
         for name in query:
-            said = self.get_query_argument(name, None)
-            if said is not None and value.setdefault(name, said) != said:
+            given = self.get_query_argument(name, None)
+            if given is not None and value.setdefault(name, given) != given:
                 self._bad_query(name, "the same in the query and in the body")
             if name in value and name not in model.model_fields:
                 if not isinstance(word := value.pop(name), str | bool):
@@ -425,15 +425,15 @@ class AgentHandler(APIHandler):
             raise RequestError(400, "invalid_body", message) from None
 
     def answer(self, value: Any, status: int = 200) -> None:
-        """Finishes the request with JSON."""
+        """Finishes the request with a JSON answer."""
         self._finish(status, json.dumps(value))
 
     def answer_nothing(self) -> None:
-        """Finishes a request that was done and has nothing to tell: 204."""
+        """Finishes a successful request without an answer: 204."""
         self._finish(204, "")
 
     def _finish(self, status: int, text: str) -> None:
-        self._answered = (status, text)
+        self._final_answer = (status, text)
         self.set_status(status)
         if not text:
             self.finish()
@@ -441,32 +441,32 @@ class AgentHandler(APIHandler):
         self.set_header("Content-Type", "application/json")
         self.finish(text)
 
-    def repeat_with(self, value: Any) -> None:
-        """Says what a request that repeats this one is answered, where this one has a stream."""
+    def store_answer_for_repeats(self, value: Any) -> None:
+        """Stores the answer for repeats of this request, which is itself answered with a stream."""
         if self.idempotency_key:
-            self._answered = (200, json.dumps(value))
+            self._final_answer = (200, json.dumps(value))
 
     def refuse(self, status: int, reason: str, message: str, **facts: Any) -> None:
         """Finishes the request with an error in Jupyter's form."""
         self.answer({"message": message, "reason": reason, **facts}, status)
 
     def number(self, name: str, default: int, *, least: int = 1) -> int:
-        """A whole number of the query."""
+        """A whole number from the query."""
         text = self.get_query_argument(name, str(default))
         if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) < least:
             self._bad_query(name, f"a whole number from {least} to {10**_MOST_DIGITS - 1:,}")
         return int(text)
 
     def choice(self, name: str, allowed: tuple[str, ...]) -> Any:
-        """One of the allowed words of the query; the first is the default."""
+        """One of the allowed words from the query; the first is the default."""
         value = self.get_query_argument(name, allowed[0])
         if value not in allowed:
             self._bad_query(name, f"one of {', '.join(allowed)}")
         return value
 
     def check_query(self, values: Mapping[str, QueryValues]) -> None:
-        """Raises RequestError 400 for a word that the query may not have, also where the answer
-        would not depend on it: a typo is not to be found out later.
+        """Raises RequestError 400 for a word that a parameter does not allow, even if the answer
+        does not depend on it: a typo should not go unnoticed.
         """
         for name, allowed in values.items():
             if isinstance(allowed, tuple) and self.get_query_argument(name, None) is not None:

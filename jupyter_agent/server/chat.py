@@ -36,21 +36,21 @@ from jupyter_agent.text.images import KINDS
 from jupyter_agent.workspace.workspace import Services
 
 MAX_IMAGE_CHARS = 20_000_000
-"""Characters of a picture in base64, before it is made smaller."""
+"""Characters of a picture in base64, before it is scaled down."""
 FILES = (
     "application/pdf", "text/csv", "text/tab-separated-values", "text/plain", "text/markdown",
     "application/json",
 )  # fmt: skip
-"""Of which the last ones are read as text."""
+"""The text types come last."""
 MAX_TEXT_CHARS = 7_000_000
-"""Characters of a file of text in base64, of which only the beginning is sent."""
+"""Characters of a text file in base64; only its beginning is sent."""
 MAX_NAME_CHARS = 200
 _ATTACHMENTS: TypeAdapter[list[Attachment]] = TypeAdapter(list[Attachment])
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
 
 
 class ChatBody(TurnOptions):
-    """What a stock `useChat` client sends, and our own fields; what else it sends is ignored."""
+    """The body of a stock `useChat` client, plus our own fields; other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -59,16 +59,16 @@ class ChatBody(TurnOptions):
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     messageId: str | None = None
     continues: str | None = None
-    """Id of the last turn, which a limit ended; what is left out here is as it was there."""
+    """Id of the last turn, which hit a limit; options missing here default to that turn's."""
     context: list[Attachment] = Field(default_factory=list)
     stream: bool = True
     undo: bool = False
     client: str | None = None
-    """Id of the page from which the user talks; its tab of a notebook is preferred."""
+    """Id of the user's page; its tab of a notebook is preferred."""
 
 
 class ApprovalReply(BaseModel):
-    """One answer to an approval."""
+    """One answer to a question of a turn."""
 
     id: str
     approved: bool
@@ -77,14 +77,14 @@ class ApprovalReply(BaseModel):
 
 
 class ApprovalsBody(BaseModel):
-    """Answers to what a turn asks."""
+    """Answers to the questions of a turn."""
 
     approvals: list[ApprovalReply] = Field(min_length=1)
     wait: float | None = Field(default=None, ge=0)
 
 
 class TurnAnswers(StreamHandler):
-    """Handlers that answer with a turn, as a stream or as one JSON."""
+    """Base of handlers that answer with a turn, as a stream or as one JSON."""
 
     def initialize(
         self, runner: TurnRunner, services: Services, limits: Limits, ceiling: Limits
@@ -115,10 +115,10 @@ class TurnAnswers(StreamHandler):
         }
 
     async def replay(self, record: TurnRecord, after: int = 0) -> None:
-        """The stream of a turn that is over, from the file."""
-        await self.send(self._stored(record, after))
+        """Streams a finished turn from the store."""
+        await self.send(self._stored_events(record, after))
 
-    async def _stored(
+    async def _stored_events(
         self, record: TurnRecord, after: int
     ) -> AsyncIterator[Sequence[tuple[int, Event]]]:
         events = await self.runner.stores.conversations.events(record.id, after)
@@ -137,39 +137,40 @@ class ChatHandler(TurnAnswers):
     """`POST chat`"""
 
     joins_repeated = True
-    max_body_bytes = 32 * MEBIBYTE  # pictures, and all of the conversation from a stock client
+    max_body_bytes = 32 * MEBIBYTE  # pictures, and a stock client sends the whole conversation
 
     @operation("write", body=ChatBody, query=WHILE_AWAY, gives=OutcomeAnswer, media=(STREAM,))
     async def post(self, body: ChatBody) -> None:
-        """Ask something: starts a turn and answers with its event stream."""
+        """Asks a question: starts a turn and answers with its event stream."""
         key = self.idempotency_key
         if key is None:
             turn, after = await self._start(body, None)
             return await self._respond(turn, body, after)
         turns, once = self.runner.stores.conversations, self.settings[ONCE]
         digest = digest_of(body.model_dump(mode="json", exclude={"stream"}))
-        async with once.repeated(self.owner, key, digest) as earlier:
-            known = await turns.turn(earlier.answer) if earlier and earlier.answer else None
-            if known is None:
+        async with once.serialize_repeats(self.owner, key, digest) as earlier:
+            earlier_turn = await turns.turn(earlier.answer) if earlier and earlier.answer else None
+            if earlier_turn is None:
                 try:
                     turn, after = await self._start(body, key)
-                except (RequestError, ModelError):  # nothing was started
+                except (RequestError, ModelError):  # no turn was started
                     await once.store.forget(self.owner, key)
                     raise
-        if known is None:
+        if earlier_turn is None:
             await self._respond(turn, body, after)
         else:
-            await self._join(known, body)
+            await self._join(earlier_turn, body)
 
     async def _start(self, body: ChatBody, key: str | None) -> tuple[LiveTurn, int]:
-        """The turn that this question starts or this answer lets go on, and its last old event."""
+        """The turn that this question starts or this answer resumes, and the number of its last
+        event."""
         conversation_id = body.id or new_id("c")
         if body.continues is not None:
             more = await self._continuing(body, body.continues, conversation_id)
             return await self.runner.start(await self._request(more, conversation_id, key)), 0
         if body.trigger == "submit-message" and (replies := _stock_replies(body.messages)):
             turn, after = await self._answer_of_stock(conversation_id, replies)
-            if key is not None:  # a turn that starts has its key
+            if key is not None:  # a new turn stores its key itself
                 await self.settings[ONCE].store.end(self.owner, key, 200, turn.record.id)
             return turn, after
         return await self.runner.start(await self._request(body, conversation_id, key)), 0
@@ -177,9 +178,9 @@ class ChatHandler(TurnAnswers):
     async def _answer_of_stock(
         self, conversation_id: str, replies: Sequence[ApprovalReply]
     ) -> tuple[LiveTurn, int]:
-        """Answers what is still open: a stock client repeats what it answered before.
+        """Answers the open questions: a stock client also repeats its earlier answers.
 
-        Raises RequestError 409 where nothing of it is; it never counts as a question.
+        Raises RequestError 409 if none of them is open; an answer never counts as a new question.
         """
         turn = self.live_in(conversation_id)
         open_ids = {approval.id for approval in turn.questions} if turn is not None else set()
@@ -192,11 +193,10 @@ class ChatHandler(TurnAnswers):
         return turn, after
 
     async def _continuing(self, body: ChatBody, turn_id: str, conversation_id: str) -> ChatBody:
-        """The body of the turn that continues an earlier one, in the same way unless it says
+        """The body of the turn that continues an earlier one, with the same options unless it says
         otherwise.
 
-        Raises RequestError 404 for a turn that is not in this conversation, 409 for one that no
-        limit ended.
+        Raises RequestError 404 for a turn outside this conversation, 409 for one that hit no limit.
         """
         turns = self.runner.stores.conversations
         earlier = await turns.turn(turn_id)
@@ -206,17 +206,17 @@ class ChatHandler(TurnAnswers):
         ):
             raise RequestError(404, "not_found", f"No turn `{turn_id}` in this conversation.")
         if not any(_at_limit(event) for _, event in await turns.events(turn_id)):
-            message = "No limit ended that answer. Ask for what is missing instead."
+            message = "That answer did not hit a limit. Ask for the missing part instead."
             raise RequestError(409, "not_continuable", message)
         as_there = {**options_after(earlier.request), "allow": earlier.request["allow"]}
-        kept = {
+        defaults = {
             name: value for name, value in as_there.items() if name not in body.model_fields_set
         }
-        asked = body.messages[-1:]
-        if not asked or asked[0].get("role") != "user":
-            asked = [{"role": "user", "content": "Continue."}]
-        as_new = {"trigger": "submit-message", "messageId": None, "messages": asked}
-        return body.model_copy(update={**kept, **as_new})
+        messages = body.messages[-1:]
+        if not messages or messages[0].get("role") != "user":
+            messages = [{"role": "user", "content": "Continue."}]
+        as_new = {"trigger": "submit-message", "messageId": None, "messages": messages}
+        return body.model_copy(update={**defaults, **as_new})
 
     async def _request(self, body: ChatBody, conversation_id: str, key: str | None) -> TurnRequest:
         question, replaces = await self._question(body, conversation_id)
@@ -240,7 +240,7 @@ class ChatHandler(TurnAnswers):
     async def _question(
         self, body: ChatBody, conversation_id: str
     ) -> tuple[dict[str, Any], str | None]:
-        """The user's message of this turn, and the id of the stored one that it replaces."""
+        """The user's message of this turn, and the id of the stored message it replaces."""
         turns = await self.runner.stores.conversations.turns(self.owner, conversation_id)
         if body.trigger == "regenerate-message":
             last = turns[-1] if turns else None
@@ -255,13 +255,13 @@ class ChatHandler(TurnAnswers):
         replaced = _turn_of(turns, body.messageId)
         return question, replaced.question_id if replaced else None
 
-    async def _join(self, known: TurnRecord, body: ChatBody) -> None:
-        live = self.runner.live(known.id)
+    async def _join(self, turn: TurnRecord, body: ChatBody) -> None:
+        live = self.runner.live(turn.id)
         if live is not None:
             return await self._respond(live, body)
         if body.stream:
-            return await self.replay(known)
-        self.answer(await self.outcome(known.id))
+            return await self.replay(turn)
+        self.answer(await self.outcome(turn.id))
 
     async def _respond(self, turn: LiveTurn, body: ChatBody, after: int = 0) -> None:
         if body.stream:
@@ -276,7 +276,7 @@ class ChatStreamHandler(TurnAnswers):
 
     @operation("read", also=(204,), media=(STREAM,))
     async def get(self, conversation_id: str) -> None:
-        """The running turn's stream, from its start or after `Last-Event-ID`; 204: none runs."""
+        """Streams the running turn from its start or after `Last-Event-ID`; 204 if none runs."""
         last = self.request.headers.get("Last-Event-ID", "0")
         if not last.isdecimal():
             raise RequestError(400, "invalid_header", "Last-Event-ID has to be a frame's number.")
@@ -294,7 +294,7 @@ class ChatStopHandler(TurnAnswers):
 
     @operation("write", gives=TurnStateAnswer)
     async def post(self, conversation_id: str) -> None:
-        """Stops the running turn; answers when it has stopped."""
+        """Stops the running turn; answers once it has stopped."""
         store = self.runner.stores.conversations
         turn = self.live_in(conversation_id)
         if turn is not None:
@@ -310,7 +310,7 @@ class ChatRetryHandler(TurnAnswers):
 
     @operation("write", gives=RetryAnswer)
     async def post(self, conversation_id: str) -> None:
-        """Repeats a failed request to the model now, where the running turn waits to do so."""
+        """Retries a failed request to the model now, if the running turn waits to do so."""
         turn = self.live_in(conversation_id)
         retried = turn is not None and await turn.retry_now()
         turns = await self.runner.stores.conversations.turns(self.owner, conversation_id)
@@ -324,7 +324,7 @@ class ChatApprovalsHandler(TurnAnswers):
 
     @operation("write", body=ApprovalsBody, gives=TurnStateAnswer)
     async def post(self, conversation_id: str, body: ApprovalsBody) -> None:
-        """Answers questions of the waiting turn, all that are sent or none; some may be answered
+        """Answers questions of the waiting turn: all that are sent, or none; some may be answered
         first."""
         turn = self.live_in(conversation_id)
         if turn is None:
@@ -341,7 +341,7 @@ class ChatApprovalsHandler(TurnAnswers):
 
 
 def _answers(replies: Sequence[ApprovalReply]) -> dict[str, Answer]:
-    """The answers by their questions. Raises RequestError for two to the same one."""
+    """The answers by question id. Raises RequestError for two answers to one question."""
     if len({reply.id for reply in replies}) < len(replies):
         message = "A question is answered twice. Send one answer for each `id`."
         raise RequestError(400, "invalid_body", message)
@@ -356,7 +356,7 @@ def _answers(replies: Sequence[ApprovalReply]) -> dict[str, Answer]:
 
 
 async def _fitting(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The question as it is stored: with pictures that services take."""
+    """The question as it is stored: with pictures that model services accept."""
     return {**question, "parts": await fit_pictures(question["parts"])}
 
 
@@ -370,23 +370,23 @@ def _question(messages: list[dict[str, Any]]) -> dict[str, Any]:
             parts = [{"type": "text", "text": message["content"]}]
         if not isinstance(parts, list):
             raise RequestError(400, "invalid_body", "A user message has `parts` or `content`.")
-        kept = [part for part in map(_part, parts) if part is not None]
-        if not any(part["type"] == "file" or part["text"].strip() for part in kept):
+        valid = [part for part in map(_part, parts) if part is not None]
+        if not any(part["type"] == "file" or part["text"].strip() for part in valid):
             message_ = "The last user message in `messages` has neither text nor file."
             raise RequestError(400, "invalid_body", message_)
         given = message.get("id")
         id = given if isinstance(given, str) and 0 < len(given) <= 128 else new_id("u")
-        return {"id": id, "role": "user", "parts": kept}
+        return {"id": id, "role": "user", "parts": valid}
     raise RequestError(400, "invalid_body", "There is no user message in `messages`.")
 
 
 def _about(body: ChatBody, question: Mapping[str, Any]) -> tuple[str | None, list[Attachment]]:
-    """The notebook and the attachments of a turn; a question that is asked again keeps its own."""
+    """The notebook and attachments of a turn; a question asked again keeps its own."""
     if body.trigger == "submit-message":
         return body.notebook, body.context
-    asked = question.get("metadata") or {}
-    kept = _ATTACHMENTS.validate_python(asked.get("context") or [])
-    return body.notebook or asked.get("notebook"), body.context or kept
+    metadata = question.get("metadata") or {}
+    attachments = _ATTACHMENTS.validate_python(metadata.get("context") or [])
+    return body.notebook or metadata.get("notebook"), body.context or attachments
 
 
 def _part(part: Any) -> dict[str, str] | None:
@@ -413,14 +413,14 @@ def _part(part: Any) -> dict[str, str] | None:
 
 
 def _check_file(media_type: str, data: str) -> None:
-    """Raises RequestError for what is too large, or is not what it says."""
+    """Raises RequestError if the file is too large, or does not match its type."""
     expected = media_type == PDF
     if len(data) > (MOST_PDF_CHARACTERS if expected else MAX_TEXT_CHARS):
         most = "10 MB for a PDF" if expected else "5 MB for a file of text"
         message = f"The file is too large: at most {most}. Upload it and read it in a cell."
         raise RequestError(413, "too_large", message)
     if expected != is_pdf(data) or not (expected or is_text(base64.b64decode(data))):
-        message = f"The file is no {media_type}. Say what it is in `mediaType`."
+        message = "The file content does not match `mediaType`."
         raise RequestError(400, "invalid_body", message)
 
 
@@ -434,7 +434,7 @@ def _is_data(url: str) -> bool:
 
 
 def _stock_replies(messages: list[dict[str, Any]]) -> list[ApprovalReply]:
-    """The answers that a stock client put into the assistant's message, where that is the last.
+    """The answers that a stock client put into the assistant's message, if that is the last one.
 
     Raises RequestError for an answer that is neither yes nor no.
     """
@@ -458,7 +458,7 @@ def _stock_reply(approval: Any) -> ApprovalReply:
 
 
 def _at_limit(event: Event) -> bool:
-    """Whether a limit ended the turn."""
+    """Whether the turn hit a limit."""
     return isinstance(event, TurnFinished) and (event.step_limit_reached or event.budget_reached)
 
 

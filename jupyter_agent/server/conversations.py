@@ -32,7 +32,7 @@ class RenameBody(BaseModel):
 
 
 class ConversationHandlerBase(AgentHandler):
-    """What all routes of conversations share."""
+    """Base of the conversation routes."""
 
     def initialize(self, runner: TurnRunner, services: Services) -> None:
         self.runner = runner
@@ -42,16 +42,18 @@ class ConversationHandlerBase(AgentHandler):
     async def ready(self) -> None:
         await self.runner.recover()
 
-    async def known(self, conversation_id: str) -> dict[str, Any]:
-        """The conversation's row. Raises RequestError 404 for one that is not the user's."""
+    async def find_row(self, conversation_id: str) -> dict[str, Any]:
+        """The conversation's row. Raises RequestError 404 if it is not the user's."""
         row = await self.store.conversation(self.owner, conversation_id)
         if row is None:
             raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")
         return dict(row)
 
-    async def whole(self, conversation_id: str, *, replaced: bool = False) -> dict[str, Any]:
+    async def with_messages(
+        self, conversation_id: str, *, replaced: bool = False
+    ) -> dict[str, Any]:
         """The conversation with its messages."""
-        row = await self.known(conversation_id)
+        row = await self.find_row(conversation_id)
         turns = await self.store.turns(self.owner, conversation_id, replaced=replaced)
         messages: list[dict[str, Any]] = []
         for turn in turns:
@@ -80,15 +82,15 @@ class ConversationsHandler(ConversationHandlerBase):
 
     @operation("read", query={"notebook": str, "q": str, "page": int}, gives=ConversationListAnswer)
     async def get(self) -> None:
-        """A page of the user's conversations, newest first."""
+        """Lists the user's conversations, newest first."""
         notebook = self.get_query_argument("notebook", None)
-        found, next_page = await self.store.conversations(
+        conversations, next_page = await self.store.conversations(
             self.owner,
             notebook=notebook and await self.services.identities.path(notebook),
             query=self.get_query_argument("q", None),
             page=self.number("page", 1),
         )
-        self.answer({"conversations": found, "next_page": next_page})
+        self.answer({"conversations": conversations, "next_page": next_page})
 
 
 class ConversationHandler(ConversationHandlerBase):
@@ -96,21 +98,21 @@ class ConversationHandler(ConversationHandlerBase):
 
     @operation("read", gives=ConversationAnswer)
     async def get(self, conversation_id: str) -> None:
-        """The whole conversation; `messages` are what `useChat` takes as initial messages."""
-        self.answer(await self.whole(conversation_id))
+        """Returns a conversation; `messages` work as initial messages of `useChat`."""
+        self.answer(await self.with_messages(conversation_id))
 
     @operation("write", body=RenameBody, gives=ConversationAnswer)
     async def patch(self, conversation_id: str, body: RenameBody) -> None:
-        """A new title."""
-        await self.known(conversation_id)
+        """Renames a conversation."""
+        await self.find_row(conversation_id)
         await self.store.rename(self.owner, conversation_id, body.title)
         self.runner.stores.announce(conversation_id)
-        self.answer(await self.whole(conversation_id))
+        self.answer(await self.with_messages(conversation_id))
 
     @operation("write", answers=204)
     async def delete(self, conversation_id: str) -> None:
-        """The conversation and its turns are gone; a running turn is stopped first."""
-        await self.known(conversation_id)
+        """Deletes a conversation and its turns; a running turn is stopped first."""
+        await self.find_row(conversation_id)
         turn = self.runner.live_in(self.owner, conversation_id)
         if turn is not None:
             await self.runner.stop(turn)
@@ -125,8 +127,8 @@ class CompactHandler(ConversationHandlerBase):
 
     @operation("write", gives=CompactedAnswer)
     async def post(self, conversation_id: str) -> None:
-        """Summarises now: the model goes on from the summary, the transcript stays."""
-        row = await self.known(conversation_id)
+        """Summarises now: the model continues from the summary, the transcript stays."""
+        row = await self.find_row(conversation_id)
         turns = await self.store.turns(self.owner, conversation_id)
         used = None
         if turns:
@@ -139,8 +141,8 @@ class RulesHandler(ConversationHandlerBase):
 
     @operation("read", gives=RulesAnswer)
     async def get(self, conversation_id: str) -> None:
-        """What was answered with "always allow here": tools, each in a notebook."""
-        await self.known(conversation_id)
+        """Lists the answers "always allow here": tools, each in a notebook."""
+        await self.find_row(conversation_id)
         grants = await self.runner.stores.rules.of(self.owner, conversation_id)
         self.answer(
             {
@@ -151,8 +153,8 @@ class RulesHandler(ConversationHandlerBase):
 
     @operation("write", answers=204)
     async def delete(self, conversation_id: str) -> None:
-        """Asks again from now on."""
-        await self.known(conversation_id)
+        """Forgets these answers: the turns of this conversation ask again."""
+        await self.find_row(conversation_id)
         await self.runner.stores.rules.forget(self.owner, conversation_id)
         self.answer_nothing()
 
@@ -164,13 +166,13 @@ class ExportHandler(ConversationHandlerBase):
         "read", query={"format": ("json", "md")}, gives=ConversationAnswer, media=("text/markdown",)
     )
     async def get(self, conversation_id: str) -> None:
-        """Everything: `json` can be replayed, `md` can be read."""
+        """Exports everything: `json` can be replayed, `md` can be read."""
         if self.choice("format", ("json", "md")) == "md":
-            whole = await self.whole(conversation_id)
+            whole = await self.with_messages(conversation_id)
             text = markdown(whole["title"], whole["messages"])
             await self.finish(text, set_content_type="text/markdown; charset=utf-8")
             return
-        whole = await self.whole(conversation_id, replaced=True)
+        whole = await self.with_messages(conversation_id, replaced=True)
         whole["history"] = await self.store.history(self.owner, conversation_id)
         for turn in whole["turns"]:
             events = await self.store.events(turn["id"])
@@ -184,7 +186,7 @@ class ExportHandler(ConversationHandlerBase):
 
 
 def _duration(turn: TurnRecord) -> dict[str, float]:
-    """How long a turn took, once it is over."""
+    """How long a finished turn took."""
     if turn.ended is None:
         return {}
     took = datetime.fromisoformat(turn.ended) - datetime.fromisoformat(turn.started)
@@ -192,7 +194,7 @@ def _duration(turn: TurnRecord) -> dict[str, float]:
 
 
 def markdown(title: str, messages: Iterable[Mapping[str, Any]]) -> str:
-    """The questions and answers under a heading each; calls with input and result, folded."""
+    """Questions and answers, each under a heading; calls with input and result, folded."""
     pieces = [f"# {title}"]
     for message in messages:
         pieces.append("## You" if message["role"] == "user" else "## Assistant")
@@ -209,20 +211,20 @@ def _part(part: Mapping[str, Any]) -> str:
         case "dynamic-tool":
             given = json.dumps(part.get("input"), indent=2)
             output = part.get("output") or {}
-            said = output.get("text") or part.get("errorText") or part["state"]
-            return _folded(part["toolName"], f"{_fenced(given)}\n\n{_fenced(str(said))}")
+            result = output.get("text") or part.get("errorText") or part["state"]
+            return _details(part["toolName"], f"{_fence(given)}\n\n{_fence(str(result))}")
         case "data-notice":
-            said = part["data"]["text"] or part["data"].get("error", "")
-            return f"*{said}*" if said else ""
+            text = part["data"]["text"] or part["data"].get("error", "")
+            return f"*{text}*" if text else ""
         case _:
             return ""
 
 
-def _folded(head: str, body: str) -> str:
+def _details(head: str, body: str) -> str:
     return f"<details><summary>{head}</summary>\n\n{body}\n\n</details>"
 
 
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     fence = "```"
     while fence in text:
         fence += "`"

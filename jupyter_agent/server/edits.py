@@ -1,4 +1,4 @@
-"""Cells over REST: inserted, edited, moved and deleted, one by one or several as one edit."""
+"""Cells over REST: insert, edit, move and delete them, one at a time or several at once."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from jupyter_agent.document.notebook import (
 from jupyter_agent.errors import Conflict, InvalidInput, RequestError, ToolError
 from jupyter_agent.server.answers import CellAnswer, ClearAnswer, EditsAnswer
 from jupyter_agent.server.base import operation
-from jupyter_agent.server.notebooks import EDITS, Body, DocumentHandler, described
+from jupyter_agent.server.notebooks import EDITS, Body, DocumentHandler, describe_cell
 from jupyter_agent.tools.edit import diff
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ
 
 _MOST_EDITS = 500
-"""Of one call."""
+"""In one request."""
 
 
 class CellPlace(Body):
-    """Where a cell goes."""
+    """The position for a cell."""
 
     after: str | None = None
     before: str | None = None
@@ -39,7 +39,7 @@ class CellPlace(Body):
 
 
 class NewCell(CellPlace):
-    """A cell to insert; at the end where no place is given."""
+    """A cell to insert; at the end if no position is given."""
 
     source: str = ""
     type: CellType = "code"
@@ -58,15 +58,15 @@ class CellEdit(Body):
     old_string: str | None = None
     new_string: str | None = None
     replace_all: bool = False
-    """Wherever `old_string` is, not once."""
+    """Replaces every `old_string` instead of the only one."""
     type: CellType | None = None
     metadata: dict[str, Any] | None = None
-    """Keys with their new values; null takes a key out."""
+    """Keys with their new values; null removes a key."""
     add_tags: list[str] = Field(default_factory=list)
     remove_tags: list[str] = Field(default_factory=list)
 
     def step(self, cell_id: str, *, expect: str | None, base: str | None = None) -> Update:
-        """Raises InvalidInput where nothing is to be changed."""
+        """Raises InvalidInput if there is nothing to change."""
         given = self.model_dump(include=set(CellEdit.model_fields) - {"replace_all"})
         if not any(given.values()) and self.source is None and self.old_string is None:
             raise InvalidInput(
@@ -95,7 +95,7 @@ class InsertEdit(NewCell):
 
 
 class UpdateEdit(CellEdit):
-    """A change of a cell, as in PATCH; `base` is the text for which a whole `source` was written,
+    """A change of a cell, as in PATCH; `base` is the text that a whole `source` was based on,
     `version` the one that the cell must have.
     """
 
@@ -106,7 +106,7 @@ class UpdateEdit(CellEdit):
 
 
 class DeleteEdit(Body):
-    """The end of a cell."""
+    """Deletes a cell."""
 
     op: Literal["delete"]
     cell_id: str
@@ -114,7 +114,7 @@ class DeleteEdit(Body):
 
 
 class MoveEdit(CellPlace):
-    """Another place for a cell; at the end where none is given."""
+    """Moves a cell; to the end if no position is given."""
 
     op: Literal["move"]
     cell_id: str
@@ -140,13 +140,13 @@ AnyEdit = Annotated[
 
 
 class EditsBody(Body):
-    """Edits that are made in this order, all or none."""
+    """Edits made in this order, all or none."""
 
     edits: list[AnyEdit] = Field(min_length=1, max_length=_MOST_EDITS)
 
 
 class ClearBody(Body):
-    """Whose outputs to clear; those of all code cells where left out."""
+    """The cells whose outputs to clear; all code cells by default."""
 
     cells: list[str] | None = None
 
@@ -159,7 +159,7 @@ class CellsHandler(DocumentHandler):
         """Inserts a cell."""
         async with self.acting(path, "create_cell", body.model_dump(exclude_defaults=True)) as nb:
             (edit,) = await nb.make([body.step()])
-        self.changed(edit, 201)
+        self.answer_change(edit, 201)
 
 
 class CellHandler(DocumentHandler):
@@ -171,33 +171,37 @@ class CellHandler(DocumentHandler):
         async with lease(self.work, path, READ) as nb:
             cell, stale = await nb.cell(cell_id), await nb.stale()
         self.set_header("ETag", f'"{cell.version}"')
-        self.answer(described(cell, stale=stale.get(cell.id)))
+        self.answer(describe_cell(cell, stale=stale.get(cell.id)))
 
     @operation("write", "contents", body=CellEdit, query=EDITS, gives=CellAnswer)
     async def patch(self, path: str, cell_id: str, body: CellEdit) -> None:
         """Changes a cell's text, type, metadata or tags; with `If-Match`, only if it is still that
         version."""
-        # Whoever calls this route means the text that is there now, or what `If-Match` says.
-        await self._make(path, "update_cell", body.step(cell_id, expect=self.expected()), body)
+        # A caller of this route means the cell's current text, or the version in `If-Match`.
+        await self._make(
+            path, "update_cell", body.step(cell_id, expect=self.expected_version()), body
+        )
 
     @operation("write", "contents", query=EDITS, answers=204)
     async def delete(self, path: str, cell_id: str) -> None:
         """Deletes a cell; with `If-Match`, only if it is still that version."""
-        await self._make(path, "delete_cell", Delete(cell_id=cell_id, expect=self.expected()))
+        await self._make(
+            path, "delete_cell", Delete(cell_id=cell_id, expect=self.expected_version())
+        )
 
     async def _make(
-        self, path: str, does: str, step: Update | Delete, body: CellEdit | None = None
+        self, path: str, tool: str, step: Update | Delete, body: CellEdit | None = None
     ) -> None:
-        asked = body.model_dump(exclude_defaults=True) if body else {}
+        arguments = body.model_dump(exclude_defaults=True) if body else {}
         try:
-            async with self.acting(path, does, {"cell_id": step.cell_id, **asked}) as nb:
+            async with self.acting(path, tool, {"cell_id": step.cell_id, **arguments}) as nb:
                 (edit,) = await nb.make([step])
         except Conflict as conflict:
             raise precondition(conflict, step.expect) from None
         if edit.cell is None:
             self.answer_nothing()
         else:
-            self.changed(edit)
+            self.answer_change(edit)
 
 
 class MoveHandler(DocumentHandler):
@@ -205,14 +209,14 @@ class MoveHandler(DocumentHandler):
 
     @operation("write", "contents", body=CellPlace, query=EDITS, gives=CellAnswer)
     async def post(self, path: str, cell_id: str, body: CellPlace) -> None:
-        """Puts the cell elsewhere."""
-        expect, place = self.expected(), body.model_dump(exclude_none=True)
+        """Moves a cell."""
+        expect, place = self.expected_version(), body.model_dump(exclude_none=True)
         try:
             async with self.acting(path, "move_cell", {"cell_id": cell_id, **place}) as nb:
                 (edit,) = await nb.make([Move(cell_id=cell_id, expect=expect, **place)])
         except Conflict as conflict:
             raise precondition(conflict, expect) from None
-        self.changed(edit)
+        self.answer_change(edit)
 
 
 class EditsHandler(DocumentHandler):
@@ -220,23 +224,25 @@ class EditsHandler(DocumentHandler):
 
     @operation("write", "contents", body=EditsBody, query=EDITS, gives=EditsAnswer)
     async def post(self, path: str, body: EditsBody) -> None:
-        """Makes several edits, all or none; a result and a diff for each. Where one is refused,
-        `edit` is its number and `current` the cell as that edit would have found it."""
+        """Makes several edits, all or none; a result and a diff for each. If one is refused, `edit`
+        is its number and `current` the cell as that edit would have found it."""
         steps = [_step(number, edit) for number, edit in enumerate(body.edits, start=1)]
         try:
             async with self.acting(path, "edit_cells", body.model_dump(exclude_unset=True)) as nb:
-                made = await nb.make(steps)
+                results = await nb.make(steps)
         except Conflict as conflict:
             edit = body.edits[conflict.facts.get("edit", 1) - 1]
             expect = None if isinstance(edit, InsertEdit) else edit.version
             raise precondition(conflict, expect) from None
-        saved = made[-1].saved
+        saved = results[-1].saved
         self.answer(
             {
-                "edits": [_result(edit, done) for edit, done in zip(body.edits, made, strict=True)],
+                "edits": [
+                    _result(edit, done) for edit, done in zip(body.edits, results, strict=True)
+                ],
                 "saved": saved.saved,
                 **({"note": saved.note} if saved.note else {}),
-                **self.of_turn(),
+                **self.turn_field(),
             }
         )
 
@@ -246,29 +252,31 @@ class ClearHandler(DocumentHandler):
 
     @operation("write", "contents", body=ClearBody, query=EDITS, gives=ClearAnswer)
     async def post(self, path: str, body: ClearBody) -> None:
-        """Clears the outputs and numbers of cells; 409 while one of them runs."""
+        """Clears the outputs and execution counts of cells; 409 while one of them runs."""
         async with self.acting(path, "clear_outputs", body.model_dump(exclude_none=True)) as nb:
             cells = (await nb.take()).cells
             chosen = body.cells
             if chosen is None:
-                shown = (cell for cell in cells if cell.outputs or cell.execution_count is not None)
-                chosen = [cell.id for cell in shown if cell.type == "code"]
+                with_outputs = (
+                    cell for cell in cells if cell.outputs or cell.execution_count is not None
+                )
+                chosen = [cell.id for cell in with_outputs if cell.type == "code"]
             steps = [ClearOutputs(cell_id=cell_id) for cell_id in dict.fromkeys(chosen)]
-            made = await nb.make(steps) if steps else []
-        cleared = [edit.changes[0].cell_id for edit in made if edit.changes]
-        saved = all(edit.saved.saved for edit in made)
-        self.answer({"cleared": cleared, "saved": saved, **self.of_turn()})
+            results = await nb.make(steps) if steps else []
+        cleared = [edit.changes[0].cell_id for edit in results if edit.changes]
+        saved = all(edit.saved.saved for edit in results)
+        self.answer({"cleared": cleared, "saved": saved, **self.turn_field()})
 
 
 def precondition(conflict: Conflict, expect: str | None) -> ToolError | RequestError:
-    """412 where the caller named a version, else the conflict as it is."""
+    """412 if the caller named a version, else the conflict itself."""
     if expect is None:
         return conflict
     return RequestError(412, conflict.reason, conflict.message, **conflict.facts)
 
 
 def _step(number: int, edit: InsertEdit | UpdateEdit | DeleteEdit | MoveEdit) -> Step:
-    """Raises InvalidInput that says which edit it was."""
+    """Raises InvalidInput that names the edit."""
     try:
         match edit:
             case InsertEdit():
@@ -285,7 +293,7 @@ def _step(number: int, edit: InsertEdit | UpdateEdit | DeleteEdit | MoveEdit) ->
 
 
 def _result(edit: InsertEdit | UpdateEdit | DeleteEdit | MoveEdit, done: Edit) -> dict[str, Any]:
-    """What an edit did. Cells are without outputs, which no edit changes."""
+    """The result of an edit. Cells come without outputs, which no edit changes."""
     change = done.changes[0] if done.changes else None
     before = change.before.source if change and change.before else ""
     after = change.after.source if change and change.after else ""
@@ -295,5 +303,5 @@ def _result(edit: InsertEdit | UpdateEdit | DeleteEdit | MoveEdit, done: Edit) -
         "cell_id": cell_id,
         "diff": diff(before, after),
         "merged": done.merged,
-        "cell": described(done.cell, outputs="none") if done.cell else None,
+        "cell": describe_cell(done.cell, outputs="none") if done.cell else None,
     }

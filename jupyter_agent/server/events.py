@@ -1,4 +1,4 @@
-"""What happens to a notebook, as it happens: cells, runs, saves."""
+"""Live events of a notebook: cells, runs, saves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import NotebookNotFound, ToolError
 from jupyter_agent.server.base import STREAM, operation
 from jupyter_agent.server.notebooks import DocumentHandler
-from jupyter_agent.server.runs import described_run
-from jupyter_agent.server.sse import StreamHandler, numbered
+from jupyter_agent.server.runs import describe_run
+from jupyter_agent.server.sse import StreamHandler, number_frames
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ
 
@@ -28,12 +28,12 @@ class EventsHandler(StreamHandler, DocumentHandler):
 
     @operation("read", "contents", query={"seconds": int}, media=(STREAM,))
     async def get(self, path: str) -> None:
-        """Cells that changed, runs of yours and saves, as they come; first the cells that there
-        are. It ends with the notebook, or after so many seconds."""
+        """Streams changed cells, your runs and saves as they happen; the current cells come first.
+        Ends with the notebook, or after `seconds`."""
         seconds = self.number("seconds", 0, least=0) or None
         async with lease(self.work, path, READ) as nb:
             await nb.read()
-        await self.send_data(numbered(self._events(path, seconds)))
+        await self.send_data(number_frames(self._events(path, seconds)))
 
     async def _events(self, path: str, seconds: int | None) -> AsyncIterator[Mapping[str, Any]]:
         clock = asyncio.get_running_loop().time
@@ -48,7 +48,7 @@ class EventsHandler(StreamHandler, DocumentHandler):
 
         self.event_logger.add_listener(schema_id=CONTENTS, listener=hear)
         try:
-            seen: _Seen | None = None
+            client: _ClientState | None = None
             while until is None or clock() < until:
                 woken.clear()
                 try:
@@ -57,15 +57,15 @@ class EventsHandler(StreamHandler, DocumentHandler):
                 except NotebookNotFound:
                     yield {"type": "gone"}
                     return
-                except ToolError:  # a page or a file that does not answer now
+                except ToolError:  # the page or the file does not respond
                     now = None
-                if now is not None and seen is None:
-                    seen = _Seen(now.cells, self._runs(here[0]))
-                    told = [{"id": cell.id, "version": cell.version} for cell in now.cells]
+                if now is not None and client is None:
+                    client = _ClientState(now.cells, self._runs(here[0]))
+                    cells = [{"id": cell.id, "version": cell.version} for cell in now.cells]
                     carrier = now.notebook.carrier
-                    yield {"type": "notebook", "path": nb.path, "carrier": carrier, "cells": told}
-                elif now is not None and seen is not None:
-                    for event in seen.news(now.cells, self._runs(here[0])):
+                    yield {"type": "notebook", "path": nb.path, "carrier": carrier, "cells": cells}
+                elif now is not None and client is not None:
+                    for event in client.news(now.cells, self._runs(here[0])):
                         yield event
                 if saved[0]:
                     saved[0] = 0
@@ -77,11 +77,11 @@ class EventsHandler(StreamHandler, DocumentHandler):
 
     def _runs(self, path: str) -> dict[str, dict[str, Any]]:
         runs = reversed(self.services.runs.of(self.owner, path))
-        return {run.id: described_run(run, outputs=False) for run in runs}
+        return {run.id: describe_run(run, outputs=False) for run in runs}
 
 
-class _Seen:
-    """What a client was told."""
+class _ClientState:
+    """The state that a client has received."""
 
     def __init__(self, cells: Sequence[Cell], runs: Mapping[str, Mapping[str, Any]]) -> None:
         self._cells = {cell.id: cell for cell in cells}
@@ -90,13 +90,13 @@ class _Seen:
     def news(
         self, cells: Sequence[Cell], runs: Mapping[str, Mapping[str, Any]]
     ) -> Iterator[dict[str, Any]]:
-        """What is different now, each thing once."""
+        """The differences since the last call."""
         old, self._cells = self._cells, {cell.id: cell for cell in cells}
         both = [(old[cell.id], cell) for cell in cells if old.get(cell.id, cell) is not cell]
         facts: dict[str, Any] = {
-            "added": [_named(cell) for cell in cells if cell.id not in old],
-            "changed": [_named(now) for then, now in both if _written(then) != _written(now)],
-            "outputs": [now.id for then, now in both if _shown(then) != _shown(now)],
+            "added": [_reference(cell) for cell in cells if cell.id not in old],
+            "changed": [_reference(now) for then, now in both if _content(then) != _content(now)],
+            "outputs": [now.id for then, now in both if _results(then) != _results(now)],
             "deleted": [cell_id for cell_id in old if cell_id not in self._cells],
         }
         stayed = [cell_id for cell_id in old if cell_id in self._cells]
@@ -111,13 +111,13 @@ class _Seen:
                 yield {"type": "run", **run}
 
 
-def _named(cell: Cell) -> dict[str, str]:
+def _reference(cell: Cell) -> dict[str, str]:
     return {"id": cell.id, "version": cell.version}
 
 
-def _written(cell: Cell) -> tuple[Any, ...]:
+def _content(cell: Cell) -> tuple[Any, ...]:
     return cell.type, cell.source, cell.metadata
 
 
-def _shown(cell: Cell) -> tuple[Any, ...]:
+def _results(cell: Cell) -> tuple[Any, ...]:
     return list(cell.outputs), cell.execution_count

@@ -1,4 +1,4 @@
-"""Routes of an extension that is loaded after the server has started."""
+"""Routes of an extension that loads after the server has started."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tornado.web import Application
 
 
 class LateRoutes(Router):
-    """Holds requests until `ready` has returned, which adds the routes to the application; then
-    finds nothing itself, so that the application looks on."""
+    """Holds requests until `ready` has returned, which adds the routes to the application; after
+    that it matches nothing, so the application tries its own routes."""
 
     SUPPORTED_METHODS = ()
-    """For Jupyter's check that handlers ask who it is: this one answers nothing."""
+    """For Jupyter's check that handlers authenticate: this one answers nothing."""
 
     def __init__(self, app: Application, ready: Callable[[], Awaitable[None]]) -> None:
         self._app = app
@@ -29,18 +29,18 @@ class LateRoutes(Router):
         self._open = False
 
     def find_handler(self, request: HTTPServerRequest, **_: Any) -> HTTPMessageDelegate | None:
-        return None if self._open else _Held(self, request)
+        return None if self._open else _HeldRequest(self, request)
 
-    async def opened(self, request: HTTPServerRequest) -> HTTPMessageDelegate:
-        """The handler of a request that was held."""
+    async def handler_for(self, request: HTTPServerRequest) -> HTTPMessageDelegate:
+        """The handler of a held request, once the routes are there."""
         if not self._open:
             await self._ready()
             self._open = True
         return self._app.find_handler(request)
 
 
-class _Held(HTTPMessageDelegate):
-    """A request whose headers have come; its connection is not read further meanwhile."""
+class _HeldRequest(HTTPMessageDelegate):
+    """A request whose headers have arrived; nothing more is read from its connection until then."""
 
     def __init__(self, routes: LateRoutes, request: HTTPServerRequest) -> None:
         self._routes = routes
@@ -50,7 +50,7 @@ class _Held(HTTPMessageDelegate):
     async def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
     ) -> None:
-        handler = self._handler = await self._routes.opened(self._request)
+        handler = self._handler = await self._routes.handler_for(self._request)
         if (received := handler.headers_received(start_line, headers)) is not None:
             await received
 

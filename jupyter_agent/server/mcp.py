@@ -1,4 +1,4 @@
-"""Agents of others: `POST mcp`, one JSON-RPC message each, in both eras of the protocol.
+"""Other agents: `POST mcp`, one JSON-RPC message each, in both eras of the protocol.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
@@ -42,11 +42,11 @@ from jupyter_agent.mcp_server.forms import RepeatedCallForm, StreamedForm, can_s
 from jupyter_agent.mcp_server.server import (
     SERVED_SESSIONS,
     VERSIONS,
-    Asking,
     McpServer,
     ProtocolError,
-    discovered,
-    initialized,
+    RequestContext,
+    discover_result,
+    initialize_result,
     stateless,
 )
 from jupyter_agent.mcp_server.sessions import Session, Sessions
@@ -69,10 +69,10 @@ _STATUS = {
     UNSUPPORTED_VERSION: 400,
     METHOD_NOT_FOUND: 404,
 }
-"""Of errors in the newer era; 200 for all others, and in the earlier one."""
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Methods whose requests say in a header, too, what they are about, and in which parameter."""
-_SIGN_OF_LIFE_S = 10.0
+"""Of errors in the newer era; 200 for all others, and in the earlier era."""
+_NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+"""Methods whose requests also name their subject in a header -> the parameter with that name."""
+_HEARTBEAT_S = 10.0
 _BETWEEN_PROGRESS_S = 0.5
 _STREAM = STREAM
 _JSON = "application/json"
@@ -91,7 +91,8 @@ class McpHandler(AgentHandler):
         self._stream = _Stream(self)
 
     async def prepare(self) -> None:  # type: ignore[override]  # as in APIHandler
-        """Who has no token is told so as the protocol has it, whatever else is missing."""
+        """Answers a request without a token with 401, as the protocol wants, before any other
+        error."""
         try:
             await super().prepare()
         except web.HTTPError as error:
@@ -115,7 +116,7 @@ class McpHandler(AgentHandler):
         speaks=MessageAnswer,
     )
     async def post(self) -> None:
-        """One message of the Model Context Protocol; the tools are those of `GET tools`."""
+        """Takes one message of the Model Context Protocol; its tools are those of `GET tools`."""
         self._check_media()
         message = self._message()
         if message is not None:
@@ -125,12 +126,12 @@ class McpHandler(AgentHandler):
                 self._refuse_request(message, error)
 
     def on_connection_close(self) -> None:
-        """In the newer era that is how a client cancels its request."""
+        """Cancels the request: in the newer era a client cancels by closing the connection."""
         if self._is_stateless and self._task is not None:
             self._task.cancel()
         super().on_connection_close()
 
-    # -- what came
+    # -- receiving
 
     def _check_media(self) -> None:
         """Raises RequestError 415 and 406."""
@@ -147,17 +148,17 @@ class McpHandler(AgentHandler):
         return not ranges.isdisjoint({kind, f"{kind.partition('/')[0]}/*", "*/*"})
 
     def _message(self) -> RpcMessage | None:
-        """The message; None for what is none, which is answered then."""
+        """The message; None if it is invalid, and then it is answered with an error."""
         try:
             value = self.read_json()
         except RequestError as error:
             self.answer(error_reply(None, PARSE_ERROR, error.message), 400)
             return None
-        why = _why_no_message(value)
+        why = _message_error(value)
         if why:
             id = value.get("id") if isinstance(value, dict) else None
-            known = id if _is_id(id) else None
-            self.answer(error_reply(known, INVALID_REQUEST, why), 400)
+            request_id = id if _is_id(id) else None
+            self.answer(error_reply(request_id, INVALID_REQUEST, why), 400)
             return None
         return dict(value)
 
@@ -170,33 +171,33 @@ class McpHandler(AgentHandler):
         else:
             await self._take_in_session(message, self._session())
 
-    # -- since 2026-07-28: each message says all that it needs
+    # -- since 2026-07-28: each message is self-contained
 
     async def _take_stateless(self, message: RpcMessage) -> None:
         if "method" not in message:
-            raise ProtocolError(INVALID_REQUEST, "There are no requests of ours to answer.")
+            raise ProtocolError(INVALID_REQUEST, "This server has sent no request to answer.")
         if "id" not in message:
             return self._accept()
         method, params = message["method"], message.get("params", {})
         client, capabilities = self._envelope(method, params)
         if method == "server/discover":
-            return self._answer_request(message, stateless(method, discovered()))
+            return self._answer_request(message, stateless(method, discover_result()))
         form = RepeatedCallForm(params) if can_show(capabilities) else None
         caller = self._caller(client, self.get_query_argument("client", ""))
-        asking = self._asking(message, caller, form=form)
-        result = await self._result(method, params, asking)
+        context = self._context(message, caller, form=form)
+        result = await self._result(method, params, context)
         if result is not None:
             self._answer_request(message, stateless(method, result))
 
     def _envelope(self, method: str, params: Mapping[str, Any]) -> tuple[Any, Any]:
-        """What the client says of itself, and what it can. Raises ProtocolError."""
+        """The client's name and capabilities. Raises ProtocolError."""
         meta = params.get("_meta")
         meta = meta if isinstance(meta, Mapping) else {}
         missing = [key for key in (VERSION_KEY, CAPABILITIES_KEY) if key not in meta]
         if missing:
             raise ProtocolError(INVALID_PARAMS, f"`_meta` has no {' and no '.join(missing)}.")
         version = meta[VERSION_KEY]
-        named = params.get(_NAMED[method]) if method in _NAMED else None
+        named = params.get(_NAME_PARAMS[method]) if method in _NAME_PARAMS else None
         expected = [("MCP-Protocol-Version", version), ("Mcp-Method", method)]
         if isinstance(named, str):
             expected.append(("Mcp-Name", named))
@@ -221,7 +222,7 @@ class McpHandler(AgentHandler):
         if "id" not in message:
             raise ProtocolError(INVALID_REQUEST, "`initialize` is a request: it has an `id`.")
         params = message.get("params", {})
-        result = initialized(params)
+        result = initialize_result(params)
         client, capabilities = params.get("clientInfo"), params.get("capabilities")
         session = self.sessions.begin(
             self.owner,
@@ -233,16 +234,16 @@ class McpHandler(AgentHandler):
         self._answer_request(message, result)
 
     def _session(self) -> Session:
-        """Raises RequestError 400 without one, 404 for one that is not known: then a client begins
+        """Raises RequestError 400 without a session, 404 for an unknown one: a client then starts
         another.
         """
         given = self.request.headers.get(SESSION_HEADER)
         if given is None:
-            message = f"Begin with `initialize` and send its {SESSION_HEADER}, or with the `_meta` "
+            message = f"Start with `initialize` and send its {SESSION_HEADER}, or with the `_meta` "
             raise RequestError(400, "no_session", f"{message}of {STATELESS}.")
         session = self.sessions.find(self.owner, given)
         if session is None:
-            message = "That session is over. Begin another with `initialize`."
+            message = "That session is over. Start another with `initialize`."
             raise RequestError(404, "not_found", message)
         version = self.request.headers.get("MCP-Protocol-Version", session.version)
         if version not in SERVED_SESSIONS:
@@ -264,8 +265,8 @@ class McpHandler(AgentHandler):
         form = None
         if can_show(session.capabilities) and self._accepts(_STREAM):
             form = StreamedForm(_name_of(session.client), _Questions(session, self._stream).ask)
-        asking = self._asking(message, self._caller(session.client, session.id), form=form)
-        result = await self._result(method, params, asking, session=session, id=message["id"])
+        context = self._context(message, self._caller(session.client, session.id), form=form)
+        result = await self._result(method, params, context, session=session, id=message["id"])
         if result is not None:
             self._answer_request(message, result)
         elif not self._stream.is_open:
@@ -294,30 +295,32 @@ class McpHandler(AgentHandler):
         mode: Mode = self.choice("mode", ("ask", *others))
         return mode
 
-    def _asking(self, message: RpcMessage, caller: Caller, *, form: Any) -> Asking:
+    def _context(self, message: RpcMessage, caller: Caller, *, form: Any) -> RequestContext:
         meta = message.get("params", {}).get("_meta")
         token = meta.get("progressToken") if isinstance(meta, Mapping) else None
         if _is_id(token) and self._accepts(_STREAM):
-            self._stream.tell_progress_of(token)
-        progress = self._stream.progress if self._stream.tells_progress else None
-        return Asking(caller=caller, authorize=Authorizer(self), form=form, progress=progress)
+            self._stream.report_progress_as(token)
+        progress = self._stream.progress if self._stream.has_progress_token else None
+        return RequestContext(
+            caller=caller, authorize=Authorizer(self), form=form, progress=progress
+        )
 
     async def _result(
         self,
         method: str,
         params: Mapping[str, Any],
-        asking: Asking,
+        context: RequestContext,
         *,
         session: Session | None = None,
         id: Any = None,
     ) -> dict[str, Any] | None:
-        """The result; None where the client does not want it any more. Raises ProtocolError."""
-        self._task = task = asyncio.create_task(self.server.answer(method, params, asking))
+        """The result; None if the client cancelled the request. Raises ProtocolError."""
+        self._task = task = asyncio.create_task(self.server.answer(method, params, context))
         if session is not None:
             session.requests[id] = task
         try:
-            while not (await asyncio.wait([task], timeout=_SIGN_OF_LIFE_S))[0]:
-                await self._stream.show_life()
+            while not (await asyncio.wait([task], timeout=_HEARTBEAT_S))[0]:
+                await self._stream.send_heartbeat()
             return None if task.cancelled() else task.result()
         except asyncio.CancelledError:
             task.cancel()
@@ -350,25 +353,25 @@ class McpHandler(AgentHandler):
 
 
 class _Stream:
-    """The answer to a request, as soon as something is to be said before it: server-sent events."""
+    """The answer to a request as server-sent events, once anything has to be sent before it."""
 
     def __init__(self, handler: McpHandler) -> None:
         self._handler = handler
         self._token: Any = None
-        self._told = 0
+        self._sent_progress = 0
         self._told_at = 0.0
         self.is_open = False
 
     @property
-    def tells_progress(self) -> bool:
+    def has_progress_token(self) -> bool:
         return self._token is not None
 
-    def tell_progress_of(self, token: str | int) -> None:
-        """The client wants progress by this name."""
+    def report_progress_as(self, token: str | int) -> None:
+        """Sends progress under this token, which the client asked for."""
         self._token = token
 
     async def send(self, message: RpcMessage) -> None:
-        """A message before the answer; one to a client that has gone is lost."""
+        """Sends a message before the answer; it is lost if the client has disconnected."""
         handler = self._handler
         if not self.is_open:
             self.is_open = True
@@ -378,32 +381,33 @@ class _Stream:
         await self._write(f"event: message\ndata: {json.dumps(message)}\n\n")
 
     def end(self, reply: RpcMessage) -> None:
-        """The answer itself, the stream's last message."""
+        """Sends the answer itself, the last message of the stream."""
         with suppress(StreamClosedError):
             self._handler.write(f"event: message\ndata: {json.dumps(reply)}\n\n")
             self._handler.finish()
 
     async def progress(self, output: Mapping[str, Any]) -> None:
-        """How far a run is. It has none of its outputs, which not every model may be told."""
+        """Reports how far a run is, without its outputs: the client's model may not be allowed
+        them."""
         now = asyncio.get_running_loop().time()
         if now - self._told_at < _BETWEEN_PROGRESS_S:
             return
         self._told_at = now
         seconds, status = output.get("seconds"), output.get("status", "running")
         took = f", {seconds:.0f} s" if isinstance(seconds, int | float) else ""
-        await self._tell(f"{status}{took}")
+        await self._send_progress(f"{status}{took}")
 
-    async def show_life(self) -> None:
-        """Keeps client and proxies from giving up."""
-        if self.tells_progress:
-            await self._tell("still at work")
+    async def send_heartbeat(self) -> None:
+        """Keeps the client and proxies from timing out."""
+        if self.has_progress_token:
+            await self._send_progress("still running")
         elif self.is_open:
             await self._write(": still here\n\n")
 
-    async def _tell(self, text: str) -> None:
-        self._told += 1
-        said = {"progressToken": self._token, "progress": self._told, "message": text}
-        await self.send(notification("notifications/progress", said))
+    async def _send_progress(self, text: str) -> None:
+        self._sent_progress += 1
+        params = {"progressToken": self._token, "progress": self._sent_progress, "message": text}
+        await self.send(notification("notifications/progress", params))
 
     async def _write(self, text: str) -> None:
         with suppress(StreamClosedError):
@@ -412,20 +416,20 @@ class _Stream:
 
 
 class _Questions:
-    """Requests of ours to a client, on the stream of its own request."""
+    """Our requests to a client, sent on the stream of its own request."""
 
     def __init__(self, session: Session, stream: _Stream) -> None:
         self._session = session
         self._stream = stream
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The result of the client's answer."""
+        """Asks the client and returns its result."""
         id = f"ask_{secrets.token_hex(8)}"
         answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._session.questions[id] = answer
-        asked = {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
+        request = {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
         try:
-            await self._stream.send(asked)
+            await self._stream.send(request)
             return await answer
         except asyncio.CancelledError:
             over = {"requestId": id, "reason": "It was answered elsewhere, or is not needed."}
@@ -443,8 +447,8 @@ def _is_of_newer_era(message: RpcMessage, header: str | None) -> bool:
     return header is not None and header not in SESSIONS
 
 
-def _why_no_message(value: Any) -> str:
-    """Why this is no message of JSON-RPC; empty for one."""
+def _message_error(value: Any) -> str:
+    """Why this is not a JSON-RPC message; empty if it is one."""
     if isinstance(value, list):
         return "Send one message at a time: there are no batches."
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
@@ -463,7 +467,7 @@ def _is_id(value: Any) -> TypeGuard[str | int]:
 
 
 def _name_of(client: Any) -> str:
-    """A client as people are told it."""
+    """The client's name as people see it."""
     names = (client.get(key) for key in ("title", "name")) if isinstance(client, Mapping) else ()
     for name in names:
         if isinstance(name, str) and (shown := shown_name(name)):

@@ -1,4 +1,4 @@
-"""Notebooks, cells and runs, headless: these routes act for their caller."""
+"""Notebooks, cells and runs without a browser: these routes act for their caller."""
 
 from __future__ import annotations
 
@@ -53,21 +53,21 @@ from jupyter_agent.workspace.workspace import READ, WRITE, Need, Services, Works
 OUTPUTS = ("full", "none", "text")
 YES_OR_NO = ("false", "true")
 BY: Mapping[str, QueryValues] = {"by": str, "new_turn": YES_OR_NO}
-"""In whose turn it is journalled, for all routes that edit or run cells."""
+"""The turn to journal in, for all routes that edit or run cells."""
 EDITS: Mapping[str, QueryValues] = {**WHILE_AWAY, **BY}
-"""What the queries, or the bodies, of all routes that edit cells may have."""
+"""Parameters of all routes that edit cells, in the query or in the body."""
 
 
 class Body(BaseModel):
-    """A body whose unknown fields are an error: a typo must not be a change that did not happen.
-    Values are of the described types, not texts that could be read as such.
+    """A body that rejects unknown fields: a typo must not silently drop a change. Values must have
+    the describe_cell types; strings are not converted.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class GivenCell(BaseModel):
-    """A cell of a notebook to make. Its other fields, such as those of a CELL, are left out."""
+    """A cell of a new notebook. Other fields, such as the rest of a CELL, are ignored."""
 
     id: str | None = Field(default=None, pattern=f"^{CELL_ID}$")
     source: str
@@ -76,21 +76,21 @@ class GivenCell(BaseModel):
 
 
 class NewNotebook(Body):
-    """A notebook to make."""
+    """A notebook to create."""
 
     kernel_name: str | None = None
     cells: list[GivenCell] = Field(default_factory=list)
 
 
 class MetadataBody(Body):
-    """Keys of metadata and their new values; null takes a key out."""
+    """Metadata keys with their new values; null removes a key."""
 
     metadata: dict[str, Any]
 
 
 class VerifyBody(Body):
-    """How to verify: in another kernel, with other parameters, or with the fresh outputs or a
-    record written at the end.
+    """How to verify: in another kernel, with other parameters, or writing the new outputs or a
+    record at the end.
     """
 
     update: bool = False
@@ -100,20 +100,20 @@ class VerifyBody(Body):
 
 
 class SaveBody(Body):
-    """What the page has that asks: of each Yjs client, how much."""
+    """The state of the page that asks: the clock of each Yjs client."""
 
     clocks: dict[str, int]
 
 
 class KernelBody(Body):
-    """What to do with the notebook's kernel."""
+    """An action on the notebook's kernel."""
 
     action: Literal["start", "interrupt", "restart", "shutdown"]
     name: str | None = None
 
 
 class DocumentHandler(AgentHandler):
-    """What all routes of notebooks and runs share."""
+    """Base of the notebook and run routes."""
 
     max_body_bytes = 16 * MEBIBYTE
     _act: CallerTurn | None = None
@@ -124,7 +124,7 @@ class DocumentHandler(AgentHandler):
 
     @property
     def work(self) -> Workspace:
-        """What this request may touch: everything that its user may."""
+        """The workspace of this request: it may touch all that its user may."""
         return Workspace(
             services=self.services,
             user=self.owner,
@@ -135,10 +135,10 @@ class DocumentHandler(AgentHandler):
 
     @asynccontextmanager
     async def acting(
-        self, path: str, does: str, asked: Mapping[str, Any], need: Need = WRITE
+        self, path: str, tool: str, arguments: Mapping[str, Any], need: Need = WRITE
     ) -> AsyncIterator[Lease]:
-        """The notebook, for what `does` what a tool of that name does; journalled in a turn where
-        the caller says in `by` who they are. Answers then have its `turn_id`.
+        """The notebook, for an action like that of `tool`; journalled in a turn if the
+        caller names themselves in `by`. The answer then has its `turn_id`.
         """
         work, by = self.work, shown_name(self.get_query_argument("by", ""))
         if not by:
@@ -156,7 +156,7 @@ class DocumentHandler(AgentHandler):
         )
         if self.choice("new_turn", YES_OR_NO) == "true":
             await self.clients.begin_turn(caller, "")
-        async with self.clients.acting(caller, work, path, does, asked) as act:
+        async with self.clients.acting(caller, work, path, tool, arguments) as act:
             self._act = act
             async with lease(replace(work, turn_id=act.turn_id), path, need) as nb:
                 try:
@@ -167,31 +167,31 @@ class DocumentHandler(AgentHandler):
                 finally:
                     act.changes = act.changes or nb.changes
                     if nb.runs:
-                        act.result = await _told(nb)
+                        act.result = await _call_result(nb)
                         act.changes = [*act.changes, *act.result.changes]
 
-    def of_turn(self) -> dict[str, str]:
-        """The turn in which it is journalled, for the answer; nothing where it is not."""
+    def turn_field(self) -> dict[str, str]:
+        """The `turn_id` for the answer; empty if the action is not journalled."""
         return {"turn_id": self._act.turn_id} if self._act else {}
 
-    def expected(self) -> str | None:
-        """The version that `If-Match` asks for; None where any will do."""
+    def expected_version(self) -> str | None:
+        """The version in `If-Match`; None if any version will do."""
         wanted = self.request.headers.get("If-Match")
         if wanted is None or wanted.strip() == "*":
             return None
         return wanted.strip().removeprefix("W/").strip('"')
 
-    def changed(self, edit: Edit, status: int = 200) -> None:
-        """Answers with the cell after a change that is in the live document."""
+    def answer_change(self, edit: Edit, status: int = 200) -> None:
+        """Answers with the cell, after a change in the live document."""
         assert edit.cell is not None
         self.set_header("ETag", f'"{edit.cell.version}"')
         saved: dict[str, Any] = {"saved": edit.saved.saved}
         if edit.saved.note:
             saved["note"] = edit.saved.note
-        self.answer({**described(edit.cell), **saved, **self.of_turn()}, status)
+        self.answer({**describe_cell(edit.cell), **saved, **self.turn_field()}, status)
 
     def compute_etag(self) -> str | None:
-        """Tornado's own would be a hash of the body; ours is the cell's version."""
+        """Disables Tornado's hash of the body; our ETag is the cell's version."""
         return None
 
 
@@ -211,7 +211,7 @@ class NotebookHandler(DocumentHandler):
         media=("text/plain", "application/x-ipynb+json"),
     )
     async def get(self, path: str) -> None:
-        """The notebook as it is now, unsaved typing included."""
+        """Returns the notebook as it is now, unsaved typing included."""
         outputs = self.choice("outputs", OUTPUTS)
         form = self.choice("format", ("json", "text", "ipynb"))
         budget = self.number("budget", BUDGET)
@@ -253,9 +253,9 @@ class NotebookHandler(DocumentHandler):
         gives=MetadataAnswer,
     )
     async def patch(self, path: str, body: MetadataBody) -> None:
-        """Gives keys of the notebook's own metadata other values; `null` takes a key out."""
+        """Changes keys of the notebook's metadata; `null` removes a key."""
         if not body.metadata:
-            raise InvalidInput("Say in `metadata` which keys get which values.")
+            raise InvalidInput("Give `metadata`: keys with their new values.")
         async with lease(self.work, path, WRITE) as nb:
             notebook = (await nb.take()).notebook
             _refuse_invalid(with_items(notebook.cached_metadata, body.metadata))
@@ -266,10 +266,10 @@ class NotebookHandler(DocumentHandler):
 
     @operation("write", "contents", body=NewNotebook, answers=201, gives=NewNotebookAnswer)
     async def post(self, path: str, body: NewNotebook) -> None:
-        """Makes a notebook; 409 if there is one."""
+        """Creates a notebook; 409 if it exists."""
         given = [cell.model_dump() for cell in body.cells]
         notebook = await self.work.create(path, body.kernel_name, given)
-        cells = [described(cell) for cell in await notebook.read()]
+        cells = [describe_cell(cell) for cell in await notebook.read()]
         self.answer({"path": notebook.path, "carrier": notebook.carrier, "cells": cells}, 201)
 
 
@@ -278,7 +278,7 @@ class SaveHandler(DocumentHandler):
 
     @operation("write", "contents", body=SaveBody, gives=SavedAnswer)
     async def post(self, path: str, body: SaveBody) -> None:
-        """Writes a notebook that is in a room into its file, once what this page has is there."""
+        """Saves a notebook in a room to its file, once the room has all the edits of this page."""
         try:
             clocks = {int(client): clock for client, clock in body.clocks.items()}
         except ValueError:
@@ -295,7 +295,7 @@ class KernelHandler(DocumentHandler):
 
     @operation("write", "kernels", body=KernelBody, gives=KernelAnswer)
     async def post(self, path: str, body: KernelBody) -> None:
-        """Starts, interrupts, restarts or shuts down the notebook's own kernel."""
+        """Starts, interrupts, restarts or shuts down the notebook's kernel."""
         if body.name is not None and body.action != "start":
             raise InvalidInput("`name` says which kernel to start: leave it out here.")
         if body.action in ("start", "shutdown"):
@@ -314,8 +314,8 @@ class KernelHandler(DocumentHandler):
         self.answer({"id": kernel.id, "name": kernel.name, "state": kernel.state})
 
 
-async def _told(nb: Lease) -> Result:
-    """What a call did that ran code, as of a tool's call; outputs need not be saved for that."""
+async def _call_result(nb: Lease) -> Result:
+    """The result of a call that ran code, as a tool would return it; does not wait for a save."""
     room = nb.work.services.runs.result_chars // len(nb.runs)
     results = [await result_of(run, nb.work, room) for run in nb.runs]
     facts = [dict(result.facts) for result in results]
@@ -327,7 +327,7 @@ async def _told(nb: Lease) -> Result:
 
 
 def _refuse_invalid(metadata: Mapping[str, Any]) -> None:
-    """Raises InvalidInput for metadata that no program could read."""
+    """Raises InvalidInput for metadata that would make the notebook invalid."""
     bare = {"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
     try:
         nbformat.validate(bare)
@@ -343,15 +343,15 @@ def _file_text(content: Mapping[str, Any]) -> str:
 def _json(
     facts: Mapping[str, Any], cells: Sequence[Cell], stale: Mapping[str, str], outputs: str
 ) -> str:
-    """The whole notebook as it is answered; piece by piece, since of a large one other threads
-    would wait for the whole.
+    """The whole notebook for the answer, built in pieces: serialising a large one in one go would
+    block other threads.
     """
-    told = [described(cell, stale=stale.get(cell.id), outputs=outputs) for cell in cells]
-    return "".join(json.JSONEncoder().iterencode({**facts, "cells": told}))
+    described = [describe_cell(cell, stale=stale.get(cell.id), outputs=outputs) for cell in cells]
+    return "".join(json.JSONEncoder().iterencode({**facts, "cells": described}))
 
 
-def described(cell: Cell, *, stale: str | None = None, outputs: str = "full") -> dict[str, Any]:
-    """The cell as these routes answer it; `stale` is why its outputs no longer follow."""
+def describe_cell(cell: Cell, *, stale: str | None = None, outputs: str = "full") -> dict[str, Any]:
+    """The cell as these routes answer it; `stale` says why its outputs are out of date."""
     value = {**cell.describe(), "stale": stale is not None}
     if stale is not None:
         value["stale_why"] = stale
@@ -372,8 +372,8 @@ class VerifyHandler(DocumentHandler):
     async def post(self, path: str, body: VerifyBody) -> None:
         """Runs a copy of the notebook from the top in a fresh kernel and compares the outputs.
 
-        With `update` the fresh outputs are written where no cell failed, with `record` the notebook
-        itself says then that it was verified, or no longer does. A client that goes away stops it.
+        With `update` the new outputs are written if no cell failed. With `record` the notebook's
+        metadata then say that it was verified, or no longer do. Closing the connection stops it.
         """
         if (body.update or body.record) and body.parameters:
             raise InvalidInput("Outputs made with other parameters are not those of the notebook.")
@@ -397,7 +397,7 @@ class VerifyHandler(DocumentHandler):
                 raise
 
     def on_connection_close(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Stops the verification: the client has gone."""
         self._left = True
         if self._verifying is not None:
             self._verifying.cancel()
@@ -409,7 +409,7 @@ class VerifiedHandler(DocumentHandler):
 
     @operation("write", "contents", gives=RecordedAnswer)
     async def put(self, path: str) -> None:
-        """Has the notebook itself say that it was verified, as this server last did."""
+        """Records this server's last verification in the notebook."""
         async with lease(self.work, path, WRITE) as nb:
             await nb.read()
             saved = await record(nb)
@@ -426,7 +426,7 @@ class VerifiedHandler(DocumentHandler):
 
 
 class RecoveryHandler(AgentHandler):
-    """What both routes share."""
+    """Base of the recovery routes."""
 
     def initialize(self, recovery: RecoveryCopies, services: Services) -> None:
         self.recovery = recovery
@@ -438,7 +438,7 @@ class CopiesHandler(RecoveryHandler):
 
     @operation("read", "contents", gives=CopiesAnswer)
     async def get(self, path: str) -> None:
-        """The copies that are kept of a notebook, the newest first; also of one that is gone."""
+        """Lists the stored copies of a notebook, newest first; also of a deleted notebook."""
         notebook = await self.identities.path(path)
         self.answer({"copies": await self.recovery.of(notebook)})
 
@@ -448,9 +448,9 @@ class CopyHandler(RecoveryHandler):
 
     @operation("read", "contents", gives=FileAnswer)
     async def get(self, path: str, copy_id: str) -> None:
-        """A copy as a notebook's JSON: saved as a file it can be opened."""
+        """Returns a copy as a notebook's JSON, which can be saved as a file."""
         number = int(copy_id) if copy_id.isdecimal() and len(copy_id) < 19 else -1
         content = await self.recovery.content(await self.identities.path(path), number)
         if content is None:
-            raise RequestError(404, "not_found", f"No copy `{copy_id}` of `{path}` is kept.")
+            raise RequestError(404, "not_found", f"There is no copy `{copy_id}` of `{path}`.")
         self.answer(content)

@@ -1,4 +1,4 @@
-"""At most once: requests with an `Idempotency-Key`, and what one that repeats another gets."""
+"""Requests with an `Idempotency-Key`: each is done at most once; repeats get the same answer."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from jupyter_agent.conversations.keyed import Keyed, KeyStore
 from jupyter_agent.errors import RequestError
 
 ONCE = "jupyter_agent_once"
-"""Where the web application's settings have our Once."""
+"""The key of our Once in the web application's settings."""
 _LONGEST_KEY = 255
 
 
 class Once:
-    """The requests with a key, one after the other for each key."""
+    """Serializes requests with the same key."""
 
     def __init__(self, store: KeyStore) -> None:
         self.store = store
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def repeated(self, owner: str, key: str, digest: str) -> AsyncIterator[Keyed | None]:
-        """The earlier request that this one repeats, where there is one; held until it is answered.
+    async def serialize_repeats(
+        self, owner: str, key: str, digest: str
+    ) -> AsyncIterator[Keyed | None]:
+        """The earlier request that this one repeats, or None. Held until that one is answered.
 
-        Raises RequestError 422 where the key was used for something else, 400 for one too long.
+        Raises RequestError 422 if the key was used for another request, 400 if it is too long.
         """
         if len(key) > _LONGEST_KEY:
             message = f"An Idempotency-Key has at most {_LONGEST_KEY} characters."
@@ -43,6 +45,6 @@ class Once:
             yield earlier
 
 
-def digest_of(*asked: Any) -> str:
-    """Of a request: equal for equal values, however their JSON was written."""
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+def digest_of(*parts: Any) -> str:
+    """A digest of the request: equal for equal values, whatever the spelling of their JSON."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 of all routes, read off the handlers themselves."""
+"""OpenAPI 3.1 of all routes, generated from the handlers."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _LINKS = {
     "run_id": (("get", "runs/{run_id}"), ("post", "runs/{run_id}/interrupt")),
     "conversation_id": (("get", "conversations/{conversation_id}"),),
 }
-"""What can be done with an id that an answer has."""
+"""What a client can do with an id in an answer."""
 
 
 def describe(routes: Iterable[tuple[str, type[JupyterHandler]]]) -> dict[str, Any]:
-    """The description of (template, handler) pairs, relative to `{base_url}api/agent/`."""
+    """Describes (template, handler) pairs, relative to `{base_url}api/agent/`."""
     paths: dict[str, Any] = {}
     schemas: dict[str, Any] = {"Error": _ERROR}
     for template, handler in routes:
@@ -72,14 +72,14 @@ _ERROR: dict[str, Any] = {
 
 
 def goes_beyond_path(template: str) -> bool:
-    """Whether more follows on `{path}`. Then its last segment has a dot, as the names of notebooks
-    do, and nothing that follows has one: so no folder can be taken for a part of the route,
-    whatever it is called.
+    """Whether more segments follow `{path}`. Then its last segment has a dot, as the names of
+    notebooks do, and no later segment has one: so a folder is never taken for a part of the route,
+    whatever its name.
     """
     return "{path}" in template and not template.endswith("{path}")
 
 
-def _of_path(template: str, name: str) -> dict[str, Any]:
+def _path_schema(template: str, name: str) -> dict[str, Any]:
     if not goes_beyond_path(template):
         return {"type": "string"}
     return {"type": "string", "pattern": r"^(.+/)?[^/]*\.[^/]*$" if name == "path" else "^[^/.]+$"}
@@ -87,15 +87,15 @@ def _of_path(template: str, name: str) -> dict[str, Any]:
 
 def _operation(template: str, name: str, method: Any, schemas: dict[str, Any]) -> dict[str, Any]:
     operation: RouteOperation = method.operation
-    described: dict[str, Any] = {
+    description: dict[str, Any] = {
         "operationId": _id(name, template),
         "summary": " ".join((method.__doc__ or "").split()),
         "parameters": [
-            {"name": each, "in": "path", "required": True, "schema": _of_path(template, each)}
+            {"name": each, "in": "path", "required": True, "schema": _path_schema(template, each)}
             for each in re.findall(r"\{(\w+)\}", template)
         ]
         + [
-            {"name": each, "in": "query", "schema": _of_query(values)}
+            {"name": each, "in": "query", "schema": _query_schema(values)}
             for each, values in operation.query.items()
         ],
         "responses": dict(_responses(operation, schemas)),
@@ -105,12 +105,13 @@ def _operation(template: str, name: str, method: Any, schemas: dict[str, Any]) -
         schema = _schema(operation.body, schemas, mode="validation")
         fields = schemas[operation.body.__name__]["properties"]
         for each, values in operation.query.items():
-            fields.setdefault(each, _of_query(values))  # `AgentHandler.read` takes them there, too
-        described["requestBody"] = {"content": {JSON: {"schema": schema}}}
+            # `AgentHandler.read` accepts them there, too.
+            fields.setdefault(each, _query_schema(values))
+        description["requestBody"] = {"content": {JSON: {"schema": schema}}}
     if operation.speaks is not None:
         schema = _schema(operation.speaks, schemas, mode="validation")
-        described["requestBody"] = {"content": {JSON: {"schema": schema}}, "required": True}
-    return described
+        description["requestBody"] = {"content": {JSON: {"schema": schema}}, "required": True}
+    return description
 
 
 def _responses(
@@ -143,7 +144,7 @@ def _links(gives: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _schema(of: Any, schemas: dict[str, Any], *, mode: Any = "serialization") -> dict[str, Any]:
-    """A reference to the schema, or the schema of what has no name; `schemas` gets the named."""
+    """A reference to the schema, or the schema itself if unnamed; adds named ones to `schemas`."""
     schema = TypeAdapter(of).json_schema(ref_template=_REFERENCE, mode=mode)
     schemas.update(schema.pop("$defs", {}))
     if not (isinstance(of, type) and issubclass(of, BaseModel)):
@@ -152,7 +153,7 @@ def _schema(of: Any, schemas: dict[str, Any], *, mode: Any = "serialization") ->
     return {"$ref": _REFERENCE.format(model=of.__name__)}
 
 
-def _of_query(values: QueryValues) -> dict[str, Any]:
+def _query_schema(values: QueryValues) -> dict[str, Any]:
     if isinstance(values, tuple):
         return {"type": "string", "enum": list(values)}
     return dict(_TYPES[values])

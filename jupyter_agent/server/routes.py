@@ -39,14 +39,14 @@ from jupyter_agent.workspace.workspace import Services
 
 ROOT = "api/agent"
 _NOTEBOOK = r"((?:.+/)?[^/]*(?:\.|%2[eE])[^/]*)"
-"""A path whose last segment has a dot, however that is written in an address."""
+"""A path whose last segment has a dot, in plain or encoded form."""
 Given: TypeAlias = Mapping[str, Any]
-"""What a handler is handed (`initialize`)."""
+"""Keyword arguments for a handler's `initialize`."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """A path with its handler; `{path}` may hold slashes, every other name is one segment, see
+    """A path with its handler; `{path}` may contain slashes, every other name is one segment. See
     `goes_beyond_path`.
     """
 
@@ -55,7 +55,7 @@ class Route:
     given: Given = field(default_factory=dict)
 
     def spec(self) -> tuple[str, type[JupyterHandler], dict[str, Any]]:
-        """The route as Jupyter takes it, which puts its base URL before it."""
+        """The route for Jupyter, which prepends its base URL."""
         path, segment = ("(.+)", "([^/]+)")
         if goes_beyond_path(self.template):
             path, segment = (_NOTEBOOK, "([^/.]+)")
@@ -82,7 +82,7 @@ def routes(
     mcp_server: McpServer,
     clients: Clients,
 ) -> Sequence[Route]:
-    """The table; where two match, the earlier one is meant."""
+    """The table; if two routes match, the earlier one wins."""
     talk = {"runner": runner, "services": services, "limits": limits, "ceiling": ceiling}
     kept = {"runner": runner, "services": services}
     done = {**kept, "clients": clients}
@@ -97,7 +97,7 @@ def routes(
         Route("tab", tab.TabHandler, {"tabs": tabs}),
     ]
 
-    @cache  # it takes a tenth of a second, and few ask for it
+    @cache  # takes a tenth of a second, and is rarely requested
     def description() -> dict[str, Any]:
         return describe([(route.template, route.handler) for route in table])
 

@@ -1,4 +1,4 @@
-"""Runs over REST: of cells and of code that is in none, with handles, as answers and as streams."""
+"""Runs over REST, of cells and of other code: with ids, as answers and as streams."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jupyter_agent.errors import InvalidInput, RequestError, ToolError
 from jupyter_agent.server.answers import RunAnswer, RunListAnswer, RunsAnswer, TextAnswer
 from jupyter_agent.server.base import STATUS, STREAM, Authorizer, operation
 from jupyter_agent.server.notebooks import BY, OUTPUTS, Body, DocumentHandler
-from jupyter_agent.server.sse import StreamHandler, numbered
+from jupyter_agent.server.sse import StreamHandler, number_frames
 from jupyter_agent.tasks import surely
 from jupyter_agent.text.notebook import output_text
 from jupyter_agent.workspace.lease import Lease, lease
@@ -31,15 +31,15 @@ from jupyter_agent.workspace.workspace import READ, WRITE, Need, Services
 log = logging.getLogger(__name__)
 
 GRACE = 10.0
-"""Seconds that an interrupted run may take to end before it is answered as it is."""
+"""Seconds for an interrupted run to end before it is answered as it is."""
 PAGE = 50
-"""Runs in one list."""
+"""Runs per page."""
 _FOR_EVER_S = 1e9
 
 
 class RunningBody(Body):
-    """When to interrupt a run (seconds); whether the answer tells its outputs as they come, and
-    whether a kernel that was started for it stays.
+    """When to interrupt a run (seconds), whether to stream its outputs, and whether to keep a
+    kernel that was started for it.
     """
 
     timeout: float | None = Field(default=None, gt=0)
@@ -48,21 +48,22 @@ class RunningBody(Body):
 
 
 class RunBody(RunningBody):
-    """How long to wait for a run (seconds), and whether for the save of its outputs too."""
+    """How long to wait for a run (seconds), and whether to wait for the save of its outputs,
+    too."""
 
     wait: float | None = Field(default=None, ge=0)
     save: bool = True
 
 
 class CodeBody(RunningBody):
-    """Code that is in no cell; otherwise as for a run of a cell."""
+    """Code outside of any cell; otherwise like a run of a cell."""
 
     code: str = Field(min_length=1)
     wait: float | None = Field(default=None, ge=0)
 
 
 class RunAllBody(RunningBody):
-    """Which cells to run: these, or those from one to another; all code cells where left out."""
+    """The cells to run: a list, or a range; all code cells by default."""
 
     cells: list[str] | None = None
     from_: str | None = Field(default=None, alias="from")
@@ -72,60 +73,60 @@ class RunAllBody(RunningBody):
 
 
 class RunningHandler(StreamHandler, DocumentHandler):
-    """What the routes share that start runs."""
+    """Base of the routes that start runs."""
 
     _nb: Lease | None = None
     _rest: AsyncExitStack
-    """What is left to do when the runs are over."""
+    """What is left to do after the runs."""
 
     @asynccontextmanager
     async def calling(
-        self, path: str, does: str, body: RunningBody, need: Need = WRITE, **about: str
+        self, path: str, tool: str, body: RunningBody, need: Need = WRITE, **about: str
     ) -> AsyncIterator[Lease]:
-        """As `acting`, for a call that runs code. It lasts until that is over, also where its
-        answer came before; then it is in the journal, and a kernel ends that was started for it
-        and is not to be kept.
+        """Like `acting`, for a call that runs code. It lasts until the code has run, even if the
+        answer was sent before; then it is in the journal, and a kernel that was started for it and
+        should not be kept is shut down.
         """
-        asked = {**about, **body.model_dump(exclude_defaults=True, by_alias=True)}
+        arguments = {**about, **body.model_dump(exclude_defaults=True, by_alias=True)}
         async with AsyncExitStack() as self._rest:
             if not body.keep_kernel:
                 self._rest.push_async_exit(self._end_kernel)
-            nb = await self._rest.enter_async_context(self.acting(path, does, asked, need))
+            nb = await self._rest.enter_async_context(self.acting(path, tool, arguments, need))
             self._nb = nb
             yield nb
             if any(run.ended is None for run in nb.runs):
-                self.requests.go_on(_end_after(nb.runs, self._rest.pop_all()))
+                self.requests.finish_later(_end_after(nb.runs, self._rest.pop_all()))
 
     async def _end_kernel(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._nb is None or (kind and issubclass(kind, asyncio.CancelledError)):
-            return  # nothing began, or the server ends, and its kernels with it
+            return  # nothing started, or the server stops, and its kernels too
         try:
             await self._nb.end_kernel()
         except ToolError as error:
-            log.warning("The kernel of `%s` stays: %s", self._nb.path, error)
+            log.warning("The kernel of `%s` keeps running: %s", self._nb.path, error)
 
     @property
-    def stopped(self) -> bool:
-        """Whether a person stopped the turn of this call."""
+    def is_stopped(self) -> bool:
+        """Whether the user stopped the turn of this call."""
         return self._act is not None and self._act.stop.requested
 
     async def follow(self, run: Run, wait: float | None, *, save: bool, stream: bool) -> bool:
-        """Within the call that started it: streams the run, or waits so many seconds; whether it
-        has ended.
+        """Within the call that started it: streams the run, or waits for up to `wait` seconds.
+        Returns whether the run has ended.
         """
-        if self.stopped:  # while the kernel was starting
+        if self.is_stopped:  # while the kernel was starting
             await run.interrupt()
         if stream:
-            await self.send_data(numbered(self.ending(frames_of(run, saved=save))))
-            self.repeat_with(described_run(run))
+            await self.send_data(number_frames(self.ending_call(frames_of(run, saved=save))))
+            self.store_answer_for_repeats(describe_run(run))
             return run.ended is not None
         return await run.wait(wait, saved=save)
 
-    async def ending(
+    async def ending_call(
         self, frames: AsyncIterator[Mapping[str, Any]]
     ) -> AsyncIterator[Mapping[str, Any]]:
-        """These frames, then an error that they end with; the call ends before its stream does. A
-        client that goes away ends only the stream.
+        """These frames, then their error, if any; the call ends before its stream does. A client
+        that disconnects only ends the stream.
         """
         failure: ToolError | None = None
         try:
@@ -136,8 +137,8 @@ class RunningHandler(StreamHandler, DocumentHandler):
         await surely(_end(self._rest, failure))
         if failure is not None:
             status = STATUS.get(failure.reason, 400)
-            told = {"message": failure.message, "reason": failure.reason, "status": status}
-            yield {"type": "error", **failure.facts, **told}
+            answer = {"message": failure.message, "reason": failure.reason, "status": status}
+            yield {"type": "error", **failure.facts, **answer}
 
 
 async def _end(call: AsyncExitStack, failure: ToolError | None) -> None:
@@ -153,8 +154,8 @@ async def _end_after(runs: Sequence[Run], call: AsyncExitStack) -> None:
             await run.wait(saved=False)
 
 
-def described_run(run: Run, *, outputs: bool = True) -> dict[str, Any]:
-    """docs/api.md's RUN, with the turn that has it."""
+def describe_run(run: Run, *, outputs: bool = True) -> dict[str, Any]:
+    """The RUN of docs/api.md, with its turn."""
     turn = {"turn_id": run.turn_id} if run.turn_id else {}
     return {**run.describe(outputs=outputs), **turn}
 
@@ -172,12 +173,12 @@ class RunCellHandler(RunningHandler):
         gives=RunAnswer,
     )
     async def post(self, path: str, cell_id: str, body: RunBody) -> None:
-        """Runs a cell; past `wait` seconds 202 with the outputs so far and a `run_id`."""
+        """Runs a cell; after `wait` seconds 202 with the outputs so far and a `run_id`."""
         async with self.calling(path, "run_cell", body, cell_id=cell_id) as nb:
             run = await nb.run(cell_id, timeout=body.timeout)
             ended = await self.follow(run, body.wait, save=body.save, stream=body.stream)
         if not body.stream:
-            self.answer(described_run(run), 200 if ended else 202)
+            self.answer(describe_run(run), 200 if ended else 202)
 
 
 class CodeHandler(RunningHandler):
@@ -193,13 +194,13 @@ class CodeHandler(RunningHandler):
         gives=RunAnswer,
     )
     async def post(self, path: str, body: CodeBody) -> None:
-        """Runs code that is in no cell in the notebook's kernel: the notebook stays as it is."""
+        """Runs code in the notebook's kernel without a cell: the notebook does not change."""
         refuse_half_characters(body.code)
         async with self.calling(path, "run_code", body, READ) as nb:
             run = await nb.run_code(body.code, timeout=body.timeout)
             ended = await self.follow(run, body.wait, save=False, stream=body.stream)
         if not body.stream:
-            self.answer(described_run(run), 200 if ended else 202)
+            self.answer(describe_run(run), 200 if ended else 202)
 
 
 class VariablesHandler(DocumentHandler):
@@ -207,8 +208,8 @@ class VariablesHandler(DocumentHandler):
 
     @operation("execute", "kernels", query=("names",), gives=TextAnswer)
     async def get(self, path: str) -> None:
-        """What the variables of the notebook's kernel hold, a line or more each; of all where no
-        `names` are given. No code of theirs runs for that."""
+        """Describes the variables of the notebook's kernel, a line or more each; all of them if no
+        `names` are given. Runs no code of the variables' classes."""
         names = [name for given in self.get_query_arguments("names") for name in given.split(",")]
         async with lease(self.work, path, READ) as nb:
             text = await nb.all_variables(list(filter(None, names)) or None)
@@ -220,7 +221,7 @@ class RunCellsHandler(RunningHandler):
 
     @operation("execute", "kernels", body=RunAllBody, query=BY, media=(STREAM,), gives=RunsAnswer)
     async def post(self, path: str, body: RunAllBody) -> None:
-        """Runs cells in order; a result each. One save at the end, and some on the way."""
+        """Runs cells in order; a result each. Saves at the end, and sometimes on the way."""
         async with self.calling(path, "run_cells", body) as nb:
             plan = await _plan(nb, body)
             if body.stream:
@@ -228,14 +229,14 @@ class RunCellsHandler(RunningHandler):
             runs = [run async for run in self._in_order(nb, plan, body)]
             for run in runs:
                 await run.wait()
-        self.answer({"cells": [described_run(run) for run in runs], **self.of_turn()})
+        self.answer({"cells": [describe_run(run) for run in runs], **self.turn_field()})
 
     async def _in_order(
         self, nb: Lease, plan: Sequence[Cell | str], body: RunAllBody
     ) -> AsyncIterator[Run]:
-        """Each run of a cell when it has started; the next one starts when it has ended."""
+        """Yields each run of a cell when it starts; the next one starts when that has ended."""
         for each in plan:
-            if self.stopped:
+            if self.is_stopped:
                 return
             if isinstance(each, str):
                 run = await nb.run_code(each)
@@ -245,7 +246,7 @@ class RunCellsHandler(RunningHandler):
                     raise InvalidInput(f"The parameters could not be set: {why}")
                 continue
             run = await nb.run(each.id, timeout=body.timeout)
-            if self.stopped:  # while the kernel was starting
+            if self.is_stopped:  # while the kernel was starting
                 await run.interrupt()
             yield run
             await run.wait(saved=False)
@@ -253,7 +254,7 @@ class RunCellsHandler(RunningHandler):
                 return
 
     async def _stream(self, coming: AsyncIterator[Run]) -> None:
-        """A client that goes away ends only the answer, as without a stream."""
+        """Streams the runs; a client that disconnects only ends the answer."""
         started: asyncio.Queue[Run | None] = asyncio.Queue()
         runs: list[Run] = []
 
@@ -269,17 +270,19 @@ class RunCellsHandler(RunningHandler):
         try:
             first = await started.get()
             if first is None:
-                await driving  # what kept the first one from starting has a status of its own
+                await driving  # raises what kept the first run from starting, for its own status
             frames = _frames_of_all(first, started, driving)
-            await self.send_data(numbered(self.ending(frames)))
+            await self.send_data(number_frames(self.ending_call(frames)))
             await asyncio.wait([driving])
-            self.repeat_with({"cells": [described_run(run) for run in runs], **self.of_turn()})
+            self.store_answer_for_repeats(
+                {"cells": [describe_run(run) for run in runs], **self.turn_field()}
+            )
         finally:
             driving.cancel()
 
 
 async def _plan(nb: Lease, body: RunAllBody) -> list[Cell | str]:
-    """The cells to run, and the code that sets the parameters where it belongs between them.
+    """The cells to run, with the code that sets the parameters in its place between them.
 
     Raises InvalidInput, CellNotFound.
     """
@@ -292,7 +295,7 @@ async def _plan(nb: Lease, body: RunAllBody) -> list[Cell | str]:
         first = (await nb.cell(body.from_)).index if body.from_ is not None else 0
         last = (await nb.cell(body.until)).index if body.until is not None else inf
         if first > last:
-            raise InvalidInput(f"Cell `{body.from_}` is below `{body.until}`: exchange them.")
+            raise InvalidInput(f"Cell `{body.from_}` is below `{body.until}`: swap them.")
         cells = [cell for cell in cells if first <= cell.index <= last]
     if not setting:
         return [*cells]
@@ -316,11 +319,11 @@ async def _frames_of_all(
 
 
 async def frames_of(run: Run, *, saved: bool = True) -> AsyncGenerator[dict[str, Any], None]:
-    """What a client follows a run by: `run` at the beginning, `outputs` and `text` as they come,
-    `end` when it has ended (and, with `saved`, its outputs are saved).
+    """The events of a run for a client: `run` at the start, `outputs` and `text` as they come,
+    `end` when the run has ended (with `saved`, once its outputs are saved).
     """
     shown: list[Output] = []
-    yield {"type": "run", **described_run(run, outputs=False)}
+    yield {"type": "run", **describe_run(run, outputs=False)}
     if run.ended is None:
         async with aclosing(run.updates(_FOR_EVER_S)) as news:
             async for _ in news:
@@ -331,12 +334,12 @@ async def frames_of(run: Run, *, saved: bool = True) -> AsyncGenerator[dict[str,
     await run.wait(saved=saved)
     for frame in _difference(run.id, shown, run.outputs()):
         yield frame
-    yield {"type": "end", **described_run(run, outputs=False)}
+    yield {"type": "end", **describe_run(run, outputs=False)}
 
 
 def _difference(run_id: str, old: Sequence[Output], new: Sequence[Output]) -> list[dict[str, Any]]:
-    """What brings a list of outputs to another: `outputs` replaces all from `index` on, `text` is
-    put at the end of the stream at `index`.
+    """The frames that turn one list of outputs into another: `outputs` replaces all from `index`
+    on, `text` is appended to the stream at `index`.
     """
     same = 0
     while same < min(len(old), len(new)) and old[same] == new[same]:
@@ -362,10 +365,10 @@ def _grew(then: Output, now: Output) -> bool:
 
 
 class RunsHandler(DocumentHandler):
-    """What the routes of runs share."""
+    """Base of the routes of one run."""
 
-    async def known(self, run_id: str) -> Run:
-        """The run. Raises RequestError 404 for one that is not the user's."""
+    async def find_run(self, run_id: str) -> Run:
+        """The run. Raises RequestError 404 if it is not the user's."""
         run = await self.services.runs.find(run_id, self.owner)
         if run is None:
             raise RequestError(404, "not_found", f"No run `{run_id}`.")
@@ -373,7 +376,7 @@ class RunsHandler(DocumentHandler):
 
 
 class TurnRunsHandler(RunsHandler):
-    """What the routes of runs share that know their conversations."""
+    """Base of the run routes that need conversations."""
 
     def initialize(  # type: ignore[override]
         self, services: Services, clients: Clients, wakes: Wakes, limits: Limits
@@ -393,7 +396,7 @@ class RunListHandler(DocumentHandler):
         gives=RunListAnswer,
     )
     async def get(self) -> None:
-        """The user's runs that are remembered, newest first, without their outputs."""
+        """Lists the user's remembered runs, newest first, without their outputs."""
         path = self.get_query_argument("notebook", None)
         notebook = await self.services.identities.path(path) if path else None
         state = self.choice("state", ("all", "active", "ended"))
@@ -406,7 +409,7 @@ class RunListHandler(DocumentHandler):
         shown = runs[(page - 1) * PAGE : page * PAGE]
         self.answer(
             {
-                "runs": [described_run(run, outputs=False) for run in shown],
+                "runs": [describe_run(run, outputs=False) for run in shown],
                 "next_page": page + 1 if len(runs) > page * PAGE else None,
             }
         )
@@ -419,16 +422,16 @@ class RunHandler(TurnRunsHandler):
         "read", "contents", query={"save": ("true", "false"), "outputs": OUTPUTS}, gives=RunAnswer
     )
     async def get(self, run_id: str) -> None:
-        """A run, also after it ended: then its outputs are saved, unless `save=false`."""
+        """Returns a run, also after it ended: then its outputs are saved, unless `save=false`."""
         outputs = self.choice("outputs", OUTPUTS)
         save = self.choice("save", ("true", "false")) == "true"
-        run = await self.known(run_id)
+        run = await self.find_run(run_id)
         if run.ended is not None and save:
             await run.wait()
-        told = described_run(run, outputs=outputs == "full")
+        answer = describe_run(run, outputs=outputs == "full")
         if outputs == "text":
-            told["outputs"] = output_text(run.outputs())
-        self.answer({**told, "wake": await self.wakes.wanted(run)})
+            answer["outputs"] = output_text(run.outputs())
+        self.answer({**answer, "wake": await self.wakes.wanted(run)})
 
 
 class RunStreamHandler(StreamHandler, RunsHandler):
@@ -436,9 +439,9 @@ class RunStreamHandler(StreamHandler, RunsHandler):
 
     @operation("read", "contents", media=(STREAM,))
     async def get(self, run_id: str) -> None:
-        """A run as it goes, from its first output to its end; also one that has ended."""
-        run = await self.known(run_id)
-        await self.send_data(numbered(frames_of(run)))
+        """Streams a run from its first output to its end; also one that has ended."""
+        run = await self.find_run(run_id)
+        await self.send_data(number_frames(frames_of(run)))
 
 
 class WakeHandler(TurnRunsHandler):
@@ -446,15 +449,15 @@ class WakeHandler(TurnRunsHandler):
 
     @operation("write", answers=204)
     async def put(self, run_id: str) -> None:
-        """Has the end of a run start a turn of its conversation, once; again after a restart."""
-        run = await self.known(run_id)
+        """Starts a turn of the run's conversation when the run ends, once; survives a restart."""
+        run = await self.find_run(run_id)
         await self.wakes.want(run, self.person, Authorizer(self), self.limits)
         self.answer_nothing()
 
     @operation("write", answers=204)
     async def delete(self, run_id: str) -> None:
-        """Has its end start nothing."""
-        await self.wakes.drop(await self.known(run_id))
+        """Cancels that."""
+        await self.wakes.drop(await self.find_run(run_id))
         self.answer_nothing()
 
 
@@ -464,7 +467,7 @@ class InterruptRunHandler(RunsHandler):
     @operation("write", "kernels", gives=RunAnswer)
     async def post(self, run_id: str) -> None:
         """Interrupts a run and answers when it has ended."""
-        run = await self.known(run_id)
+        run = await self.find_run(run_id)
         await run.interrupt()
         await run.wait(GRACE)
-        self.answer(described_run(run))
+        self.answer(describe_run(run))

@@ -1,4 +1,4 @@
-"""Event streams over HTTP: of a turn, of runs, of a notebook."""
+"""Server-sent events: of a turn, of runs, of a notebook."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ HEARTBEAT = 15.0
 
 
 class StreamHandler(AgentHandler):
-    """A handler that can answer with the stream of a turn. A lost client ends only the answer."""
+    """A handler that can answer with the stream of a turn. A client that disconnects stops
+    nothing."""
 
     def on_connection_close(self) -> None:
-        self._gone().set()
+        self._close_event().set()
         super().on_connection_close()
 
     async def stream(self, turn: LiveTurn, after: int = 0) -> None:
-        """Sends the frames from the one after number `after` on, to the turn's last."""
+        """Sends the frames after number `after`, to the end of the turn."""
         await self.send(turn.follow(after))
 
     async def send(self, events: AsyncIterator[Sequence[tuple[int, Event]]]) -> None:
-        """Sends numbered events as frames, those that come together in one write; then `[DONE]`."""
+        """Sends numbered events as frames, one write for those that come together; then
+        `[DONE]`."""
         self.set_header("x-vercel-ai-ui-message-stream", "v1")
         await self.send_data(
             [(seq, chunk(event)) for seq, event in ready] async for ready in events
         )
 
     async def send_data(self, values: AsyncIterator[Frames]) -> None:
-        """As `send`, for any JSON with its numbers."""
+        """Like `send`, for any JSON with its numbers."""
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("Cache-Control", "no-cache, no-transform")
         self.set_header("X-Accel-Buffering", "no")
@@ -53,14 +55,14 @@ class StreamHandler(AgentHandler):
 
     async def _send_all(self, values: AsyncIterator[Frames]) -> None:
         await self.flush()
-        gone = asyncio.ensure_future(self._gone().wait())
+        closed = asyncio.ensure_future(self._close_event().wait())
         pending = asyncio.ensure_future(anext(values, None))
         try:
             while True:
                 done, _ = await asyncio.wait(
-                    (pending, gone), timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED
+                    (pending, closed), timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED
                 )
-                if gone in done:
+                if closed in done:
                     raise StreamClosedError
                 if not done:
                     self.write(": still here\n\n")
@@ -73,10 +75,10 @@ class StreamHandler(AgentHandler):
                 await self.flush()
                 pending = asyncio.ensure_future(anext(values, None))
         finally:
-            gone.cancel()
+            closed.cancel()
             pending.cancel()
 
-    def _gone(self) -> asyncio.Event:
+    def _close_event(self) -> asyncio.Event:
         if not hasattr(self, "_closed_event"):
             self._closed_event = asyncio.Event()
         return self._closed_event
@@ -86,8 +88,8 @@ def _frame(seq: int, value: Mapping[str, Any]) -> str:
     return f"id: {seq}\ndata: {json.dumps(value)}\n\n"
 
 
-async def numbered(values: AsyncIterator[Mapping[str, Any]]) -> AsyncIterator[Frames]:
-    """Each with its number from 1."""
+async def number_frames(values: AsyncIterator[Mapping[str, Any]]) -> AsyncIterator[Frames]:
+    """Adds numbers from 1."""
     number = 0
     async for value in values:
         number += 1

@@ -21,7 +21,7 @@ from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.errors import Busy, RequestError
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.models.registry import Models
-from jupyter_agent.packages import namesake, no_openai, outdated
+from jupyter_agent.packages import namesake_warning, openai_warning, outdated_warnings
 from jupyter_agent.server.answers import (
     DescriptionAnswer,
     InstructionsAnswer,
@@ -36,15 +36,15 @@ from jupyter_agent.workspace.workspace import Services, Workspace
 
 
 class KeyBody(BaseModel):
-    """A key of a provider; it is never answered by any route."""
+    """A key of a provider; no route ever returns it."""
 
     key: str = Field(min_length=1, max_length=4096)
     check: bool = False
-    """Whether the provider is asked first; a key that it rejects is not stored."""
+    """Whether to try the key first; one that the provider rejects is not stored."""
 
 
 class ProvidersHandler(AgentHandler):
-    """What the routes of models and their keys share."""
+    """Base of the routes of models and their keys."""
 
     def initialize(self, models: Models, allowances: Allowances) -> None:
         self.models = models
@@ -56,12 +56,15 @@ class ModelsHandler(ProvidersHandler):
 
     @operation("read", gives=ModelsAnswer)
     async def get(self) -> None:
-        """The user's default model, and the providers with their models and whether they have a
-        key: those that the user may ask."""
+        """Lists the user's default model, and the providers with their models and whether they
+        have a key, as far as the user may use them."""
         mine = self.allowances.of(self.person)
         all_models = self.models.describe()
         providers = [
-            {**each, "models": [one for one in each["models"] if mine.permits(_id(each, one))]}
+            {
+                **each,
+                "models": [one for one in each["models"] if mine.permits(_model_id(each, one))],
+            }
             for each in all_models["providers"]
             if mine.offers(each["name"])
         ]
@@ -76,17 +79,16 @@ class ModelsHandler(ProvidersHandler):
         )
 
 
-def _id(provider: Mapping[str, Any], model: str) -> str:
+def _model_id(provider: Mapping[str, Any], model: str) -> str:
     return f"{provider['name']}:{model}"
 
 
 class OfferedHandler(ProvidersHandler):
-    """`POST providers/{name}/models`: no GET, because the provider's key is sent out for it."""
+    """`POST providers/{name}/models`: not GET, because it sends out the provider's key."""
 
     @operation("write", gives=OfferedAnswer)
     async def post(self, provider: str) -> None:
-        """The models that the provider itself says it has, of those that the user may ask; it is
-        asked now, and only now."""
+        """Asks the provider for its models now and lists those that the user may use."""
         mine = self.allowances.of(self.person)
         names = await self.models.offered(provider)
         self.answer({"models": [name for name in names if mine.permits(f"{provider}:{name}")]})
@@ -98,7 +100,7 @@ class KeyHandler(ProvidersHandler):
     @operation("write", body=KeyBody, answers=204, also=(200,), gives=KeyAnswer)
     async def put(self, provider: str, body: KeyBody) -> None:
         """Stores a key; it works at once. With `check` the answer is 200 with the number of
-        `models` that the provider lists for it, null where it does not say."""
+        `models` that the provider lists for it, null if it does not say."""
         await self.require_admin()
         if not body.check:
             self.models.set_key(provider, body.key)
@@ -110,14 +112,14 @@ class KeyHandler(ProvidersHandler):
 
     @operation("write", answers=204)
     async def delete(self, provider: str) -> None:
-        """Forgets a stored key."""
+        """Deletes a stored key."""
         await self.require_admin()
         self.models.delete_key(provider)
         self.answer_nothing()
 
 
 class ProjectHandler(AgentHandler):
-    """What the routes that know the instructions of a folder share."""
+    """Base of the routes that need the instructions of a folder."""
 
     def initialize(self, runner: TurnRunner, services: Services, mcp: Servers) -> None:
         self.runner = runner
@@ -125,7 +127,7 @@ class ProjectHandler(AgentHandler):
         self.mcp = mcp
 
     async def project(self, path: str) -> ProjectInstructions:
-        """Those that apply to a notebook, or to any file in its folder."""
+        """The instructions for a notebook, or for any file in its folder."""
         work = Workspace(
             services=self.services,
             user=self.owner,
@@ -140,15 +142,15 @@ class StatusHandler(ProjectHandler):
 
     @operation("read", query=("notebook",), gives=StatusAnswer)
     async def get(self) -> None:
-        """Version, carriers, what is not at hand and why, open notebooks, running turns, the state
-        of the store, how much models may see and do at most, MCP servers, and the files of
+        """Returns version, carriers, missing features and why, open notebooks, running turns, the
+        state of the store, limits on what models may see and do, MCP servers, and the files of
         instructions that a turn on `notebook` would follow."""
         may_read = await Authorizer(self)("read", "contents")
         database = self.runner.stores.conversations.database
         project = await self.project(self.get_query_argument("notebook", ""))
         carriers, no_rooms = _carriers(self.settings)
         mended = self.services.notebooks.repairs if may_read else []
-        notes = [no_rooms, no_openai(), namesake(), *outdated(), *mended]
+        notes = [no_rooms, openai_warning(), namesake_warning(), *outdated_warnings(), *mended]
         turns = [
             {
                 "id": turn.record.id,
@@ -174,7 +176,7 @@ class StatusHandler(ProjectHandler):
         )
 
     def _policy(self) -> dict[str, Any]:
-        """What the administrator decided for the user's turns, and as whom they count for it."""
+        """The administrator's decisions for the user's turns, and the identity they apply to."""
         person = self.person
         policy = self.runner.policy(person, CallOptions(mode="auto"))
         return {
@@ -188,7 +190,7 @@ class StatusHandler(ProjectHandler):
 
 
 class TrustBody(BaseModel):
-    """What a person decided about a file of instructions, having read the text with this digest."""
+    """A user's decision about an instruction file, after reading the text with this digest."""
 
     source: str = Field(min_length=1, max_length=4096)
     digest: str = Field(min_length=1, max_length=128)
@@ -200,14 +202,14 @@ class InstructionsHandler(ProjectHandler):
 
     @operation("read", query=("notebook",), gives=InstructionsAnswer)
     async def get(self) -> None:
-        """The files of instructions that apply to `notebook`, with their texts and whether this
-        user trusts them."""
+        """Lists the instruction files for `notebook`, with their texts and whether this user trusts
+        them."""
         project = await self.project(self.get_query_argument("notebook", ""))
         self.answer({"instructions": project.describe()})
 
     @operation("write", body=TrustBody, answers=204)
     async def post(self, body: TrustBody) -> None:
-        """Remembers whether a text is to be followed. 409 if the file has another text by now."""
+        """Remembers whether to follow a text. 409 if the file has changed since."""
         project = await self.project(body.source)
         for each, _ in project.files:
             if (each.source, each.digest) == (body.source, body.digest):
@@ -224,7 +226,7 @@ class InstructionsHandler(ProjectHandler):
 
 
 def _carriers(settings: Mapping[str, Any]) -> tuple[list[CarrierName], str]:
-    """Those that notebooks can be in, and why not in rooms; empty where they can."""
+    """The available carriers, and why rooms are missing; empty if they are not."""
     try:
         if collaboration(settings) is not None:
             return ["room", "tab", "file"], ""
@@ -242,7 +244,7 @@ class OpenApiHandler(AgentHandler):
 
     @operation("read", gives=DescriptionAnswer)
     async def get(self) -> None:
-        """OpenAPI 3.1 of all routes, made from the code."""
+        """OpenAPI 3.1 of all routes, generated from the code."""
         self.answer(await asyncio.to_thread(self.describe))
 
 
@@ -257,8 +259,8 @@ class UsageHandler(AgentHandler):
 
     @operation("read", query={"by": GROUPINGS, "from": date, "to": date}, gives=UsageAnswer)
     async def get(self) -> None:
-        """Tokens, costs, steps and time of the user's turns by day, model or notebook, with
-        averages; days are those of UTC on which turns began. And this month's budget."""
+        """Reports tokens, costs, steps and time of the user's turns by day, model or notebook, with
+        averages, and this month's budget. A day is the UTC day on which a turn started."""
         by = self.choice("by", GROUPINGS)
         first, last = self._day("from"), self._day("to")
         if first and last and first > last:
@@ -268,7 +270,7 @@ class UsageHandler(AgentHandler):
         self.answer({**report, "month": month.to_json()})
 
     def _day(self, name: str) -> date | None:
-        """A day of the query."""
+        """A day from the query."""
         text = self.get_query_argument(name, None)
         try:
             return date.fromisoformat(text) if text else None

@@ -13,15 +13,22 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from jupyter_agent.carriers.tab_link import OddFrame, TabGone, TabLink, Tabs
-from jupyter_agent.server.base import MEBIBYTE, REQUESTS, Authorizer, Requests, limit_body, page_of
+from jupyter_agent.server.base import (
+    MEBIBYTE,
+    REQUESTS,
+    Authorizer,
+    InFlightRequests,
+    limit_body,
+    page_of,
+)
 
 log = logging.getLogger(__name__)
 
 BEFORE_ATTACHED = 64 * MEBIBYTE
-"""Bytes of a frame, unpacked, from a page that was not asked for its document."""
+"""Bytes of a frame, unpacked, from a page that was not yet asked for its document."""
 LEAVING = (1000, 1001)
-"""With these codes (RFC 6455, 7.4.1) a page closes its socket when the notebook or the browser tab
-is closed. A line that is cut has none."""
+"""A page closes its socket with these codes (RFC 6455, 7.4.1) when the notebook or the browser tab
+is closed. A lost connection has no code."""
 
 
 @web.stream_request_body
@@ -41,7 +48,7 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         return 256 * MEBIBYTE
 
     async def prepare(self) -> None:  # type: ignore[override]  # as in JupyterHandler
-        """What asks for a websocket has no body."""
+        """Refuses a body: a websocket request has none."""
         limit_body(self, 0)
         await super().prepare()
 
@@ -51,8 +58,8 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     @ws_authenticated
     async def get(self, *args: Any, **kwargs: Any) -> None:
         """Upgrades; the tab's edits go through here, so its user must be allowed to write."""
-        requests: Requests = self.settings[REQUESTS]
-        with requests.answering(self._going_away):
+        requests: InFlightRequests = self.settings[REQUESTS]
+        with requests.track(self._going_away):
             if not await Authorizer(self)("write", "contents"):
                 raise web.HTTPError(403)
             await super().get(*args, **kwargs)
@@ -83,7 +90,7 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         self.tabs.add(self.link)
 
     def _take(self, link: TabLink, message: str | bytes) -> None:
-        if link.closed:  # what was on its way when we hung up
+        if link.closed:  # in flight when we closed the connection
             return
         try:
             link.receive(message)
@@ -103,8 +110,8 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         self.close(1002, reason)
 
     def _expect(self, document: bool) -> None:
-        """Frames may be larger while a document is expected. Tornado has one limit for a socket,
-        and a copy of it where it unpacks.
+        """Raises the frame limit while a document is expected. Tornado has one limit per socket,
+        and copies it for decompression.
         """
         connection = self.ws_connection
         most = self.max_message_size if document else BEFORE_ATTACHED
@@ -124,5 +131,5 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             future = self.write_message(message, binary=isinstance(message, bytes))
         except WebSocketClosedError:
             raise TabGone("The tab closed its connection.") from None
-        # The barrier tells what did not arrive; a lost frame is no error of its own.
+        # A lost frame is not an error by itself: the barrier shows what did not arrive.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())

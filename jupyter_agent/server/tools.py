@@ -1,4 +1,4 @@
-"""The tools over REST, as a model calls them: the same dispatcher, the same permissions."""
+"""The tools over REST, as a model calls them: same dispatcher, same permissions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ToolBody(CallOptions):
 
     input: dict[str, Any] = Field(default_factory=dict)
     conversation_id: str | None = None
-    """Whose reads are the base of a whole rewrite."""
+    """The conversation whose reads are the base of a whole rewrite."""
 
 
 class CallHandler(AgentHandler):
-    """What the routes of tools share."""
+    """Base of the tool routes."""
 
     max_body_bytes = 16 * MEBIBYTE
 
@@ -41,7 +41,7 @@ class ToolsHandler(CallHandler):
 
     @operation("read", gives=list[ListedTool])
     async def get(self) -> None:
-        """Names, descriptions, input schemas and effects."""
+        """Lists names, descriptions, input schemas and effects."""
         self.answer((await self.dispatcher.with_others(ask=False)).toolbox.describe())
 
 
@@ -50,14 +50,15 @@ class ToolHandler(CallHandler):
 
     @operation("write", body=ToolBody, query=WHILE_AWAY, gives=ToolAnswer)
     async def post(self, name: str, body: ToolBody) -> None:
-        """Calls a tool; what would ask is refused, unless `allow` names it."""
+        """Calls a tool; a call that would need an approval is refused, unless `allow` names the
+        tool."""
         dispatcher = self.dispatcher
         if name not in dispatcher.toolbox:
             dispatcher = await dispatcher.with_others()
         if name not in dispatcher.toolbox:
             hint = dispatcher.toolbox.hint(name)
             raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.{hint}")
-        # Without a conversation, a user's calls by this entry share what was read.
+        # Without a conversation, all calls of a user through this route share their reads.
         conversation = body.conversation_id or "tools"
         options = await body.on_path(self.services.identities)
         work = self.runner.workspace(self.owner, Authorizer(self), options, conversation)
@@ -69,7 +70,7 @@ class ToolHandler(CallHandler):
                 {"text": error.message, "is_error": True, "reason": error.reason, **error.facts}
             )
             return
-        # A person reads the events of a turn; this answer may go to a model as it is.
+        # This answer may go to a model as it is; the events of a turn are for people.
         view = await work.visibility(result.facts.get("notebook", work.home))
         images = [{"media_type": kind, "data": data} for kind, data in result.images]
         self.answer(

@@ -1,4 +1,4 @@
-"""Turns: what one did, taking it back, keeping it."""
+"""Turns: inspect, undo and accept what they did."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class NamedCell(BaseModel):
 
 
 class CellsBody(BaseModel):
-    """Some cells; all of the turn where left out: a typo must not mean all."""
+    """Some cells; all of the turn if the field is missing: a typo must not mean all."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -62,7 +62,7 @@ class CellsBody(BaseModel):
 
 
 class TurnHandlerBase(AgentHandler):
-    """What all routes of turns share."""
+    """Base of the turn routes."""
 
     def initialize(self, runner: TurnRunner, services: Services, clients: Clients) -> None:
         self.runner = runner
@@ -73,15 +73,15 @@ class TurnHandlerBase(AgentHandler):
     async def ready(self) -> None:
         await self.runner.recover()
 
-    async def known(self, turn_id: str) -> TurnRecord:
-        """The turn. Raises RequestError 404 for one that is not the user's."""
+    async def find_turn(self, turn_id: str) -> TurnRecord:
+        """The turn. Raises RequestError 404 if it is not the user's."""
         turn = await self.stores.conversations.turn(turn_id)
         if turn is None or turn.owner != self.owner:
             raise RequestError(404, "not_found", f"No turn `{turn_id}`.")
         return turn
 
-    def shown(self, entries: Sequence[JournalEntry]) -> list[dict[str, Any]]:
-        """Changes as the query wants them: outputs may be large."""
+    def changes_json(self, entries: Sequence[JournalEntry]) -> list[dict[str, Any]]:
+        """Changes with or without outputs, as the query asks: outputs may be large."""
         whole = self.choice("outputs", OUTPUTS) == "full"
         changes = [entry.change.to_json() for entry in entries]
         for change in changes if not whole else ():
@@ -100,16 +100,16 @@ class TurnListHandler(TurnHandlerBase):
         gives=TurnListAnswer,
     )
     async def get(self) -> None:
-        """A page of the user's turns, newest first, without what was said and changed."""
+        """Lists the user's turns, newest first, without their messages and changes."""
         notebook = self.get_query_argument("notebook", None)
-        found, next_page = await self.stores.conversations.turn_list(
+        turns, next_page = await self.stores.conversations.turn_list(
             self.owner,
             notebook=notebook and await self.services.identities.path(notebook),
             conversation_id=self.get_query_argument("conversation", None),
             state=self.choice("state", ("", *get_args(TurnState))) or None,
             page=self.number("page", 1),
         )
-        self.answer({"turns": found, "next_page": next_page})
+        self.answer({"turns": turns, "next_page": next_page})
 
 
 class StopHandler(TurnHandlerBase):
@@ -117,12 +117,12 @@ class StopHandler(TurnHandlerBase):
 
     @operation("write", gives=TurnStateAnswer)
     async def post(self, turn_id: str) -> None:
-        """Stops the turn where it runs, and its run; answers when it has stopped."""
-        await self.known(turn_id)
+        """Stops a running turn and its run; answers once it has stopped."""
+        await self.find_turn(turn_id)
         live = self.runner.live(turn_id)
         if live is not None:
             await self.runner.stop(live)
-        turn = await self.known(turn_id)
+        turn = await self.find_turn(turn_id)
         self.answer({"turn_id": turn.id, "state": turn.state})
 
 
@@ -131,8 +131,8 @@ class TurnHandler(TurnHandlerBase):
 
     @operation("read", query={"outputs": OUTPUTS}, gives=TurnAnswer)
     async def get(self, turn_id: str) -> None:
-        """State, steps, usage, calls, changes, open questions and the audit of a turn."""
-        turn = await self.known(turn_id)
+        """Returns state, steps, usage, calls, changes, open questions and the audit of a turn."""
+        turn = await self.find_turn(turn_id)
         changes = await self.stores.journal.of_turn(turn_id)
         events = [event for _, event in await self.stores.conversations.events(turn_id)]
         self.answer(
@@ -149,7 +149,7 @@ class TurnHandler(TurnHandlerBase):
                 "ended": turn.ended,
                 **turn.request,
                 "calls": await self.stores.conversations.calls(turn_id),
-                "changes": self.shown(changes),
+                "changes": self.changes_json(changes),
                 "approvals": await self.stores.approvals.pending(turn_id),
                 "audit": await self.stores.audit.of_turn(turn_id),
             }
@@ -169,9 +169,9 @@ class ChangesHandler(TurnHandlerBase):
 
     @operation("read", query={"outputs": OUTPUTS}, gives=list[ChangeAnswer])
     async def get(self, turn_id: str) -> None:
-        """Every change of the turn with before and after, in the order in which they were made."""
-        await self.known(turn_id)
-        self.answer(self.shown(await self.stores.journal.of_turn(turn_id)))
+        """Lists every change of the turn with before and after, in order."""
+        await self.find_turn(turn_id)
+        self.answer(self.changes_json(await self.stores.journal.of_turn(turn_id)))
 
 
 class PendingHandler(TurnHandlerBase):
@@ -179,8 +179,8 @@ class PendingHandler(TurnHandlerBase):
 
     @operation("read", "contents", gives=list[ChangeAnswer])
     async def get(self, path: str) -> None:
-        """What the user's turns changed in a notebook and nobody has kept or taken back, in the
-        order in which it was made; each with its `turn_id`, none with outputs."""
+        """Lists the changes in a notebook that the user's turns made and no one has kept or taken
+        back, in order; each with its `turn_id`, without outputs."""
         await self.require("read", "agent")
         notebook = await self.services.identities.path(path)
         self.answer(await self.stores.journal.pending(notebook, self.owner))
@@ -191,8 +191,8 @@ class RequestsHandler(TurnHandlerBase):
 
     @operation("read", gives=list[RequestAnswer])
     async def get(self, turn_id: str) -> None:
-        """What was sent to the model, request by request: host, size, time and every word."""
-        await self.known(turn_id)
+        """Lists the requests to the model: host, size, time and full text."""
+        await self.find_turn(turn_id)
         self.answer(await self.stores.requests.of_turn(turn_id))
 
 
@@ -201,8 +201,8 @@ class UndoHandler(TurnHandlerBase):
 
     @operation("write", body=CellsBody, gives=UndoneAnswer)
     async def post(self, turn_id: str, body: CellsBody) -> None:
-        """Takes the turn's changes back; what people did since stays and is listed."""
-        turn = await self.known(turn_id)
+        """Takes the turn's changes back; later changes by people stay and are listed."""
+        turn = await self.find_turn(turn_id)
         await self.require("write", "contents")
         await self.clients.end_if_idle(turn_id)
         if self.runner.live(turn_id) is not None:
@@ -225,7 +225,7 @@ class AcceptHandler(TurnHandlerBase):
     @operation("write", body=CellsBody, gives=ReviewedAnswer)
     async def post(self, turn_id: str, body: CellsBody) -> None:
         """Marks the turn's changes as reviewed."""
-        turn = await self.known(turn_id)
+        turn = await self.find_turn(turn_id)
         names = await body.names(self.services.identities)
         self.answer({"reviewed": await keep_turn(self.stores, turn, names)})
 
@@ -235,7 +235,8 @@ class BlameHandler(TurnHandlerBase):
 
     @operation("read", "contents", gives=BlameAnswer)
     async def get(self, path: str) -> None:
-        """Per cell: turn, model, time, request, whether it was reviewed and changed since."""
+        """Lists, per cell: turn, model, time, request, whether it was reviewed and changed
+        since."""
         await self.require("read", "agent")
         work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
         async with lease(work, path, READ) as nb:
@@ -243,5 +244,5 @@ class BlameHandler(TurnHandlerBase):
                 CellText(id=cell.id, type=cell.type, source=cell.source)
                 for cell in (await nb.read()).cells
             ]
-        found = await self.stores.journal.blame(nb.path, cells, self.owner)
-        self.answer({"path": nb.path, "cells": [each.to_json() for each in found]})
+        entries = await self.stores.journal.blame(nb.path, cells, self.owner)
+        self.answer({"path": nb.path, "cells": [each.to_json() for each in entries]})

@@ -1,4 +1,4 @@
-"""Says in the log when something kept the server's event loop from answering, and what it was."""
+"""Logs when something blocks the server's event loop, and what it was."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import traceback
 
 
 class Watchdog:
-    """A thread that knocks at the event loop and looks where it hangs when nobody answers.
+    """A thread that pings the event loop, and logs its stack if it does not answer.
 
-    While the loop is blocked no screen, kernel or other extension is served, whoever's fault it is.
+    While the loop is blocked, no page, kernel or other extension is served, whatever the cause.
     """
 
     def __init__(self, log: logging.Logger, *, seconds: float = 1.0) -> None:
@@ -28,7 +28,7 @@ class Watchdog:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends it; to be called while the loop still runs."""
+        """Stops the thread; call it while the loop still runs."""
         self._closed.set()
         self._answered.set()
         self._thread.join()
@@ -36,18 +36,18 @@ class Watchdog:
     def _watch(self) -> None:
         while not self._closed.wait(self._seconds):
             self._answered.clear()
-            if self._closed.is_set():  # before that: the loop waits for this thread, and is silent
+            if self._closed.is_set():  # `close` is waiting for this thread, on the loop
                 return
             knocked = time.monotonic()
             self._loop.call_soon_threadsafe(self._answered.set)
             if self._answered.wait(self._seconds):
                 continue
-            where = self._where()
+            stack = self._loop_stack()
             self._answered.wait()
             if not self._closed.is_set():
                 blocked = time.monotonic() - knocked
-                self._log.warning("The event loop was blocked for %.1f s in:\n%s", blocked, where)
+                self._log.warning("The event loop was blocked for %.1f s in:\n%s", blocked, stack)
 
-    def _where(self) -> str:
+    def _loop_stack(self) -> str:
         frame = sys._current_frames().get(self._loops_thread)
         return "".join(traceback.format_stack(frame, limit=8)) if frame else "(unknown)"

@@ -1,6 +1,6 @@
-"""Events in the shapes of the AI SDK: each is one chunk of its stream, all of a turn one UIMessage.
+"""Events in the AI SDK's format: each event is a chunk of its stream, each turn a UIMessage.
 
-Only chunk types that `ai` 6 and 7 both accept are used: a client of either stops at an unknown one.
+Only chunk types that `ai` 6 and 7 both accept are used: a client of either stops at unknown ones.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _NAMES = {
     "error": "errorText",
     "step": "stepUsage",
 }
-"""Fields that a chunk calls otherwise."""
-_WITHIN = {
+"""Fields with another name in a chunk."""
+_NESTED_IN = {
     "start": "messageMetadata",
     "finish": "messageMetadata",
     "message-metadata": "messageMetadata",
@@ -30,16 +30,16 @@ _WITHIN = {
     "data-notice": "data",
     "data-continue": "data",
 }
-"""Chunks that have their fields in an object of that name."""
-_BESIDE = ("type", "messageId", "finishReason")
-"""Fields that stand beside that object."""
+"""Chunks with their fields in a nested object of that name."""
+_TOP_LEVEL = ("type", "messageId", "finishReason")
+"""Fields that stay outside of that object."""
 _ONLY_IF_SET = ("model", "provider_executed", "preliminary", "budget_reached", "state")
 _UNSENT = ("approval",)
-"""The question itself, which a notice tells."""
+"""The question itself: a notice carries it."""
 _DYNAMIC = ("input-start", "input-available", "input-error", "output-available", "output-error")
-"""Chunks of calls that say that clients know no schema of the tool."""
+"""Tool chunks whose tools clients have no schema for."""
 _PIECES = "_pieces"
-"""What was streamed of a part, which is put together once."""
+"""The streamed pieces of a part, joined once at the end."""
 _OURS = {theirs: ours for ours, theirs in _NAMES.items()}
 
 
@@ -54,26 +54,26 @@ def chunk(event: Event) -> Chunk:
     }
     if event.type.removeprefix("tool-") in _DYNAMIC:
         named["dynamic"] = True
-    within = _WITHIN.get(event.type)
-    if within is None:
+    nested_in = _NESTED_IN.get(event.type)
+    if nested_in is None:
         return named
-    beside = {name: named.pop(name) for name in _BESIDE if name in named}
-    return {**beside, within: {**named, **facts}}
+    top_level = {name: named.pop(name) for name in _TOP_LEVEL if name in named}
+    return {**top_level, nested_in: {**named, **facts}}
 
 
 def event(piece: Chunk) -> Event:
-    """The event that a chunk of our own stream stands for, but for the unsent: the question of a
+    """The event for a chunk of our own stream, without the unsent fields: the question of a
     `tool-approval-request` is empty.
 
-    Raises KeyError for a type this version does not know.
+    Raises KeyError for a type unknown to this version.
     """
-    beside = dict(piece)
-    within = beside.pop(_WITHIN.get(piece["type"], ""), {})
-    beside.pop("dynamic", None)
-    named = {_snake(name): value for name, value in {**beside, **within}.items()}
+    top_level = dict(piece)
+    nested = top_level.pop(_NESTED_IN.get(piece["type"], ""), {})
+    top_level.pop("dynamic", None)
+    named = {_snake(name): value for name, value in {**top_level, **nested}.items()}
     if piece["type"] == "data-notice":
-        named = {"type": piece["type"], "kind": within["kind"], "text": within["text"]}
-        named["facts"] = {key: within[key] for key in within if key not in named}
+        named = {"type": piece["type"], "kind": nested["kind"], "text": nested["text"]}
+        named["facts"] = {key: nested[key] for key in nested if key not in named}
     for name in _UNSENT if piece["type"] == "tool-approval-request" else ():
         named[name] = {}
     return from_json(named)
@@ -95,7 +95,7 @@ def _camel(name: str) -> str:
 
 
 def message(message_id: str, events: Iterable[Event]) -> dict[str, Any]:
-    """The assistant's UIMessage that a client has after these events."""
+    """The assistant's UIMessage after these events."""
     parts: list[Chunk] = []
     by_id: dict[str, Chunk] = {}
     metadata: Chunk = {}
@@ -110,12 +110,12 @@ def message(message_id: str, events: Iterable[Event]) -> dict[str, Any]:
         if "text" in part:
             part["text"] = text
         elif text and part["state"] == "input-streaming":
-            part["input"] = _parsed(text)
+            part["input"] = _parse_or_none(text)
     return {"id": message_id, "role": "assistant", "metadata": metadata, "parts": parts}
 
 
 def failure(event: Event) -> dict[str, Any] | None:
-    """Why a turn failed, where the event is the notice of that."""
+    """Why a turn failed, if the event is the notice of that."""
     if not (isinstance(event, Notice) and event.kind == "failed"):
         return None
     request_id = event.facts.get("request_id")
@@ -153,7 +153,7 @@ def _advance(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> None:
 
 
 def _take_answers(parts: list[Chunk], approvals: Iterable[Mapping[str, Any]]) -> None:
-    """What a person answered is no question any more, long before the call has an outcome."""
+    """Marks answered questions as such, long before the call has an outcome."""
     answers = {approval["id"]: approval for approval in approvals}
     for part in parts:
         if part.get("state") == "approval-requested" and part["approval"]["id"] in answers:
@@ -192,7 +192,7 @@ def _advance_call(parts: list[Chunk], by_id: dict[str, Chunk], piece: Chunk) -> 
             part.update(state="output-denied")
 
 
-def _parsed(text: str) -> Any:
+def _parse_or_none(text: str) -> Any:
     try:
         return foreign.parse(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Models that answer from a script, for tests here and in projects that build on this one."""
+"""Models that answer from a script, for tests here and in projects that use this one."""
 
 from jupyter_agent.testing.model import ScriptedModel
 from jupyter_agent.testing.rules import Refused, check_messages, check_request

@@ -18,7 +18,7 @@ from jupyter_agent.testing.server import API_KEY, FakeAnthropic
 
 
 def main() -> None:
-    """Serve until interrupted."""
+    """Serves until interrupted."""
     parser = argparse.ArgumentParser(prog="python -m jupyter_agent.testing", description=__doc__)
     parser.add_argument("--port", type=int, default=8900)
     parser.add_argument("--script", type=Path, required=True)

@@ -22,10 +22,10 @@ _FIELDS = {
 
 
 class ChatCompletions(FakeService):
-    """Refuses requests that the real API refuses, and else sends the next scripted reply.
+    """Refuses what the real API refuses, else sends the next scripted reply.
 
-    A Scripted reply with another status than 200 is an error: its `body`, or its `error` in
-    OpenAI's form.
+    A Scripted reply with a status other than 200 is an error: its `body`, or its `error` in
+    OpenAI's format.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class ChatCompletions(FakeService):
         dialect: str | None = None,
         efforts: Sequence[str] | None = None,
     ) -> None:
-        """`limit`: the only name of the token limit that it takes; both where none is given.
-        `more_fields`: what it takes besides OpenAI's own fields. `dialect`: whose refusals and way
-        of writing it has, a name of DIALECTS. `efforts`: the levels that its model takes, empty for
-        one that cannot think; all where none are given.
+        """`limit`: the only name of the token limit that it accepts; both by default.
+        `more_fields`: accepted fields besides OpenAI's own. `dialect`: the service whose refusals
+        and output format it copies, a name in DIALECTS. `efforts`: the levels of its model, empty
+        for one that cannot think; all by default.
         """
         super().__init__(replies)
         self.dialect = DIALECTS[dialect] if dialect else FakeDialect(writes=written_as_documented)
@@ -50,7 +50,7 @@ class ChatCompletions(FakeService):
         self._efforts = efforts
 
     def refuses_field(self, body: Mapping[str, Any]) -> str | None:
-        """What the API says of an effort that its model does not have."""
+        """The API's message about an effort that the model does not have."""
         level = body.get("reasoning_effort")
         if level is None or self._efforts is None or level in self._efforts:
             return None
@@ -86,7 +86,7 @@ async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
                 self.fail(reply.status, *reply.error, headers=reply.headers, body=reply.body)
                 return
             self.set_header("Content-Type", "text/event-stream")
-            with suppress(StreamClosedError):  # the client went away, which `left` tells
+            with suppress(StreamClosedError):  # the client disconnected: `left` is set
                 await self.answer(reply)
 
         async def answer(self, reply: Scripted) -> None:
@@ -124,7 +124,7 @@ async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
 
 
 def _wrong_field(body: Mapping[str, Any], api: ChatCompletions) -> str | None:
-    """What the real API says of fields that it does not take."""
+    """The real API's message about unknown fields."""
     for field in body:
         if field not in api.fields:
             return f"Unrecognized request argument supplied: {field}"
@@ -144,7 +144,7 @@ def _wrong_field(body: Mapping[str, Any], api: ChatCompletions) -> str | None:
 
 
 def _wrong(messages: Sequence[Mapping[str, Any]]) -> str | None:
-    """What the real API says of a history whose calls and tool messages do not fit."""
+    """The real API's message about a history whose calls and tool messages do not match."""
     open_calls: list[str] = []
     for n, message in enumerate(messages):
         if message["role"] == "tool":

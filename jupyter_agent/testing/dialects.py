@@ -1,6 +1,6 @@
-"""How services of chat completions differ from OpenAI: what they refuse, and how they write.
+"""Chat completions services that differ from OpenAI: what they refuse, and their output format.
 
-Each is as strict as its documents and the public issues about it say, with the words that it uses.
+Each is as strict as its documentation and public issues say, with the same error messages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _SIGNATURE = {"google": {"thought_signature": "c2lnbmVk"}}
 _ANY_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 PORTAL = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>Wi-Fi</body></html>"
-"""What a captive portal answers to anything."""
+"""A captive portal's answer to any request."""
 
 
 def _nothing(body: Json) -> Refusal | None:
@@ -33,11 +33,11 @@ class FakeDialect:
     """One service."""
 
     refuses: Callable[[Json], Refusal | None] = _nothing
-    """The answer to a request that it does not take, besides what no service takes."""
+    """The answer to a request that only this service refuses."""
     fields: Collection[str] = ()
-    """Fields that it takes besides OpenAI's."""
+    """Accepted fields besides OpenAI's."""
     writes: Callable[[Scripted], Iterator[Any]]
-    """The chunks of a reply; a text is sent as it is."""
+    """The chunks of a reply; text is sent verbatim."""
 
 
 def chunk(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> Json:
@@ -76,7 +76,7 @@ def _reasoning_model(body: Json) -> Refusal | None:
 
 
 def written_as_documented(reply: Scripted, reasoning: str = "reasoning_content") -> Iterator[Json]:
-    """As OpenAI writes: each call in pieces at an index of its own."""
+    """OpenAI's format: each call in pieces, at its own index."""
     slot = 0
     for block in reply.blocks:
         match block["type"]:
@@ -140,7 +140,7 @@ _MISTRAL_MESSAGE = {"role", "content", "tool_calls", "tool_call_id", "name", "pr
 
 
 def _mistral_refuses(body: Json) -> Refusal | None:
-    def refused(message: str, kind: str, code: str) -> Refusal:
+    def refusal(message: str, kind: str, code: str) -> Refusal:
         return 400, {
             "object": "error", "message": message, "type": kind, "param": None, "code": code,
         }  # fmt: skip
@@ -160,15 +160,15 @@ def _mistral_refuses(body: Json) -> Refusal | None:
         for call_id in ids:
             if not _SHORT_ID.fullmatch(call_id):
                 text = f"Tool call id was {call_id} but must be a-z, A-Z, 0-9, with a length of 9."
-                return refused(text, "invalid_function_call", "3280")
+                return refusal(text, "invalid_function_call", "3280")
         if (before, message["role"]) == ("tool", "user"):
             text = "Unexpected role 'user' after role 'tool'"
-            return refused(text, "invalid_request_message_order", "3230")
+            return refusal(text, "invalid_request_message_order", "3230")
         if message["role"] == "assistant" and not (
             message.get("content") or message.get("tool_calls")
         ):
             text = "Assistant message must have either content or tool_calls, but not none."
-            return refused(text, "invalid_request_assistant_message", "3240")
+            return refusal(text, "invalid_request_assistant_message", "3240")
         before = message["role"]
     return None
 
@@ -233,19 +233,19 @@ def _ollama(reply: Scripted) -> Iterator[Json]:
 
 
 def _gemini_refuses(body: Json) -> Refusal | None:
-    def refused(message: str) -> Refusal:
+    def refusal(message: str) -> Refusal:
         error = {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}
         return 400, [{"error": error}]
 
     for message in body["messages"]:
         if message["role"] == "tool" and not message.get("name"):
-            return refused("GenerateContentRequest.contents: function_response.name: Name empty.")
+            return refusal("GenerateContentRequest.contents: function_response.name: Name empty.")
     for n, message in _calling(body):
         first = message["tool_calls"][0]
         if first.get("extra_content") not in (_SIGNATURE, _ANY_SIGNATURE):
             call = f"function call `default_api:{first['function']['name']}`, position {n}"
             text = "Function call is missing a thought_signature in functionCall parts."
-            return refused(f"{text} Additional data, {call}.")
+            return refusal(f"{text} Additional data, {call}.")
     return None
 
 
@@ -277,7 +277,7 @@ def _openrouter(reply: Scripted) -> Iterator[Any]:
 
 
 def _whole(reply: Scripted) -> Iterator[Any]:
-    """One JSON, whatever was asked for."""
+    """A single JSON, even if a stream was requested."""
     texts = [block["text"] for block in reply.blocks if block["type"] == "text"]
     calls = [
         {

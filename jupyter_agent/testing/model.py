@@ -12,10 +12,10 @@ from jupyter_agent.testing.script import FakeReply, Script
 
 
 class ScriptedModel:
-    """Answers from a list and remembers what it was asked.
+    """Answers from a list and records its requests.
 
-    It raises Refused for a history that the API would refuse, and AssertionError when it is asked
-    more often than it has replies: both are faults of whoever asks, not of a model service.
+    It raises Refused for a history that the API would refuse, and AssertionError when it runs out
+    of replies: both are bugs of the caller, not failures of a model service.
     """
 
     host = ""
@@ -34,7 +34,7 @@ class ScriptedModel:
         self._script = Script(script)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """The next reply. An `error` of a Scripted one is not known here: give a ModelError."""
+        """Streams the next reply. A Scripted `error` is not supported: use a ModelError."""
         check_messages(request.messages)
         self.requests.append(deepcopy(request))
         reply = self._script.next()

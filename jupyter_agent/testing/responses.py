@@ -21,25 +21,25 @@ _FIELDS = {
 
 
 class Responses(FakeService):
-    """Refuses requests that the real API refuses, and else sends the next scripted reply."""
+    """Refuses what the real API refuses, else sends the next scripted reply."""
 
     def __init__(self, replies: Iterable[FakeReply], *, without: Collection[str] = ()) -> None:
-        """`without`: fields that it does not take, as servers that speak the API in part."""
+        """`without`: fields that it refuses, like servers with a partial implementation."""
         super().__init__(replies)
         self.fields = _FIELDS.difference(without)
         self.url = ""
         self.expired: set[str] = set()
-        """Containers that are gone."""
+        """Ids of expired containers."""
 
 
 @asynccontextmanager
 async def serving(api: Responses) -> AsyncIterator[Responses]:
-    """Serves it at `api.url`."""
+    """Serves the API at `api.url`."""
 
     class Create(RequestHandler):
         async def post(self) -> None:
             body = json.loads(self.request.body)
-            if wrong := _wrong(body, api.fields) or _lost(body, api.expired):
+            if wrong := _wrong(body, api.fields) or _expired_container(body, api.expired):
                 api.refusals.append(wrong)
                 self.set_status(400)
                 self.finish({"error": {"message": wrong, "type": "invalid_request_error"}})
@@ -63,11 +63,11 @@ async def serving(api: Responses) -> AsyncIterator[Responses]:
         yield api
 
 
-def _sealed(id: str, thought: str) -> str:
+def _seal(id: str, thought: str) -> str:
     return hashlib.sha256(f"{id} {thought}".encode()).hexdigest()
 
 
-def _lost(body: Mapping[str, Any], expired: Collection[str]) -> str | None:
+def _expired_container(body: Mapping[str, Any], expired: Collection[str]) -> str | None:
     """Source: https://github.com/pydantic/pydantic-ai/issues/7461."""
     named = (item.get("container_id") for item in body["input"])
     return next((f"Expected container_id: {id}" for id in named if id in expired), None)
@@ -78,7 +78,7 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
 
 def _wrong(body: Mapping[str, Any], fields: Collection[str]) -> str | None:
-    """What the real API says of a request that it does not take."""
+    """The real API's message about a request that it refuses."""
     level = body.get("reasoning", {}).get("effort", "low")
     if level not in _EFFORTS:
         listed = f"{', '.join(map(repr, _EFFORTS[:-1]))}, and {_EFFORTS[-1]!r}"
@@ -100,7 +100,7 @@ def _wrong(body: Mapping[str, Any], fields: Collection[str]) -> str | None:
         thought = None
         if kind == "reasoning":
             text = "".join(part["text"] for part in item["summary"])
-            if item.get("encrypted_content") != _sealed(item["id"], text):
+            if item.get("encrypted_content") != _seal(item["id"], text):
                 return f"The encrypted content for item {item['id']} could not be verified."
             thought = item["id"]
         elif kind == "function_call":
@@ -122,8 +122,8 @@ def _wrong(body: Mapping[str, Any], fields: Collection[str]) -> str | None:
     return f"No tool output found for function call {open_calls[0]}." if open_calls else None
 
 
-def _served(place: int, block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A call by the service itself, which never says what it found."""
+def _service_call_events(place: int, block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A call by the service itself, whose result is not sent."""
     item: dict[str, Any] = {"id": f"ws_{place}", "type": "web_search_call", "status": "in_progress"}
     done: dict[str, Any] = {**item, "action": {"type": "search", **block["input"]}}
     if block["name"] == "code_execution":
@@ -139,7 +139,7 @@ def _served(place: int, block: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def events(reply: Scripted) -> Iterator[dict[str, Any]]:
-    """A reply as the API streams it."""
+    """A reply as a stream of the API's events."""
     yield {"type": "response.created", "response": {"status": "in_progress", "output": []}}
     for place, block in enumerate(reply.blocks):
         match block["type"]:
@@ -147,7 +147,7 @@ def events(reply: Scripted) -> Iterator[dict[str, Any]]:
                 id = f"rs_{len(block['thinking'])}"
                 item = {"type": "reasoning", "id": id, "summary": []}
                 part = {"type": "summary_text", "text": block["thinking"]}
-                sealed = _sealed(id, block["thinking"])
+                sealed = _seal(id, block["thinking"])
                 done = {**item, "summary": [part], "encrypted_content": sealed}
                 kind, text = "reasoning_summary_text", block["thinking"]
             case "text":
@@ -155,7 +155,7 @@ def events(reply: Scripted) -> Iterator[dict[str, Any]]:
                 done = {**item, "content": [{"type": "output_text", "text": block["text"]}]}
                 kind, text = "output_text", block["text"]
             case "server_tool_use":
-                yield from _served(place, block)
+                yield from _service_call_events(place, block)
                 continue
             case _:
                 call = {"call_id": block["id"], "name": block["name"]}

@@ -1,7 +1,7 @@
-"""What the Messages API refuses, with the words that it uses.
+"""What the Messages API refuses, with the same error messages.
 
-Written from its documented rules and from error texts in public issues; stricter than the API in
-two points: a request whose history has tool blocks needs `tools`, and thinking must be unchanged.
+Based on its documented rules and error messages in public issues; stricter than the API in two
+points: a request whose history has tool blocks needs `tools`, and thinking must be unchanged.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _MAX_CACHE_MARKS = 4
 
 
 class Refused(Exception):
-    """The request is invalid; the text is the API's."""
+    """The request is invalid; the message is the API's."""
 
 
 def check_request(body: Any, *, max_chars: int | None = None) -> None:
-    """Raise Refused for a body that `POST /v1/messages` would not take."""
+    """Raises Refused for a body that `POST /v1/messages` would refuse."""
     if not isinstance(body, Mapping):
         raise Refused("The request body is not valid JSON: expected an object.")
     for field in ("model", "max_tokens", "messages"):
@@ -123,7 +123,7 @@ def _check_thoughts_of_turn(messages: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_messages(messages: Sequence[Mapping[str, Any]]) -> None:
-    """Raise Refused for a history that the API would not take."""
+    """Raises Refused for a history that the API would refuse."""
     if not messages:
         raise Refused("messages: at least one message is required")
     if messages[0]["role"] != "user":
@@ -295,7 +295,7 @@ def _check_server_tool(where: str, tool: Mapping[str, Any]) -> None:
 
 
 def _check_service_blocks(body: Mapping[str, Any]) -> None:
-    """Calls of the service's own tools have results, but for those it is just at work on."""
+    """Calls of the service's own tools need results, except the last ones, still running."""
     messages, container = body["messages"], body.get("container")
     declared = {tool["name"] for tool in body.get("tools", ()) if "input_schema" not in tool}
     results = {
@@ -330,7 +330,7 @@ def _check_service_blocks(body: Mapping[str, Any]) -> None:
 
 
 def _check_cache_marks(body: Mapping[str, Any]) -> None:
-    marks = sum(1 for _ in _marked(body))
+    marks = sum(1 for _ in _cache_marks(body))
     if marks > _MAX_CACHE_MARKS:
         raise Refused(
             f"A maximum of {_MAX_CACHE_MARKS} blocks with cache_control may be provided. "
@@ -348,20 +348,20 @@ def _check_cache_marks(body: Mapping[str, Any]) -> None:
 
 
 def _in_order(body: Mapping[str, Any]) -> Iterator[Any]:
-    """The marked blocks as the service goes through them."""
+    """The marked blocks in the service's order of processing."""
     for part in ("tools", "system", "messages"):
-        yield from _marked(body.get(part))
+        yield from _cache_marks(body.get(part))
 
 
-def _marked(value: Any) -> Iterator[Any]:
+def _cache_marks(value: Any) -> Iterator[Any]:
     if isinstance(value, Mapping):
         if "cache_control" in value:
             yield value
         for item in value.values():
-            yield from _marked(item)
+            yield from _cache_marks(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _marked(item)
+            yield from _cache_marks(item)
 
 
 def _check_length(body: Mapping[str, Any], max_chars: int | None) -> None:

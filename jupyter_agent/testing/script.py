@@ -1,4 +1,4 @@
-"""What a scripted model answers: blocks, and what goes wrong with them."""
+"""Replies of scripted models: blocks, and failures while sending them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def says(text: str) -> Block:
 
 
 def calls(tool: str, /, **input: Any) -> Block:
-    """A call; its id is given when it is sent (`toolu_1`, `toolu_2`, ...)."""
+    """A call; it gets its id when it is sent (`toolu_1`, `toolu_2`, ...)."""
     return {"type": "tool_use", "name": tool, "input": input}
 
 
@@ -30,43 +30,43 @@ def thinks(text: str) -> Block:
 
 
 def signature(thinking: str) -> str:
-    """What the fake signs thinking with."""
+    """The fake signature of a thinking text."""
     return hashlib.sha256(thinking.encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scripted:
-    """One reply, with what goes wrong on its way.
+    """One reply, with any failure while sending it.
 
-    `Scripted(blocks=[says("Hi")])` is what the plain list `[says("Hi")]` is.
+    `Scripted(blocks=[says("Hi")])` is the same as the plain list `[says("Hi")]`.
     """
 
     blocks: Sequence[Block] = ()
     stop_reason: str | None = None
-    """By default what the blocks mean."""
+    """Derived from the blocks by default."""
     stop_details: Mapping[str, Any] | None = None
     container: Mapping[str, str] | None = None
-    """Where the service ran code: its `id`, and when it `expires_at`."""
+    """The container in which the service ran code: its `id`, and when it `expires_at`."""
     usage: Mapping[str, int] = field(
         default_factory=lambda: {"input_tokens": 100, "output_tokens": 10}
     )
     status: int = 200
-    """Anything else answers with `error` instead of a stream."""
+    """Any other status answers with `error` instead of a stream."""
     error: tuple[str, str] = ("api_error", "Internal server error")
     """Type and message, for `status` and for `then="error"`."""
     headers: Mapping[str, str] = field(default_factory=dict)
     stop_after: int | None = None
-    """Send only so many events, then do `then`."""
+    """Sends only this many events, then does `then`."""
     then: Literal["eof", "cut", "reset", "error", "wait", "ping"] = "eof"
-    """End the response as if complete; drop the connection, or reset it; send an error event; wait
-    for `gate` and go on; or send nothing but pings until the client leaves."""
+    """Ends the response as if complete; drops the connection, or resets it; sends an error event;
+    waits for `gate` and continues; or sends nothing but pings until the client disconnects."""
     gate: asyncio.Event | None = None
     body: bytes | None = None
-    """Sent in place of the events, whatever it is."""
+    """Sent verbatim instead of the events."""
     piece: int | None = None
-    """Bytes of each write; None for one write an event."""
+    """Bytes per write; None for one write per event."""
     pause_s: float = 0
-    """Seconds before each event, as of a model that takes its time. Only `FakeAnthropic` waits."""
+    """Seconds before each event, like a slow model. Only `FakeAnthropic` supports it."""
 
     def events(self) -> Iterator[ModelEvent]:
         """The events of the whole reply."""
@@ -79,14 +79,14 @@ class Scripted:
 
 
 class Script:
-    """Replies in their order; each call gets an id of its own."""
+    """Replies in order; each call gets a unique id."""
 
     def __init__(self, replies: Iterable[FakeReply]) -> None:
         self._left = iter(replies)
         self._calls = 0
 
     def next(self) -> Scripted | None:
-        """The next reply; None when the script is over."""
+        """The next reply; None after the last one."""
         reply = next(self._left, None)
         if reply is None:
             return None

@@ -28,11 +28,11 @@ _PING = 0.02
 """Seconds between two pings."""
 
 API_KEY = "sk-ant-test-0123456789"
-"""What the fake accepts unless told another."""
+"""The accepted key by default."""
 
 
 class FakeAnthropic(FakeService):
-    """Refuses what the real API refuses, in its words, and else sends the next scripted reply.
+    """Refuses what the real API refuses, in its words, else sends the next scripted reply.
 
     `async with FakeAnthropic([[says("Hi")]]) as api:` serves it at `api.url` in the running loop.
     """
@@ -52,14 +52,14 @@ class FakeAnthropic(FakeService):
         self.max_chars = max_chars
         """A longer history is refused as too long."""
         self.refuses = refuses
-        """What a model says of a valid request that it does not take; None where it takes it."""
+        """A model's message about a valid request that it refuses; None to accept it."""
         self._port = port
         self._tls = tls
         self._server: HTTPServer | None = None
 
     @property
     def url(self) -> str:
-        """For `base_url`."""
+        """The `base_url` for clients."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}"
 
     @property
@@ -89,7 +89,7 @@ class FakeAnthropic(FakeService):
 
 @contextmanager
 def in_thread(api: FakeAnthropic) -> Iterator[FakeAnthropic]:
-    """Serve in a thread of its own, for programs that run no event loop."""
+    """Serves in a thread, for programs without an event loop."""
     serving = threading.Event()
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
@@ -200,15 +200,15 @@ class _Messages(_Handler):
                 await self._send(reply.body, reply.piece)
                 return
             for position, event in enumerate(reply.events()):
-                if position == reply.stop_after and not await self._goes_on(reply):
+                if position == reply.stop_after and not await self._continues(reply):
                     return
                 if reply.pause_s:
                     await asyncio.sleep(reply.pause_s)
                 await self._send(_frame(event), reply.piece)
         except StreamClosedError:
-            pass  # the client went away, which `left` tells
+            pass  # the client disconnected: `left` is set
 
-    async def _goes_on(self, reply: Scripted) -> bool:
+    async def _continues(self, reply: Scripted) -> bool:
         match reply.then:
             case "wait":
                 assert reply.gate is not None
@@ -235,7 +235,7 @@ class _Messages(_Handler):
 
     def _drop(self, *, reset: bool) -> None:
         connection = self.detach()
-        if reset:  # closing with unsent data thrown away is what sends RST
+        if reset:  # closing while discarding unsent data sends RST
             linger = struct.pack("ii", 1, 0)
             connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         connection.close()

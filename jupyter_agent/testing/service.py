@@ -1,4 +1,4 @@
-"""What the fakes of model services have in common."""
+"""Shared base of the fake model services."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_agent.testing.script import FakeReply, Script
 
 
 class FakeService:
-    """A script of replies, and what was asked."""
+    """A script of replies, and the requests received."""
 
     def __init__(self, replies: Iterable[FakeReply]) -> None:
         self.script = Script(replies)
@@ -24,17 +24,17 @@ class FakeService:
         self.headers: list[Mapping[str, str]] = []
         """Their headers."""
         self.refusals: list[str] = []
-        """What was wrong with the others."""
+        """Error messages for the other requests."""
         self.asked = asyncio.Event()
-        """Set when a request has come."""
+        """Set when a request has arrived."""
         self.left = asyncio.Event()
-        """Set when a client went away before its reply was complete."""
+        """Set when a client disconnected before its reply was complete."""
 
 
 @asynccontextmanager
 async def http_service(*routes: tuple[str, type[RequestHandler]]) -> AsyncIterator[str]:
-    """A service with these routes (a pattern of the whole path, and its handler) in the running
-    loop; yields its address.
+    """Serves these routes (a pattern of the whole path, and its handler) in the running loop;
+    yields the address.
     """
     sockets = bind_sockets(0, "127.0.0.1")
     server = HTTPServer(Application(list(routes)))

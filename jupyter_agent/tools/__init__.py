@@ -1,4 +1,4 @@
-"""What a model may do: each tool is one class in one of these modules."""
+"""The tools for models: each is one class in one of these modules."""
 
 from __future__ import annotations
 
@@ -57,4 +57,5 @@ FORMER: Mapping[str, type[Tool]] = {
     "run_cell": RunCell,
     "list_files": ReadFile,
 }
-"""By names that are accepted, not offered: those that conversations, scripts and rules may have."""
+"""By old names, which are accepted but not offered: conversations, scripts and rules may use
+them."""

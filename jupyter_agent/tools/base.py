@@ -1,4 +1,4 @@
-"""The tool boundary: a tool is one class; the model reads its docstring and fields."""
+"""The tool interface: a tool is one class; the model reads its docstring and fields."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from jupyter_agent.workspace.workspace import Need as Need
 
 Effect: TypeAlias = Literal["read", "edit", "run"]
 Action: TypeAlias = Literal["read", "edit", "delete", "run", "restart", "interrupt", "stop"]
-"""The row of the permission table that a tool belongs to."""
+"""A tool's row of the permission table."""
 Progress: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[None]]
-"""Is told a call's preliminary output while its cell still runs."""
+"""Receives a call's preliminary output while its cell runs."""
 
 TEXTS = frozenset({"source", "old_string", "new_string", "query", "code", "text"})
-"""Fields of calls that are as long as somebody likes; all others are names, ids or paths."""
+"""Fields of calls without a length limit; all others are names, ids or paths."""
 _MOST_IN_PATTERN = 500
 _MOST_PROBLEMS = 5
 _MOST_LISTED = 10_000
-"""Items of a list, and fields: more than anybody looks at one by one."""
+"""Items of a list, or fields: more than anyone would check one by one."""
 _MOST_STALE = 10
-"""Cells that are named to a model after a call."""
+"""Stale cells that are named to a model after a call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a call did: `text` and `images` are for the model, `facts` for programs."""
+    """The result of a call: `text` and `images` are for the model, `facts` for programs."""
 
     text: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -50,21 +50,21 @@ class Result:
     changes: Sequence[Change] = ()
 
     def with_stale(self, cell_ids: Sequence[str]) -> Result:
-        """This, and which cells became stale by it."""
-        text = f"{self.text}\n{told_stale(cell_ids)}".rstrip()
+        """This result, plus the cells that became stale by it."""
+        text = f"{self.text}\n{stale_sentence(cell_ids)}".rstrip()
         return replace(self, text=text, facts={**self.facts, "stale": list(cell_ids)})
 
     def output(self) -> dict[str, Any]:
-        """As docs/api.md has it: the text that the model was told and the facts of the tool."""
+        """As in docs/api.md: the text that the model read and the facts of the tool."""
         return {"text": self.text, **self.facts}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellDiff:
-    """One of several cells that a call would write."""
+    """The change of one of several cells that a call would write."""
 
     cell_id: str | None
-    """None for a new one."""
+    """None for a new cell."""
     cell_type: CellType
     diff: str
 
@@ -78,36 +78,36 @@ class Question:
     code: str | None = None
     """The exact code that would run."""
     diff: str | None = None
-    """What would change, as a unified diff."""
+    """The change, as a unified diff."""
     codes: Mapping[str, str] = field(default_factory=dict)
-    """Cell id -> its exact code, in their order, where several cells would run."""
+    """Cell id -> its exact code, in order, if several cells would run."""
     cells: Mapping[str, str] = field(default_factory=dict)
-    """Cell id -> version of the cells that are shown."""
+    """Cell id -> version of the cells shown."""
     kernel: str = ""
-    """Which kernel, in which of its lives; empty while none runs."""
+    """The kernel and which start of it; empty if none runs."""
     kernelspec: str = ""
     """The name of that kernel, or of the one that would be started."""
     after: Mapping[str, Cell] = field(default_factory=dict)
-    """Cell id -> the cell as it will be when this is done, where that can be foreseen."""
+    """Cell id -> the cell afterwards, if that can be predicted."""
     whole: bool = False
-    """Whether it is about all cells that the notebook has."""
+    """Whether it concerns all cells of the notebook."""
     cell_type: CellType | None = None
-    """Of a cell that would be written, afterwards; of one that would be deleted, now."""
+    """Type of the cell: afterwards if it would be written, now if it would be deleted."""
     loads: tuple[str, ...] = ()
-    """Addresses of other servers that a page would ask as soon as it shows what this leaves."""
+    """Addresses of other servers that a page would request when it shows the result."""
     edits: Sequence[CellDiff] = ()
-    """Where several cells would be written: each by itself, in order; `diff` has them all."""
+    """If several cells would be written: each by itself, in order; `diff` has them all."""
     clusters: tuple[str, ...] = ()
-    """Systems such as Dask or Spark on which the code may start work."""
+    """Systems such as Dask or Spark on which the code may start jobs."""
     server: str | None = None
-    """The MCP server that would get the input."""
+    """The MCP server that would receive the input."""
     remote_tool: str | None = None
-    """The name of the tool there."""
+    """The tool's name on that server."""
     definition: str = ""
-    """A hash of what that tool is."""
+    """A hash of the tool's definition."""
 
     def binding(self, tool: str, input: Mapping[str, Any]) -> str:
-        """A hash of all that an approval is given for; it is compared again just before acting."""
+        """A hash of all that an approval covers; compared again just before acting."""
         given = [tool, dict(input), self.notebook, self.cell_id, self.code, self.diff]
         elsewhere = [self.server, self.remote_tool, self.definition] if self.server else []
         kernel = [self.kernel, self.kernelspec]
@@ -116,7 +116,7 @@ class Question:
 
 
 class Tool(BaseModel, ABC):
-    """One thing that a model may do."""
+    """One tool for models."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -125,33 +125,33 @@ class Tool(BaseModel, ABC):
     action: ClassVar[Action]
     needs: ClassVar[Sequence[Need]]
     in_kernel: ClassVar[bool] = False
-    """Whether it runs code of the notebook in the notebook's own kernel."""
+    """Whether it runs the notebook's code in the notebook's kernel."""
     like: ClassVar[frozenset[str]] = frozenset()
-    """Tools that do the same: rules that forbid them, or ask before them, hold for it, too."""
+    """Tools that do the same: rules that deny them or ask before them hold for it, too."""
     former_names: ClassVar[tuple[str, ...]] = ()
-    """Names under which it is accepted, not offered; rules and approvals that have them are about
-    it."""
+    """Old names, accepted but not offered; rules and approvals with these names apply to the
+    tool."""
     names_notebook: ClassVar[bool] = True
-    """Whether `notebook` says something of a call."""
+    """Whether `notebook` matters for a call."""
     strict: ClassVar[bool] = False
-    """Whether a service that can is to hold the model to the schema: where inputs are nested."""
+    """Whether a service that supports it should hold the model to the schema: for nested inputs."""
     examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
-    """Inputs as they should be."""
+    """Example inputs."""
 
     notebook: str | None = None
     """Path of another notebook"""
 
     @classmethod
     def parse(cls, input: Mapping[str, Any]) -> Self:
-        """The call. Raises ValidationError where the input does not fit the schema, InvalidInput
-        for a name without end.
+        """The call. Raises ValidationError if the input does not fit the schema, InvalidInput if a
+        name is too long.
         """
         _refuse_endless(input)
         return cls.model_validate(dict(input), strict=True)
 
     @property
     def executes(self) -> bool:
-        """Whether this call runs code in the notebook's own kernel."""
+        """Whether this call runs code in the notebook's kernel."""
         return self.in_kernel
 
     @property
@@ -160,28 +160,28 @@ class Tool(BaseModel, ABC):
         return self.executes
 
     @property
-    def needed(self) -> Sequence[Need]:
-        """What Jupyter's authorizer is asked for this call."""
+    def call_needs(self) -> Sequence[Need]:
+        """The permissions that Jupyter's authorizer has to grant for this call."""
         return self.needs
 
     @classmethod
     def all_names(cls) -> tuple[str, ...]:
-        """Its name and those that it had before."""
+        """The tool's current name and its old ones."""
         return (cls.name, *cls.former_names)
 
     @property
     def powers(self) -> tuple[tuple[str, ...], ...]:
-        """The names of each tool whose work this call does: of each, one has to be allowed."""
+        """The names of each tool whose work this call does: one name of each has to be allowed."""
         return (self.all_names(),)
 
     @property
     def target(self) -> str | None:
-        """Path of the notebook or file that permission is asked for; None: the turn's own."""
+        """Path of the notebook or file that needs permission; None: the turn's own notebook."""
         return self.notebook
 
     @property
     def paths(self) -> Mapping[str, str]:
-        """The fields that name notebooks and files: `notebook`, and `path` where there is one."""
+        """The fields with paths of notebooks and files: `notebook`, and `path` if there is one."""
         named = {field: getattr(self, field, None) for field in ("notebook", "path")}
         return {field: path for field, path in named.items() if path is not None}
 
@@ -191,43 +191,43 @@ class Tool(BaseModel, ABC):
         return ()
 
     @property
-    def takes(self) -> bool:
-        """Whether nobody else may change the notebook between the decision and the act."""
+    def is_exclusive(self) -> bool:
+        """Whether no one else may change the notebook between the decision and the act."""
         return self.effect == "edit" and bool(self.acts_on)
 
     @abstractmethod
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        """Do it. Raises ToolError with a text that tells the model what to do instead."""
+        """Does it. Raises ToolError with a text that tells the model what to do instead."""
 
-    async def acts(self, nb: Lease) -> Action:
-        """The row of the permission table that the call belongs to now."""
+    async def current_action(self, nb: Lease) -> Action:
+        """The call's current row of the permission table."""
         return self.action
 
-    async def defined(self, nb: Lease) -> str | None:
-        """A hash of what the tool is now, where it may become another under the same name. Raises
-        ToolError where it is no more.
+    async def current_definition(self, nb: Lease) -> str | None:
+        """A hash of the tool's current definition, if that can change under the same name. Raises
+        ToolError if the tool was removed.
         """
         return None
 
-    async def leaves(self, nb: Lease) -> Sequence[Cell]:
-        """The cells that the call would write, as they will be; the id of a new one is empty.
+    async def resulting_cells(self, nb: Lease) -> Sequence[Cell]:
+        """The cells that the call would write, as they will be; a new one has an empty id.
 
-        Raises ToolError where the call could not succeed.
+        Raises ToolError if the call could not succeed.
         """
         return ()
 
-    async def runs(self, nb: Lease) -> Sequence[Cell]:
+    async def cells_to_run(self, nb: Lease) -> Sequence[Cell]:
         """The cells whose code the call would run. Raises ToolError."""
         return ()
 
     async def question(self, nb: Lease) -> Question:
-        """What a person is shown. Raises ToolError where the call could not succeed anyway."""
+        """What a person gets to see. Raises ToolError if the call could not succeed anyway."""
         return Question(notebook=nb.path)
 
     @classmethod
     def spec(cls) -> dict[str, Any]:
-        """Name, description and input schema as Anthropic's API takes them, with examples and
-        `strict` where the tool has them.
+        """Name, description and input schema in the format of Anthropic's API, with examples and
+        `strict` if the tool has them.
         """
         return _spec(cls)
 
@@ -250,7 +250,7 @@ def _spec(tool: type[Tool]) -> dict[str, Any]:
 
 
 class Toolbox:
-    """The tools at hand, by name."""
+    """The available tools by name."""
 
     def __init__(
         self, tools: Sequence[type[Tool]], former: Mapping[str, type[Tool]] = MappingProxyType({})
@@ -260,7 +260,7 @@ class Toolbox:
         self._specs = [tool.spec() for tool in self._tools.values()]
 
     def with_others(self, tools: Sequence[type[Tool]]) -> Toolbox:
-        """These, and others after them: so ours stay the beginning of what a service caches."""
+        """These tools, then others: ours stay at the start, which services cache."""
         both = Toolbox(tools, self._former)
         both._tools = {**self._tools, **both._tools}
         both._specs = [*self._specs, *both._specs]
@@ -268,16 +268,16 @@ class Toolbox:
 
     @property
     def tools(self) -> Sequence[type[Tool]]:
-        """Those that are offered, sorted by name."""
+        """The offered tools, sorted by name."""
         return list(self._tools.values())
 
     def current_name(self, name: str) -> str:
-        """The name that the tool has now; the same where it is none of ours."""
+        """The tool's current name; the same name for an unknown tool."""
         tool = self._tools.get(name) or self._former.get(name)
         return tool.name if tool else name
 
     def specs(self) -> list[dict[str, Any]]:
-        """What the model is offered, sorted by name so that the cached prefix stays the same."""
+        """The tools for the model, sorted by name so that the cached prefix stays the same."""
         return self._specs
 
     def describe(self) -> list[dict[str, Any]]:
@@ -298,8 +298,8 @@ class Toolbox:
         return iter(self._tools)
 
     def parse(self, name: str, input: Mapping[str, Any]) -> Tool:
-        """The call, by the tool's name or one that it had before, checked against the schema.
-        Raises InvalidInput that names what is wrong.
+        """The call, by the tool's current name or an old one, checked against the schema.
+        Raises InvalidInput that names the problem.
         """
         tool = self._tools.get(name) or self._former.get(name)
         if tool is None:
@@ -313,16 +313,16 @@ class Toolbox:
             raise InvalidInput(f"Input of `{name}` does not fit: {problems}.") from None
 
     def hint(self, name: str) -> str:
-        """` Did you mean ...?` for a name that other assistants use, or that is nearly one of ours;
-        never with a tool that deletes: a guess must not become a deletion.
+        """` Did you mean ...?` for a name that other assistants use, or that is close to one of our
+        tools; never a tool that deletes: a guess must not become a deletion.
         """
         ours = NAMES_ELSEWHERE.get(name.lower()) or nearest(name, self._tools)
         tool = self._tools.get(ours or "")
         return f" Did you mean `{ours}`?" if tool and tool.action != "delete" else ""
 
 
-def told_stale(cell_ids: Sequence[str]) -> str:
-    """The sentence for a model; empty where no cell became stale."""
+def stale_sentence(cell_ids: Sequence[str]) -> str:
+    """A sentence for the model; empty if no cell became stale."""
     if not cell_ids:
         return ""
     named = ", ".join(f"`{quoted_id(cell_id)}`" for cell_id in cell_ids[:_MOST_STALE])
@@ -331,22 +331,20 @@ def told_stale(cell_ids: Sequence[str]) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The one of the names that is nearly this one."""
+    """The closest of the names, if one is close enough."""
     return next(iter(get_close_matches(name, list(names), n=1)), None)
 
 
 def _refuse_endless(value: Any, field: str = "") -> None:
-    """What is done with a name may take much longer than to read it."""
+    """Refuses long names: using a name can take much longer than reading it."""
     if isinstance(value, str):
         most = _MOST_IN_PATTERN if field == "pattern" else MOST_IN_PATH
         if len(value) > most and field not in TEXTS:
-            raise InvalidInput(
-                f"`{field}` has {len(value):,} characters; it may have {most:,} at most."
-            )
+            raise InvalidInput(f"`{field}` has {len(value):,} characters, more than {most:,}.")
     elif isinstance(value, Mapping | list):
         if len(value) > _MOST_LISTED:
             what = f"`{field}`" if field else "The input"
-            raise InvalidInput(f"{what} has {len(value):,} items; {_MOST_LISTED:,} are the most.")
+            raise InvalidInput(f"{what} has {len(value):,} items, more than {_MOST_LISTED:,}.")
         named = value.items() if isinstance(value, Mapping) else ((field, each) for each in value)
         for name, item in named:
             _refuse_endless(item, name)
@@ -354,27 +352,27 @@ def _refuse_endless(value: Any, field: str = "") -> None:
 
 def _problems(error: ValidationError, tool: type[Tool]) -> str:
     every = error.errors(include_url=False)
-    told = [
+    problems = [
         f"{clip('.'.join(map(str, problem['loc'])), 100) or 'input'}: {problem['msg']}"
         f"{_meant(problem, tool)}"
         for problem in every[:_MOST_PROBLEMS]
     ]
-    left = len(every) - len(told)
-    return "; ".join([*told, *([f"and {left} more"] if left else [])])
+    left = len(every) - len(problems)
+    return "; ".join([*problems, *([f"and {left} more"] if left else [])])
 
 
 def _meant(problem: ErrorDetails, tool: type[Tool]) -> str:
-    """The field that an unknown one of the input was meant to be."""
+    """The field that an unknown field was probably meant to be."""
     if problem["type"] != "extra_forbidden" or len(problem["loc"]) != 1:
         return ""
-    known = [field.alias or name for name, field in tool.model_fields.items()]
-    near = nearest(str(problem["loc"][0]), known)
+    fields = [field.alias or name for name, field in tool.model_fields.items()]
+    near = nearest(str(problem["loc"][0]), fields)
     return f". Did you mean `{near}`?" if near else ""
 
 
 def _compact(schema: Any, parts: Mapping[str, Any], *, strict: bool) -> Any:
-    """A JSON schema without what no model needs: titles, empty defaults, `or null`, references, and
-    limits, which `strict` does not take
+    """A JSON schema without what models do not need: titles, empty defaults, `or null`, references,
+    and limits, which `strict` does not accept
     (https://platform.claude.com/docs/en/build-with-claude/structured-outputs).
     """
     compact = partial(_compact, parts=parts, strict=strict)

@@ -34,13 +34,13 @@ from jupyter_agent.tools.base import (
     Question,
     Result,
     Tool,
-    told_stale,
+    stale_sentence,
 )
 from jupyter_agent.tools.run import RunCells, results_of, run_written
 from jupyter_agent.workspace.lease import Lease, Snapshot
 
 _MOST_CELLS = 50
-"""Of one call."""
+"""In one call."""
 
 
 class EditTool(Tool):
@@ -52,16 +52,16 @@ class EditTool(Tool):
 
 
 class CellTool(EditTool):
-    """A tool that changes cells that are there, or their order."""
+    """A tool that changes existing cells, or their order."""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         await nb.take()
-        await nb.stale()  # which `newly_stale` compares with
+        await nb.stale()  # the baseline of `newly_stale`
         return await self.change(nb, progress)
 
     @abstractmethod
     async def change(self, nb: Lease, progress: Progress | None) -> Result:
-        """As `run`, while nobody else can change the notebook."""
+        """Like `run`, while no one else can change the notebook."""
 
 
 class NewCellInput(BaseModel):
@@ -77,7 +77,7 @@ class NewCellInput(BaseModel):
     """Tags, e.g. parameters"""
 
     def insert(self, *, after: str | None, before: str | None) -> Insert:
-        """The cell that is to be inserted there."""
+        """The cell as an insert at that position."""
         metadata = {"tags": list(dict.fromkeys(self.tags))} if self.tags else {}
         return Insert(
             source=self.source, type=self.type, metadata=metadata, after=after, before=before
@@ -85,7 +85,7 @@ class NewCellInput(BaseModel):
 
 
 class CellWriter(CellTool):
-    """Writes several cells at once, and with `run` runs the code among them."""
+    """Writes several cells at once, and with `run` runs the code in them."""
 
     and_run: bool = Field(default=False, alias="run")
     """Then run the code, up to the first error"""
@@ -95,24 +95,28 @@ class CellWriter(CellTool):
         return self.and_run
 
     @property
-    def needed(self) -> Sequence[Need]:
+    def call_needs(self) -> Sequence[Need]:
         return (*self.needs, _EXECUTE) if self.executes else self.needs
 
     @property
     def powers(self) -> tuple[tuple[str, ...], ...]:
         return (*super().powers, RunCells.all_names()) if self.executes else super().powers
 
-    async def acts(self, nb: Lease) -> Action:
+    async def current_action(self, nb: Lease) -> Action:
         return "run" if self.executes else self.action
 
-    async def runs(self, nb: Lease) -> Sequence[Cell]:
-        return [cell for cell in await self.leaves(nb) if _runs(cell)] if self.executes else []
+    async def cells_to_run(self, nb: Lease) -> Sequence[Cell]:
+        return (
+            [cell for cell in await self.resulting_cells(nb) if _is_runnable(cell)]
+            if self.executes
+            else []
+        )
 
 
 class CreateCells(CellWriter):
     """Insert cells one below the other, and with `run` run the code among them: a section in one
-    call. Not where words or an edit do it. All are inserted or none; you get ids and outputs. Mend
-    a cell that failed with edit_cells."""
+    call. Not where words or an edit do it. All are inserted or none; you get ids and outputs. Fix
+    a failed cell with edit_cells."""
 
     name: ClassVar[str] = "create_cells"
     former_names: ClassVar[tuple[str, ...]] = ("create_cell",)
@@ -128,7 +132,7 @@ class CreateCells(CellWriter):
     before: str | None = None
     """Or id of the cell below"""
 
-    async def leaves(self, nb: Lease) -> Sequence[Cell]:
+    async def resulting_cells(self, nb: Lease) -> Sequence[Cell]:
         return [Cell(id="", index=-1, type=cell.type, source=cell.source) for cell in self.cells]
 
     async def question(self, nb: Lease) -> Question:
@@ -140,7 +144,7 @@ class CreateCells(CellWriter):
             )
             for cell in self.cells
         ]
-        return await _question(nb, edits, await self.runs(nb), run=self.and_run)
+        return await _question(nb, edits, await self.cells_to_run(nb), run=self.and_run)
 
     async def change(self, nb: Lease, progress: Progress | None) -> Result:
         steps: list[Insert] = []
@@ -148,11 +152,11 @@ class CreateCells(CellWriter):
             above = steps[-1].cell_id if steps else self.after
             steps.append(cell.insert(after=above, before=None if steps else self.before))
         edits = await nb.make(steps)
-        return await _all_done(nb, edits, "Inserted", run=self.and_run, progress=progress)
+        return await _edits_result(nb, edits, "Inserted", run=self.and_run, progress=progress)
 
 
 class CellEditInput(BaseModel):
-    """What changes in one cell."""
+    """The change of one cell."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -163,18 +167,18 @@ class CellEditInput(BaseModel):
     old_string: str | None = None
     """Or: text that is there exactly so, once"""
     new_string: str | None = None
-    """What replaces it"""
+    """Its replacement"""
     replace_all: bool = False
-    """Replace it wherever it is"""
+    """Replace every occurrence"""
     type: CellType | None = None
-    """Another kind of cell"""
+    """New kind of cell"""
     add_tags: list[str] = Field(default=[])
     """Tags to add"""
     remove_tags: list[str] = Field(default=[])
     """Tags to remove"""
 
     def edit(self) -> Update:
-        """Raises InvalidInput where nothing is to be changed."""
+        """Raises InvalidInput if there is nothing to change."""
         texts = (self.source, self.old_string, self.new_string)
         if not any((self.type, self.add_tags, self.remove_tags)) and texts == (None, None, None):
             raise InvalidInput(
@@ -194,7 +198,7 @@ class CellEditInput(BaseModel):
 
 class EditCells(CellWriter):
     """Edit cells in place, and with `run` run them; ids, metadata and outputs stay. What people
-    typed meanwhile is merged. All edits are made or none: where one conflicts you get that cell's
+    type at the same time is merged. All edits are made or none: on a conflict you get that cell's
     text."""
 
     name: ClassVar[str] = "edit_cells"
@@ -214,7 +218,7 @@ class EditCells(CellWriter):
     def acts_on(self) -> Sequence[str]:
         return list(dict.fromkeys(edit.cell_id for edit in self.edits))
 
-    async def leaves(self, nb: Lease) -> Sequence[Cell]:
+    async def resulting_cells(self, nb: Lease) -> Sequence[Cell]:
         return [after for _, after in await self._previews(nb)]
 
     async def question(self, nb: Lease) -> Question:
@@ -222,10 +226,10 @@ class EditCells(CellWriter):
         return await _question(
             nb,
             [
-                CellDiff(cell_id=cell.id, cell_type=after.type, diff=_shown(cell, after))
+                CellDiff(cell_id=cell.id, cell_type=after.type, diff=_cell_diff(cell, after))
                 for cell, after in previews
             ],
-            await self.runs(nb),
+            await self.cells_to_run(nb),
             run=self.and_run,
             cells=[cell for cell, _ in previews],
             after=[after for _, after in previews],
@@ -234,16 +238,16 @@ class EditCells(CellWriter):
     async def change(self, nb: Lease, progress: Progress | None) -> Result:
         await self._refuse_to_uncover(nb)
         edits = await nb.edit_all([edit.edit() for edit in self.edits])
-        return await _all_done(nb, edits, "Edited", run=self.and_run, progress=progress)
+        return await _edits_result(nb, edits, "Edited", run=self.and_run, progress=progress)
 
     async def _previews(self, nb: Lease) -> list[tuple[Cell, Cell]]:
-        """Each cell as it is, and as it will be, in the order of the notebook."""
+        """Each cell as it is and as it will be, in the order of the notebook."""
         previews = await nb.previews([edit.edit() for edit in self.edits])
         await self._refuse_to_uncover(nb)
         return sorted(previews.values(), key=lambda pair: pair[0].index)
 
     async def _refuse_to_uncover(self, nb: Lease) -> None:
-        """As another type the text of a cell would be shown."""
+        """Refuses to change a hidden cell's type, which would show its text."""
         for edit in self.edits:
             if edit.type is None:
                 continue
@@ -253,8 +257,8 @@ class EditCells(CellWriter):
 
 
 class DeleteCell(CellTool):
-    """Delete a cell with its outputs. Only where the person asked for it, or one of yours that is
-    not needed: never to hide an error. What it defined stays in the kernel."""
+    """Delete a cell with its outputs. Only if the person asked for it, or it is yours and not
+    needed: never to hide an error. What it defined stays in the kernel."""
 
     name: ClassVar[str] = "delete_cell"
     action: ClassVar[Action] = "delete"
@@ -279,12 +283,12 @@ class DeleteCell(CellTool):
 
     async def change(self, nb: Lease, progress: Progress | None) -> Result:
         (edit,) = await nb.make([Delete(cell_id=self.cell_id)])
-        return await done(f"Deleted cell `{self.cell_id}`.", nb, edit)
+        return await edit_result(f"Deleted cell `{self.cell_id}`.", nb, edit)
 
 
 class MoveCell(CellTool):
     """Move a cell, with its id and outputs; never delete and create it again instead. Give one of
-    `after` and `before`. You get its new position and which cells became stale. Nothing is run."""
+    `after` and `before`. You get its new position and which cells became stale. Runs nothing."""
 
     name: ClassVar[str] = "move_cell"
 
@@ -311,11 +315,11 @@ class MoveCell(CellTool):
         (edit,) = await nb.make([step])
         assert edit.cell is not None
         text = f"Moved cell `{self.cell_id}` to position {edit.cell.index + 1}."
-        return await done(text, nb, edit)
+        return await edit_result(text, nb, edit)
 
 
 class ClearCells(CellTool):
-    """Clear outputs and run numbers of code cells; the code stays. Only where the person asked for
+    """Clear outputs and run numbers of code cells; the code stays. Only if the person asked for
     it: results that took long are gone. Refused while one of the cells runs."""
 
     name: ClassVar[str] = "clear_outputs"
@@ -339,11 +343,13 @@ class ClearCells(CellTool):
 
     async def change(self, nb: Lease, progress: Progress | None) -> Result:
         edits = await nb.make([ClearOutputs(cell_id=cell.id) for cell in await self._cells(nb)])
-        return await _all_done(nb, edits, "Cleared the outputs of", run=False, progress=progress)
+        return await _edits_result(
+            nb, edits, "Cleared the outputs of", run=False, progress=progress
+        )
 
     async def _cells(self, nb: Lease) -> list[Cell]:
-        """Those that are named; else all with outputs that models may know of. Raises InvalidInput
-        where there is none, CellNotFound.
+        """The named cells; by default all with outputs that models may see. Raises InvalidInput if
+        no cell has any, CellNotFound.
         """
         cells = [cell for cell in await nb.code_cells(self.cell_ids) if not hidden(cell)]
         if self.cell_ids is None:
@@ -354,7 +360,7 @@ class ClearCells(CellTool):
 
 
 class CreateNotebook(EditTool):
-    """Create an empty notebook and return its path. Only where the person wants one of its own. To
+    """Create an empty notebook and return its path. Only if the person wants a separate one. To
     fill it, name its path as `notebook` in the next calls."""
 
     name: ClassVar[str] = "create_notebook"
@@ -372,7 +378,9 @@ class CreateNotebook(EditTool):
 
     async def question(self, nb: Lease) -> Question:
         self._refuse_other_files()
-        return Question(notebook=nb.path, diff=f"new notebook {self.path}{_with(self.kernel_name)}")
+        return Question(
+            notebook=nb.path, diff=f"new notebook {self.path}{_kernel_suffix(self.kernel_name)}"
+        )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         self._refuse_other_files()
@@ -380,19 +388,19 @@ class CreateNotebook(EditTool):
         return Result(text=f"Created `{quoted(notebook.path)}`.", facts={"notebook": notebook.path})
 
     def _refuse_other_files(self) -> None:
-        """A file of another name may be one that a program obeys: settings, instructions."""
+        """Refuses other file names: such a file may be settings or instructions for a program."""
         if not self.path.endswith(".ipynb"):
             raise InvalidInput("The path of a new notebook ends with `.ipynb`.")
 
 
-def _with(kernel_name: str | None) -> str:
+def _kernel_suffix(kernel_name: str | None) -> str:
     return f", kernel {kernel_name}" if kernel_name else ""
 
 
 _EXECUTE: Need = ("execute", "kernels")
 
 
-def _runs(cell: Cell) -> bool:
+def _is_runnable(cell: Cell) -> bool:
     return cell.type == "code" and bool(cell.source.strip())
 
 
@@ -405,10 +413,10 @@ async def _question(
     cells: Sequence[Cell] = (),
     after: Sequence[Cell] = (),
 ) -> Question:
-    """Of edits of several cells, now these `cells`, and of a run of what they leave."""
+    """The question for edits of several cells, now `cells`, and for a run of the result."""
     started: tuple[str, ...] = ()
     if run:
-        with suppress(NotebookNotFound):  # it may be made by what is asked before
+        with suppress(NotebookNotFound):  # an earlier question of the group may create it
             started = await nb.clusters([cell.source for cell in codes])
     return Question(
         notebook=nb.path,
@@ -423,16 +431,18 @@ async def _question(
     )
 
 
-async def _all_done(
+async def _edits_result(
     nb: Lease, edits: Sequence[Edit], verb: str, *, run: bool, progress: Progress | None
 ) -> Result:
-    """What is told of edits that are in the live document, and of the run of what they left."""
+    """The result of edits that are in the live document, and of the run of these cells."""
     await nb.release()
     saved = edits[0].saved
     cells = [edit.cell for edit in edits if edit.cell is not None]
     merges = _merges(nb, await nb.read(), cells)
     versions = {
-        edit.cell.id: _written(edit) for edit in edits if edit.cell is not None and _runs(edit.cell)
+        edit.cell.id: _edit_version(edit)
+        for edit in edits
+        if edit.cell is not None and _is_runnable(edit.cell)
     }
     runs, note = await run_written(nb, versions, progress) if run else ([], "")
     names = ", ".join(
@@ -450,7 +460,7 @@ async def _all_done(
         "cell_ids": ids,
         "stale": stale,
     }
-    named = told_stale(stale if run else [cell_id for cell_id in stale if cell_id not in ids])
+    named = stale_sentence(stale if run else [cell_id for cell_id in stale if cell_id not in ids])
     text = [head, merges, result.text]
     return replace(
         result,
@@ -461,29 +471,29 @@ async def _all_done(
 
 
 def _merges(nb: Lease, now: Snapshot, cells: Sequence[Cell]) -> str:
-    """The cells that are not as the edits alone would have left them, with their text."""
-    told = []
+    """The cells that differ from what the edits alone would give, with their text."""
+    texts = []
     for cell in cells:
         if nb.work.reads.source(nb.path, cell.id) in (None, cell.source):
             continue
         shown = now.view.cell(cell)
         text = nb.work.fence.around(shown.source)
-        told.append(
-            f"Somebody typed in `{quoted_id(cell.id)}` meanwhile; merged, it is now:\n{text}"
+        texts.append(
+            f"Someone typed in `{quoted_id(cell.id)}` at the same time; the merged text is:\n{text}"
         )
         nb.remember([shown] if whole(shown) else [])
-    return "\n\n".join(told)
+    return "\n\n".join(texts)
 
 
-def _written(edit: Edit) -> str:
-    """The version that the edit gave the cell, without what somebody typed at the same moment."""
+def _edit_version(edit: Edit) -> str:
+    """The version the edit gave the cell, without what someone typed at the same moment."""
     assert edit.cell is not None
     after = edit.changes[0].after if edit.changes else None
     return version_of(after.type, after.source) if after else edit.cell.version
 
 
 def _extent(edit: Edit) -> str:
-    """How much changed, and of a new cell where it is."""
+    """The size of the change; the position of a new cell."""
     assert edit.cell is not None
     if not edit.changes:
         return " (was like that already)"
@@ -497,8 +507,8 @@ def _extent(edit: Edit) -> str:
     return f" (+{plus} -{minus}{retyped})"
 
 
-def _shown(cell: Cell, after: Cell) -> str:
-    """What changes in a cell, for a person who decides about it."""
+def _cell_diff(cell: Cell, after: Cell) -> str:
+    """The change of a cell, for a person who decides about it."""
     retyped = [f"type: {cell.type} -> {after.type}"] if after.type != cell.type else []
     lines = [*retyped, *_tags(cell.tags, after.tags), diff(cell.source, after.source)]
     return "\n".join(filter(None, lines))
@@ -510,8 +520,8 @@ def _tags(before: Sequence[str], after: Sequence[str]) -> list[str]:
     return [f"tags: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"]
 
 
-async def done(text: str, nb: Lease, edit: Edit) -> Result:
-    """What is told of an edit of one cell that is in the live document, and of the cells it made
+async def edit_result(text: str, nb: Lease, edit: Edit) -> Result:
+    """The result of an edit of one cell that is in the live document, with the cells it made
     stale.
     """
     await nb.release()
@@ -523,7 +533,7 @@ async def done(text: str, nb: Lease, edit: Edit) -> Result:
         "cell_id": cell_id,
         "stale": stale,
     }
-    notes = [text, edit.saved.note, told_stale([other for other in stale if other != cell_id])]
+    notes = [text, edit.saved.note, stale_sentence([other for other in stale if other != cell_id])]
     return Result(text=" ".join(filter(None, notes)), facts=facts, changes=edit.changes)
 
 
@@ -534,11 +544,11 @@ def diff(before: str, after: str) -> str:
 
 
 def count(before: str, after: str) -> tuple[int, int]:
-    """How many lines came and went."""
+    """Numbers of added and removed lines."""
     ranges = list(differing_ranges(_lines(before), _lines(after), LARGEST_MATCH))
     return sum(m - k for _, _, k, m in ranges), sum(j - i for i, j, _, _ in ranges)
 
 
 def _lines(text: str) -> list[str]:
-    """Not `splitlines`: to change a carriage return or a Unicode line end is a change too."""
+    """Not `splitlines`: changing a carriage return or a Unicode line end is a change, too."""
     return text.split("\n") if text else []

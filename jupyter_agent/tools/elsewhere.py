@@ -1,4 +1,4 @@
-"""What the tools of other notebook assistants are called here."""
+"""Names that other notebook assistants give these tools."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "restart_kernel": ("restart_notebook",),
     "write_plan": ("todowrite",),
 }
-"""Those of jupyter-mcp-server, jupyter-ai-tools, Colab, VS Code, Cursor and Claude Code, as models
-that know them write them here, too."""
+"""Names in jupyter-mcp-server, jupyter-ai-tools, Colab, VS Code, Cursor and Claude Code: models
+that know them use them here, too."""
 NAMES_ELSEWHERE: Mapping[str, str] = {
     theirs: ours for ours, names in _NAMES.items() for theirs in names
 }
-"""Our name by theirs, in lower case."""
+"""Our name by the other one, in lower case."""

@@ -1,4 +1,4 @@
-"""Tools for one cell, which the tools for several have replaced: they are accepted, not offered."""
+"""Old tools for one cell, replaced by those for several: accepted, but not offered."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class UpdateCell(EditCells):
 
 
 class RunCell(RunCells):
-    """`run_cell`, with the id of one cell; its answer is about that run alone."""
+    """`run_cell`, with the id of one cell; its result is about that run alone."""
 
     @classmethod
     def parse(cls, input: Mapping[str, Any]) -> Self:
@@ -48,6 +48,6 @@ class RunCell(RunCells):
 def _split(
     input: Mapping[str, Any], fields: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What of the input is about the cell, and the rest."""
+    """The fields of the input for the cell, and the rest."""
     cell = {name: value for name, value in input.items() if name in fields}
     return cell, {name: value for name, value in input.items() if name not in cell}

@@ -1,4 +1,5 @@
-"""Tools of MCP servers, as our own are: offered, asked about, recorded, and their results data."""
+"""Tools of MCP servers, treated like our own: offered, approved, recorded; their results are
+data."""
 
 from __future__ import annotations
 
@@ -12,22 +13,22 @@ from jupyter_agent.legible import clip, legible, quoted
 from jupyter_agent.mcp.messages import McpError
 from jupyter_agent.mcp.offer import Offer
 from jupyter_agent.mcp.servers import Servers
-from jupyter_agent.text.images import KINDS, pick_last
+from jupyter_agent.text.images import KINDS
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.lease import Lease
 
 MOST_CHARACTERS = 20_000
 """Characters of a result for the model."""
 _MOST_OF_A_REASON = 4_000
-"""Characters of an error that a server gives for a call."""
+"""Characters of an error message from a server."""
 _MOST_PICTURES = 5
 _CUT = "\n[... {left} characters left out ...]\n"
 _MOST_KEPT = 50_000
-"""Characters of structured content that are kept for programs."""
+"""Characters of structured content stored for programs."""
 
 
 class McpTool(Tool):
-    """A call of a tool that a server offers; each such tool is a class below this one."""
+    """A call of a server's tool; each such tool is a subclass."""
 
     name: ClassVar[str] = "mcp"
     effect: ClassVar[Effect] = "run"
@@ -48,19 +49,21 @@ class McpTool(Tool):
 
     @classmethod
     def parse(cls, input: Mapping[str, Any]) -> Self:
-        """The call as it is: the server knows what fits, and says so."""
+        """The call, unchecked: the server knows its schema and reports errors."""
         return cls(arguments=dict(input))
 
-    async def acts(self, nb: Lease) -> Action:
-        """To read, as long as the server says so."""
-        now = await self._now(nb)
+    async def current_action(self, nb: Lease) -> Action:
+        """ "read" as long as the server declares the tool read-only, else "run"."""
+        now = await self._current_offer(nb)
         return "read" if self.offer.reads and now.reads else "run"
 
-    async def defined(self, nb: Lease) -> str | None:
-        return (await self._now(nb, ask=True)).definition  # by it a grant decides
+    async def current_definition(self, nb: Lease) -> str | None:
+        return (
+            await self._current_offer(nb, ask=True)
+        ).definition  # a grant is bound to the definition
 
     async def question(self, nb: Lease) -> Question:
-        now = await self._now(nb, ask=True)
+        now = await self._current_offer(nb, ask=True)
         return Question(
             notebook=nb.work.home,
             server=now.server,
@@ -73,51 +76,57 @@ class McpTool(Tool):
         try:
             result = await self.servers.call(offer, self.arguments)
         except McpError as error:
-            raise self._told(error, nb) from error
+            raise self._error(error, nb) from error
         fence, text = nb.work.fence, nb.work.redact(_text(result))
         if result.get("isError") is True:
-            said = clip(text, _MOST_OF_A_REASON, _CUT, head=0.6)
-            raise ToolError(f"`{offer.name}` failed:\n{fence.around(said or '(no reason given)')}")
+            reason = clip(text, _MOST_OF_A_REASON, _CUT, head=0.6)
+            raise ToolError(
+                f"`{offer.name}` failed:\n{fence.around(reason or '(no reason given)')}"
+            )
         text = clip(text, MOST_CHARACTERS, _CUT, head=0.8)
         pictures, which = await asyncio.to_thread(pick_last, _pictures(result), _MOST_PICTURES)
-        told = fence.around(text) if text else "(It answered with nothing.)"
+        fenced = fence.around(text) if text else "(The answer is empty.)"
         return Result(
-            text=f"{told}\n{fence.line(which)}" if which else told,
-            facts={"server": offer.server, "server_tool": offer.tool, **_kept(result)},
+            text=f"{fenced}\n{fence.line(which)}" if which else fenced,
+            facts={
+                "server": offer.server,
+                "server_tool": offer.tool,
+                **_structured_content(result),
+            },
             images=pictures,
         )
 
-    async def _now(self, nb: Lease, *, ask: bool = False) -> Offer:
-        """What the server says of the tool now. Raises ToolError where it has none, or is gone."""
+    async def _current_offer(self, nb: Lease, *, ask: bool = False) -> Offer:
+        """The tool as the server defines it now. Raises ToolError if it, or the server, is gone."""
         try:
             offer = await self.servers.current(self.offer.server, self.offer.tool, ask=ask)
         except McpError as error:
-            raise self._told(error, nb) from error
+            raise self._error(error, nb) from error
         if offer is None:
             raise ToolError(
                 f"The MCP server `{self.offer.server}` no longer has `{self.offer.name}`. "
-                "Go on without it."
+                "Continue without it."
             )
         return offer
 
-    def _told(self, error: McpError, nb: Lease) -> ToolError:
-        """As data: the server may have written a part of it."""
+    def _error(self, error: McpError, nb: Lease) -> ToolError:
+        """The error as data: parts of it may come from the server."""
         why = nb.work.fence.around(f"{error.message.rstrip('.')}.")
-        return ToolError(f"The MCP server `{self.offer.server}` did not do it:\n{why}")
+        return ToolError(f"The MCP server `{self.offer.server}` failed:\n{why}")
 
 
 class McpTools:
-    """The tools that servers offer, each made once for what it is."""
+    """The tools that servers offer; a class per tool and definition."""
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
         self._made: dict[str, type[McpTool]] = {}
 
     async def __call__(self, *, ask: bool) -> Sequence[type[Tool]]:
-        """Those that are offered now; those that were offered last, if the servers are not to be
-        asked.
+        """The currently offered tools; without `ask`, those that were offered last, without asking
+        the servers.
         """
-        offered = await self._servers.offered() if ask else self._servers.known
+        offered = await self._servers.fetch_offers() if ask else self._servers.known_offers
         before, self._made = self._made, {}
         for offer in offered:
             made = before.get(offer.name)
@@ -137,7 +146,8 @@ def _tool(servers: Servers, offer: Offer) -> type[McpTool]:
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    """The text of a result, with a line for what is none; its structured content if that is all."""
+    """The text of a result, with a line for other content; the structured content if that is
+    all."""
     blocks = _blocks(result)
     parts = [part for block in blocks if (part := _part(block))]
     if not any(block.get("type") == "text" for block in blocks):
@@ -178,8 +188,8 @@ def _pictures(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _kept(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The structured content for programs, where it is not too much."""
+def _structured_content(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The structured content for programs, unless it is too large."""
     structured = result.get("structuredContent")
     if structured is None or len(json.dumps(structured)) > _MOST_KEPT:
         return {}

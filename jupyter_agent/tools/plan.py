@@ -1,4 +1,4 @@
-"""A short plan of the turn's work, which a person sees ticked off."""
+"""A short plan of the turn's work, ticked off for the person to see."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_agent.workspace.lease import Lease
 
 _MOST_STEPS = 20
 _MOST_CHARACTERS = 200
-"""Of one step."""
+"""In one step."""
 
 
 class PlanStep(BaseModel):
@@ -23,12 +23,12 @@ class PlanStep(BaseModel):
     text: str = Field(max_length=_MOST_CHARACTERS)
     """In a few words"""
     state: Literal["open", "doing", "done"] = "open"
-    """`doing`: the one in hand"""
+    """`doing`: the one in progress"""
 
 
 class WritePlan(Tool):
     """Write down the plan of this work; the person sees it, and you keep it when the conversation
-    is summarised. For work of more than three steps: before you begin, and beside your next call
+    is summarised. For work of more than three steps: before you start, and beside your next call
     when a step is done. Not for small requests."""
 
     name: ClassVar[str] = "write_plan"

@@ -1,4 +1,4 @@
-"""Tools that look at notebooks, variables and files, and change nothing."""
+"""Tools that read notebooks, variables and files, and change nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PICTURES = 5
 
 
 class ReadTool(Tool):
-    """A tool that only looks."""
+    """A tool that only reads."""
 
     effect: ClassVar[Effect] = "read"
     action: ClassVar[Action] = "read"
@@ -41,7 +41,7 @@ class GetNotebookState(ReadTool):
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         now, stale = await nb.read(), await nb.stale()
         cells = now.view.cells(now.cells)
-        shown = await asyncio.to_thread(  # of a large notebook it takes a second
+        shown = await asyncio.to_thread(  # takes a second for a large notebook
             render,
             cells,
             stale=stale,
@@ -64,8 +64,8 @@ class GetNotebookState(ReadTool):
 
 
 class ReadCells(ReadTool):
-    """Cells in full, with outputs: those of which you have only a line, before you rewrite them,
-    and plots. Name all that you need in one call. Of long outputs you get both ends: read on with
+    """Cells in full, with outputs: those that you only have a line of, before you rewrite them, and
+    plots. Name all that you need in one call. Of long outputs you get both ends: read more with
     `output_from`."""
 
     name: ClassVar[str] = "read_cells"
@@ -100,7 +100,7 @@ class ReadCells(ReadTool):
 
 class SearchNotebook(ReadTool):
     """Find lines of sources and outputs that contain a text, with their cells. Use it in long
-    notebooks, to learn where a name is used. It looks into no files or variables."""
+    notebooks, to learn where a name is used. It does not search files or variables."""
 
     name: ClassVar[str] = "search_notebook"
 
@@ -154,7 +154,7 @@ class ReadFile(ReadTool):
             text += f"\n[{left:,} more characters in these lines: read them with code in a cell]"
         rest = len(lines) - end
         if rest > 0:
-            text += f"\n[{rest} more lines; read on with offset {end}]"
+            text += f"\n[{rest} more lines; continue with offset {end}]"
         text += f"\n[{read.note}]" if read.note else ""
         return Result(text=text, facts={"path": self.path, "lines": len(lines)})
 
@@ -174,8 +174,7 @@ def _line(entry: Mapping[str, Any]) -> str:
 
 class InspectVariables(ReadTool):
     """Type, shape, size and first values of the kernel's variables. Use it before you work with
-    data that is loaded already. It tells what is in memory, which need not be what the cells
-    say."""
+    data that is loaded already. It shows values in memory, which may differ from the cells."""
 
     name: ClassVar[str] = "inspect_variables"
     needs: ClassVar[Sequence[Need]] = (("execute", "kernels"),)

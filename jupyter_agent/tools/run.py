@@ -1,4 +1,4 @@
-"""Tools that run code in the notebook's own kernel."""
+"""Tools that run code in the notebook's kernel."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Workspace
 
 MAX_PROGRESS_CHARS = 20_000
-"""Of the outputs that are told while a cell runs."""
+"""Of the outputs in a progress update."""
 MAX_KEPT_CHARS = 200_000
-"""Of the outputs that are kept with a call; the document has them all."""
+"""Of the outputs stored with a call; the document has them all."""
 DEFAULT_WAIT_S = 60.0
-"""Seconds after which a run goes on without its caller."""
+"""Seconds after which a call returns and its run continues."""
 QUEUE_PATIENCE_S = 1.0
-"""Seconds for which a queued run is waited for before it is told what the kernel is busy with."""
+"""Seconds to wait for a queued run before reporting what keeps the kernel busy."""
 _NOTHING = "There is no code cell to run."
 _WHOSE = {"user": "the user's own", "extension": "another extension's"}
 _PICTURES = 3
-"""Of one cell, the last ones."""
+"""Pictures per cell: the last ones."""
 _PICTURES_OF_ALL = 5
-"""Of several cells."""
+"""Pictures for several cells."""
 INTERRUPT_GRACE_S = 5.0
-"""Seconds that interrupted code has to end before it is told to be still busy."""
+"""Seconds for interrupted code to end before it is reported as still busy."""
 
 
 class RunTool(Tool):
-    """A tool that makes a kernel do something."""
+    """A tool that acts on a kernel."""
 
     effect: ClassVar[Effect] = "run"
     action: ClassVar[Action] = "run"
@@ -60,7 +60,7 @@ class RunCode(RunTool):
     wait: float = DEFAULT_WAIT_S
     """Seconds to wait for the end; then you get a run_id"""
 
-    async def runs(self, nb: Lease) -> Sequence[Cell]:
+    async def cells_to_run(self, nb: Lease) -> Sequence[Cell]:
         return [Cell(id="", index=-1, type="code", source=self.code)]
 
     async def question(self, nb: Lease) -> Question:
@@ -99,7 +99,7 @@ class RunCells(RunTool):
     def acts_on(self) -> Sequence[str]:
         return self.cell_ids or ()
 
-    async def runs(self, nb: Lease) -> Sequence[Cell]:
+    async def cells_to_run(self, nb: Lease) -> Sequence[Cell]:
         return [cell for cell in await nb.code_cells(self.cell_ids) if not hidden(cell)]
 
     async def question(self, nb: Lease) -> Question:
@@ -131,8 +131,8 @@ class RunCells(RunTool):
 
 
 class WaitForRun(Tool):
-    """Wait for a run that went on when its call returned, and return its outputs. Only where you
-    need its end to go on; else answer, and say that it runs. Choose a long `wait` rather than many
+    """Wait for a run that continued after its call returned, and return its outputs. Only if you
+    need its result; else answer, and say that it runs. Choose a long `wait` rather than many
     calls."""
 
     name: ClassVar[str] = "wait_for_run"
@@ -145,19 +145,19 @@ class WaitForRun(Tool):
     run_id: str
     """Id from the result of the call that started it"""
     wait: float = DEFAULT_WAIT_S
-    """Seconds to wait at most"""
+    """Most seconds to wait"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         run = await nb.work.services.runs.find(self.run_id, nb.work.user)
         if run is None:
-            raise ToolError(f"No run `{self.run_id}`. It may have ended before a restart.")
+            raise ToolError(f"No run `{self.run_id}`. It may be from before a restart.")
         await follow(run, self.wait, progress, patience=self.wait)
-        await saved([run])
+        await wait_until_saved([run])
         return await result_of(run, nb.work)
 
 
 class KernelTool(RunTool):
-    """A tool that does something with a kernel itself."""
+    """A tool that acts on the kernel itself."""
 
     needs: ClassVar[Sequence[Need]] = (("write", "kernels"),)
 
@@ -171,15 +171,16 @@ class KernelTool(RunTool):
 
 
 class InterruptKernel(KernelTool):
-    """Interrupt what the kernel runs, as Ctrl-C does: variables stay. For a run that hangs or is
-    not wanted; the person is asked where it is not yours. Only restart_kernel ends code that does
-    not react."""
+    """Interrupt what the kernel runs, like Ctrl-C: variables stay. For a run that hangs or is not
+    wanted; the person is asked unless the run is yours. Only restart_kernel ends code that does not
+    react."""
 
     name: ClassVar[str] = "interrupt_kernel"
     action: ClassVar[Action] = "interrupt"
 
-    async def acts(self, nb: Lease) -> Action:
-        """What the turn runs itself it may stop; what somebody else runs is another matter."""
+    async def current_action(self, nb: Lease) -> Action:
+        """Stopping the turn's own run is allowed; interrupting another run is a different
+        action."""
         kernel = await nb.kernel()
         runs = nb.work.services.runs.in_kernel(kernel) if kernel else []
         return "stop" if runs and all(_own(run, nb.work) for run in runs) else self.action
@@ -189,7 +190,7 @@ class InterruptKernel(KernelTool):
         runs = nb.work.services.runs.in_kernel(kernel)
         if runs and all(_own(run, nb.work) for run in runs):
             for run in runs:
-                await run.interrupt()  # this run and no other, should it end just now
+                await run.interrupt()  # only this run, in case it ends just now
         else:
             await kernel.interrupt()
         for run in runs:
@@ -209,15 +210,14 @@ class InterruptKernel(KernelTool):
 
 
 class RestartKernel(KernelTool):
-    """Restart the kernel: all variables are lost. For a kernel that hangs, or a package to be
-    loaded afresh; not to tidy up, nor to test from scratch (verify_notebook). The person is
-    asked."""
+    """Restart the kernel: all variables are lost. For a kernel that hangs, or to reload a package;
+    not to tidy up, nor to test from scratch (verify_notebook). The person is asked."""
 
     name: ClassVar[str] = "restart_kernel"
     action: ClassVar[Action] = "restart"
 
     kernel: str | None = None
-    """Name of the one to start where none runs"""
+    """Name of the one to start if none runs"""
 
     async def question(self, nb: Lease) -> Question:
         if not await self._starts(nb):
@@ -237,7 +237,7 @@ class RestartKernel(KernelTool):
         return Result(text="Restarted. No variable is left; run what you need again.")
 
     async def _starts(self, nb: Lease) -> bool:
-        """Whether it is a kernel of that name that begins. Raises InvalidInput beside another."""
+        """Whether it starts a kernel of that name. Raises InvalidInput if another kernel runs."""
         running = await nb.kernel()
         if self.kernel and running is not None and running.name != self.kernel:
             raise InvalidInput(
@@ -252,7 +252,7 @@ def _own(run: Run, work: Workspace) -> bool:
 
 
 async def question_to_run(nb: Lease, cells: Sequence[Cell]) -> Question:
-    """The exact code of these cells."""
+    """The question with the exact code of these cells."""
     return Question(
         notebook=nb.path,
         cell_id=cells[0].id if len(cells) == 1 else None,
@@ -272,9 +272,9 @@ def _by_cell(cells: Sequence[Cell]) -> dict[str, str]:
 async def follow(
     run: Run, wait: float, progress: Progress | None, *, patience: float = QUEUE_PATIENCE_S
 ) -> None:
-    """Waits for the end of a run, at most so many seconds, and tells what comes meanwhile.
+    """Waits up to `seconds` for the end of a run and reports progress.
 
-    Behind other runs, and what the user runs, it is waited for no longer than `patience`.
+    Behind other runs, or code of the user, it waits no longer than `patience`.
     """
     if progress is not None and run.queue_status():
         await progress({"text": "", **run.describe()})
@@ -286,23 +286,23 @@ async def follow(
         await run.wait(left, saved=False)
         return
     async for _ in run.updates(left):
-        await progress({"text": "", **_told(run, MAX_PROGRESS_CHARS)})
+        await progress({"text": "", **_run_facts(run, MAX_PROGRESS_CHARS)})
 
 
 async def run_written(
     nb: Lease, versions: Mapping[str, str], progress: Progress | None
 ) -> tuple[list[Run], str]:
-    """Runs cells that were just written, in this order, up to the first that fails; each in that
-    version and no other. Gives the runs, and why others did not start; never raises ToolError,
-    since what was written stays.
+    """Runs cells that were just written, in this order, up to the first that fails; each only in
+    that version. Returns the runs, and why the others did not start; never raises ToolError, since
+    the cells stay written.
     """
     runs: list[Run] = []
     for cell_id, version in versions.items():
         try:
             run = await nb.run(cell_id, expect=version)
         except ToolError as error:
-            told = nb.work.redact_error((await nb.view()).error(error), cell_id)
-            return runs, f"Not run: {told.message}"
+            shown_error = nb.work.redact_error((await nb.view()).error(error), cell_id)
+            return runs, f"Not run: {shown_error.message}"
         runs.append(run)
         await follow(run, DEFAULT_WAIT_S, progress)
         if run.ended is None or not run.may_continue:
@@ -312,8 +312,8 @@ async def run_written(
 
 
 async def results_of(runs: Sequence[Run], work: Workspace, note: str = "") -> Result:
-    """What is told of several runs; together they get the room of one."""
-    await saved(runs)
+    """The result of several runs; together they share the space of one."""
+    await wait_until_saved(runs)
     limits = shares([_length(run) for run in runs], work.services.runs.result_chars)
     results = [await result_of(run, work, limit) for run, limit in zip(runs, limits, strict=True)]
     pictured = [image for result in results for image in result.images]
@@ -328,9 +328,9 @@ async def results_of(runs: Sequence[Run], work: Workspace, note: str = "") -> Re
     )
 
 
-async def saved(runs: Sequence[Run]) -> None:
-    """Waits until the outputs of the runs that have ended are saved, in one save: a reader of the
-    results learns where that failed, and the model takes longer than a save.
+async def wait_until_saved(runs: Sequence[Run]) -> None:
+    """Waits until the outputs of the ended runs are saved, in one save: the results then say if
+    that failed, and the model takes longer than a save.
     """
     for run in runs:
         if run.ended is not None:
@@ -338,7 +338,7 @@ async def saved(runs: Sequence[Run]) -> None:
 
 
 async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Result:
-    """What is told of a run, ended or not, in at most so many characters of outputs."""
+    """The result of a run, ended or not, with at most `limit` characters of outputs."""
     lost = await work.lost_variables(run.notebook_path)
     view = await work.visibility_of(run.notebook)
     outputs = view.outputs(run.resolve_widgets(run.outputs()), of=run.cell_id)
@@ -349,14 +349,14 @@ async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Resu
     text = f"{text}\n{which}" if which else text
     return Result(
         text=f"{text}\n\n{lost}" if lost else text,
-        facts=_told(run, MAX_KEPT_CHARS, work.fence.mask),
+        facts=_run_facts(run, MAX_KEPT_CHARS, work.fence.mask),
         images=pictured,
         changes=run.take_changes(),
     )
 
 
 def shares(wanted: Sequence[int], total: int) -> list[int]:
-    """How much of `total` each gets: all that it wants where there is enough, else the same."""
+    """Divides `total`: each gets all it wants if there is enough, else an equal share."""
     given = dict.fromkeys(range(len(wanted)), 0)
     left = sorted(given, key=lambda index: wanted[index])
     while left:
@@ -370,7 +370,7 @@ def _length(run: Run) -> int:
     return len(output_text(run.outputs(), limit=LIMIT))
 
 
-def _told(run: Run, most: int, mask: Callable[[str], str] = str) -> dict[str, Any]:
+def _run_facts(run: Run, most: int, mask: Callable[[str], str] = str) -> dict[str, Any]:
     return {**run.describe(), "outputs": _newest(run.outputs(), most, mask)}
 
 
@@ -398,12 +398,12 @@ def _head(run: Run) -> str:
     if run.status == "queued":
         return (
             f"{cell} is queued, run_id `{run.id}`.{_waits_for(run)} It"
-            " starts by itself, and nothing is interrupted for it: answer, read or edit meanwhile,"
-            f" or ask again with wait_for_run.{note}"
+            " starts by itself, and nothing is interrupted for it: answer, read or edit in the"
+            f" meantime, or ask again with wait_for_run.{note}"
         )
     return (
-        f"{cell} is running ({run.seconds:.0f} s so far), run_id `{run.id}`. It goes"
-        " on by itself: answer, read or edit meanwhile, ask again with wait_for_run, or stop it"
+        f"{cell} is running ({run.seconds:.0f} s so far), run_id `{run.id}`. It continues by"
+        " itself: answer, read or edit in the meantime, ask again with wait_for_run, or stop it"
         f" with interrupt_kernel.{note} Outputs so far:"
     )
 
@@ -412,9 +412,7 @@ def _waits_for(run: Run) -> str:
     blocked = run.queue_status()
     if not blocked:
         if run.kernel is not None and run.kernel.state == "idle":
-            return (
-                " The kernel has not begun with it: another extension may be asking it something."
-            )
+            return " The kernel has not started it: another extension may be using the kernel."
         return " The kernel is starting."
     cells = ", ".join(f"`{quoted_id(cell_id)}`" for cell_id in blocked["busy_cells"])
     what = f"cell {cells}" if cells else "code"

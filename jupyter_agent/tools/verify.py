@@ -1,4 +1,4 @@
-"""Whether the notebook works from the top, in a kernel of its own."""
+"""Checks that the notebook runs from the top, in a fresh kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jupyter_agent.workspace.visibility import View
 
 _ERROR_CHARACTERS = 2_000
 MAX_LISTED_CELLS = 20
-"""Cells that are told one by one."""
+"""Cells that are listed one by one."""
 
 
 class VerifyNotebook(Tool):
@@ -39,7 +39,7 @@ class VerifyNotebook(Tool):
     kernel: str | None = None
     """Name of another kernel"""
 
-    async def runs(self, nb: Lease) -> Sequence[Cell]:
+    async def cells_to_run(self, nb: Lease) -> Sequence[Cell]:
         return (await plan(nb, self.kernel)).runs
 
     async def question(self, nb: Lease) -> Question:
@@ -64,12 +64,12 @@ class VerifyNotebook(Tool):
         view = await nb.work.visibility_of((await nb.look()).notebook)
         ran = [verdict.cell for verdict in done.cells if SKIP not in verdict.cell.tags]
         counts = (count for count, cell in enumerate(ran, start=1) if hidden(cell))
-        view = replace(view, hidden_counts=frozenset(counts))  # those of the fresh kernel
+        view = replace(view, hidden_counts=frozenset(counts))  # counts of the fresh kernel
         facts = {**done.describe(), "notebook": done.path}
         facts["cells"] = [
             {
                 **told,
-                "why": _why(verdict, view),
+                "why": _reason(verdict, view),
                 **({"not_compared": _not_compared(verdict, view)} if verdict.not_compared else {}),
             }
             for told, verdict in zip(facts["cells"], done.cells, strict=True)
@@ -78,32 +78,32 @@ class VerifyNotebook(Tool):
 
 
 def _text(done: Verification, view: View) -> str:
-    """One line where all is well; else what is not, cell by cell."""
+    """One line if all is well; else the differences, cell by cell."""
     count = Counter(verdict.status for verdict in done.cells)
     kernels = "kernel" if done.runs == 1 else "kernel, twice"
     where = f"in a fresh `{quoted(done.kernel_name)}` {kernels}, {done.seconds:.1f} s"
     if done.ok:
         skipped = f" {count['skipped']} tagged cells were left out." if count["skipped"] else ""
         text = f"All {count['same']} code cells run and show the same ({where}).{skipped}"
-        return "\n".join(_cut([text, *_left_out(done, view)]))
-    told = ", ".join(f"{count[state]} {state}" for state in get_args(CellStatus) if count[state])
-    lines = [f"Of {len(done.cells)} code cells {told} ({where})."]
+        return "\n".join(_shorten([text, *_left_out(done, view)]))
+    counts = ", ".join(f"{count[state]} {state}" for state in get_args(CellStatus) if count[state])
+    lines = [f"Of {len(done.cells)} code cells {counts} ({where})."]
     for status, group in groupby(done.cells, key=lambda verdict: verdict.status):
         verdicts = list(group)
         if status == "skipped":
-            lines.append(view.fence.line(_skipped(verdicts)))
+            lines.append(view.fence.line(_skipped_line(verdicts)))
         elif status != "same":
-            lines += [_failed(verdict, view) for verdict in verdicts]
-    return "\n".join(_cut([*lines, *_left_out(done, view)]))
+            lines += [_failure_line(verdict, view) for verdict in verdicts]
+    return "\n".join(_shorten([*lines, *_left_out(done, view)]))
 
 
-def _cut(lines: Sequence[str]) -> list[str]:
+def _shorten(lines: Sequence[str]) -> list[str]:
     rest = len(lines) - 1 - MAX_LISTED_CELLS
     return [*lines[: MAX_LISTED_CELLS + 1], *([f"... {rest} more ..."] if rest > 0 else [])]
 
 
 def _left_out(done: Verification, view: View) -> list[str]:
-    """What of the cells that are the same was not compared."""
+    """What was not compared in cells that are otherwise the same."""
     return [
         f"{head(verdict.cell, fence=view.fence)} not compared: "
         f"{view.fence.inside(_not_compared(verdict, view))}"
@@ -112,17 +112,17 @@ def _left_out(done: Verification, view: View) -> list[str]:
     ]
 
 
-def _failed(verdict: CellVerdict, view: View) -> str:
+def _failure_line(verdict: CellVerdict, view: View) -> str:
     title = head(verdict.cell, fence=view.fence)
     errors = [output for output in verdict.outputs if output["output_type"] == "error"]
     shared = view.shares_all(verdict.outputs, verdict.cell.id)
     if verdict.status != "error" or not errors or not shared:
-        return f"{title} {verdict.status}: {view.fence.inside(_why(verdict, view))}"
+        return f"{title} {verdict.status}: {view.fence.inside(_reason(verdict, view))}"
     shown = output_text(errors, limit=_ERROR_CHARACTERS, mask=view.fence.mask)
     return f"{title} error: {view.fence.inside(shown)}"
 
 
-def _skipped(verdicts: Sequence[CellVerdict]) -> str:
+def _skipped_line(verdicts: Sequence[CellVerdict]) -> str:
     ids = ", ".join(f"`{quoted_id(verdict.cell.id)}`" for verdict in verdicts[:MAX_LISTED_CELLS])
     more = ", ..." if len(verdicts) > MAX_LISTED_CELLS else ""
     return f"Skipped {ids}{more}: {verdicts[0].why}"
@@ -137,8 +137,8 @@ def _not_compared(verdict: CellVerdict, view: View) -> str:
     return "(what it shows is not shared with you)"
 
 
-def _why(verdict: CellVerdict, view: View) -> str:
-    """What is kept from models is kept from them here, too; our own sentences are not."""
+def _reason(verdict: CellVerdict, view: View) -> str:
+    """The reason, without what models may not see; our own sentences are always shown."""
     if verdict.why and hidden(verdict.cell):
         return "(hidden)"
     shown = [*verdict.cell.outputs, *verdict.outputs]

@@ -1,9 +1,9 @@
 """The real Claude Code in a notebook, offline: `python -m tests.agents.claude_code CLAUDE [PYTHON]`
 
-CLAUDE is its program (`npm install @anthropic-ai/claude-code`; its licence is its own), PYTHON that
+CLAUDE is its program (`npm install @anthropic-ai/claude-code`, under its own licence), PYTHON that
 of an environment with `jupyter-mcp-server`. Nothing leaves the loopback. THE MODEL IS SCRIPTED: the
-calls of each task are those that stand here, so this shows that Claude Code, our server and the
-notebook understand each other, and what each way costs; not what a model would choose.
+calls of each task are written here, so this shows that Claude Code, our server and the notebook
+work together, and the costs of each way; not a model's choices.
 
 For each task and way it prints the calls, the requests to the model, and the tokens (a token for 4
 characters of JSON) of the tool definitions in the first request, and of all calls and results.
@@ -39,12 +39,12 @@ ALLOW = {
         "content": {"answer": "Allow"},
     }
 }
-"""What the person answers in Claude Code's form, which has nobody else without a terminal."""
+"""The person's answers in Claude Code's form, since there is no terminal."""
 OURS, THEIRS = "mcp__jupyter__", "mcp__theirs__"
 
 
 class ClaudeCode:
-    """Its program, with settings of its own and a scripted model."""
+    """Claude Code's program, with its own settings and a scripted model."""
 
     def __init__(self, program: str, script: Scripted, home: Path) -> None:
         self._program = program
@@ -52,7 +52,7 @@ class ClaudeCode:
         self._home = home
 
     def work(self, steps: Sequence[Block], servers: Mapping[str, Any], folder: Path) -> list[Any]:
-        """Has the steps done in one session; its events."""
+        """Runs the steps in one session; returns its events."""
         self._script.steps[:] = steps
         self._script.requests.clear()
         asked = self._home / "asked.jsonl"
@@ -83,7 +83,7 @@ class ClaudeCode:
 
 
 def results(events: Sequence[Any]) -> Iterator[tuple[bool, str]]:
-    """Whether each call failed, and what it gave."""
+    """Whether each call failed, and its result."""
     for event in events:
         if event["type"] == "user":
             for block in event["message"]["content"]:

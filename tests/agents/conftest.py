@@ -1,4 +1,4 @@
-"""Other people's agents, as they are, in notebooks that are open in Chromium."""
+"""Real third-party agents, in notebooks that are open in Chromium."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ui.conftest import *  # noqa: F403 - whatever it takes to open a page
 from tests.ui.lab import Lab
 
 SDKS = {"1": (1, "legacy"), "2": (2, "auto"), "2-legacy": (2, "legacy")}
-"""Majors of the client, and which era of the protocol they speak."""
+"""Majors of the client, and the era of the protocol that they use."""
 
 Connect = Callable[..., SdkClient]
 

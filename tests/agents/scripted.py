@@ -1,5 +1,5 @@
-"""A Messages API for agents of others: each question of a person is answered with steps of a
-script. What it is asked is counted; whether a conversation is a valid one is checked.
+"""A Messages API for other agents: it answers each question of a person with steps of a script,
+counts the requests, and checks that conversations are valid.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _RUN = re.compile(r"run_id\W+([0-9a-f]{32})")
 
 @dataclass
 class Scripted:
-    """The steps that are left, and the requests of the conversation that were answered with them.
+    """The remaining steps, and the requests of the conversation that were answered with them.
 
-    A step whose `run_id` is HANDLE asks about the run that the last result names.
+    A step whose `run_id` is HANDLE is about the run named by the last result.
     """
 
     url: str
@@ -39,7 +39,7 @@ class Scripted:
 
     def answer(self, body: Mapping[str, Any]) -> Sequence[Block]:
         if not body.get("tools"):
-            return [says("Done")]  # a title, or whatever else it asks beside the conversation
+            return [says("Done")]  # a title, or another request outside the conversation
         # Claude Code puts messages of role `system` between the others.
         check_messages([each for each in body["messages"] if each["role"] != "system"])
         self.requests.append(body)

@@ -1,4 +1,4 @@
-"""Drives `sdk_client.py`, which runs in an environment of its own."""
+"""Drives `sdk_client.py`, which runs in a separate environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).with_name("sdk_client.py")
 
 
 class SdkClient:
-    """One client in a process. `asked` are the questions that it showed."""
+    """A client in its own process. `asked` are the questions it has shown."""
 
     def __init__(
         self, python: Path, url: str, mode: str, *, token: str | None, forms: bool
@@ -51,7 +51,7 @@ class SdkClient:
     def call(
         self, tool: str, input: Mapping[str, Any] = {}, *, answer: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The result of a call; `answer` is what the person answers if they are asked."""
+        """The result of a call; `answer` is the person's answer to a question."""
         self._send({"call": tool, "input": dict(input)})
         result: dict[str, Any] = self._end(answer)
         return result

@@ -1,4 +1,4 @@
-"""The official MCP client, of either major, told on standard input what to do.
+"""The official MCP client, of either major, driven by its standard input.
 
 Runs as a file in an environment that has `mcp`: `sdk_client.py URL MODE`, where MODE is `legacy` or
 `auto` (which only `mcp>=2` knows). A token in JUPYTER_TOKEN goes with each request; with FORMS the
@@ -33,7 +33,7 @@ else:
 
 
 statuses: list[str] = []
-"""Of answers, which errors of version 2 do not tell."""
+"""Statuses of answers, which errors of version 2 do not include."""
 
 
 async def note(response: Any) -> None:
@@ -62,7 +62,7 @@ async def elicited(context: Any, params: Any) -> Any:
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[Any, str]]:
-    """What makes requests, and the version of the protocol that it came to with the server."""
+    """A client for requests, and the version of the protocol that was negotiated."""
     about = types.Implementation(name="sdk", title=f"MCP client {MAJOR}", version="1")
     more = {"elicitation_callback": elicited if "FORMS" in os.environ else None}
     if MAJOR == 1:
@@ -103,7 +103,7 @@ async def main() -> None:
 
 
 def causes(error: BaseException) -> list[str]:
-    """What went wrong, without the groups that tasks put around it."""
+    """The causes of an error, without the exception groups of tasks."""
     if isinstance(error, BaseExceptionGroup):
         return [cause for inner in error.exceptions for cause in causes(inner)]
     return [f"{type(error).__name__}: {error}"]
@@ -111,5 +111,5 @@ def causes(error: BaseException) -> list[str]:
 
 try:
     anyio.run(main)
-except Exception as error:  # noqa: BLE001 - whatever it is, the test is told of it
+except Exception as error:  # noqa: BLE001 - any failure goes to the test
     say(failed="; ".join([*causes(error), *statuses]))

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 CELLS = ["x = 1", "print('x is', x)", "# notes"]
 ALLOW = {"action": "accept", "content": {"answer": "Allow"}}
 KEY_MS = 120
-"""Milliseconds between two keys of somebody who types fast."""
+"""Milliseconds between two keys of a fast typist."""
 DECLINE = {"action": "decline"}
 VERSIONS = {"1": "2025-11-25", "2": "2026-07-28", "2-legacy": "2025-11-25"}
 
@@ -62,7 +62,7 @@ def done(client: SdkClient, tool: str, input: dict[str, Any]) -> dict[str, Any]:
 
 
 def typed_meanwhile(tab: OpenNotebook, cell: str, work: Callable[[], T]) -> tuple[str, T]:
-    """What a person types at the end of the cell for as long as the work takes, and its result."""
+    """Text that a person types at the end of the cell while the work lasts, and its result."""
     tab.edit(cell)
     typed = ""
     with ThreadPoolExecutor() as aside:

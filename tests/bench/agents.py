@@ -1,15 +1,16 @@
-"""How fast outside agents work in a notebook over MCP, open in a tab and closed:
-`python -m tests.bench.agents [PYTHON]` (some four minutes).
+"""Speed of outside agents in a notebook over MCP, open in a tab and closed:
+`python -m tests.bench.agents [PYTHON]` (about four minutes).
 
-An edit over MCP beside the same edit over REST, alternating. With PYTHON, that of an environment
-with `jupyter-mcp-server` (which brings JupyterLab with real-time collaboration), beside that one
-too: its own JupyterLab with the same notebooks, one open in a tab of its own, the same client.
+Compares an edit over MCP with the same edit over REST, alternating. With PYTHON, that of an
+environment with `jupyter-mcp-server` (which brings JupyterLab with real-time collaboration), also
+with that: its own JupyterLab with the same notebooks, one open in a tab of its own, the same
+client.
 
-Medians and the slowest of ten in milliseconds, until an edit is answered, until the tab has it (by
-the clock of the page) and until the file has it: we answer when both have, jupyter-mcp-server when
-its own copy has. Edits of MCP and REST alternate in one notebook, so MCP has to read what REST
-changed. Prints the load of the machine, too: with more than one browser on two cores it is much.
-Asserts nothing.
+Prints medians and the slowest of ten in milliseconds, until an edit is answered, until the tab has
+it (by the clock of the page) and until the file has it: we answer when both have,
+jupyter-mcp-server when its own copy has. Edits of MCP and REST alternate in one notebook, so MCP
+has to read the changes of REST. Prints the load of the machine, too: with more than one browser on
+two cores it is high. Asserts nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from tests.waiting import eventually
 
 ROUNDS = 40
 PAUSE_S = 0.2
-"""Between two calls, as agents think: after a save JupyterLab lists folder and checkpoints."""
+"""Between two calls, like thinking agents: after a save JupyterLab lists folder and checkpoints."""
 SOURCES = ["x = 1", "1 + 1", *(f"y{n} = {n}" for n in range(20))]
 VERSION = "2025-11-25"
 WATCH = """path => {
@@ -52,7 +53,7 @@ WATCH = """path => {
 
 
 class Agent:
-    """A client of MCP with one connection, which stays open."""
+    """An MCP client with one connection, which stays open."""
 
     def __init__(self, lab: Lab, route: str) -> None:
         self._connection = http.client.HTTPConnection(urlsplit(lab.url).netloc, timeout=600)
@@ -155,7 +156,7 @@ def carrier_of(lab: Lab) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """What is measured, in which notebook; without a tab it is closed."""
+    """What to measure, in which notebook; without a tab it is closed."""
 
     act: Callable[[str], object]
     file: Path
@@ -163,7 +164,7 @@ class Row:
     edits: bool = True
 
     def measure(self, source: str) -> tuple[float, float, float]:
-        """Milliseconds to the answer, to the tab and to the file; 0 where there is none."""
+        """Milliseconds to the answer, to the tab and to the file; 0 without one of these."""
         start = time.time()
 
         def since() -> float:
@@ -187,7 +188,7 @@ class Row:
     def _first_cell(self) -> str:
         try:
             cells = json.loads(self.file.read_text(encoding="utf-8"))["cells"]
-        except ValueError:  # it is just being written
+        except ValueError:  # being written right now
             return ""
         return "".join(cells[0]["source"])
 
@@ -219,7 +220,7 @@ def rows(stack: ExitStack, browser: Browser, python: str | None) -> Iterator[tup
         file = lab.root / tab.path
         yield "jupyter-mcp-server: edit", Row(theirs.edit, file, tab)
         yield "jupyter-mcp-server: run", Row(theirs.execute, file, tab, edits=False)
-        # A server of its own: which notebook it works in, all its clients share.
+        # A server of its own: all clients of a server share their current notebook.
         lab = stack.enter_context(served(python, rooms=True))
         file = lab.root / new_file(lab, "closed", SOURCES)
         theirs = Theirs(lab, file.name)

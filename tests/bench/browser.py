@@ -1,4 +1,4 @@
-"""How soon what a kernel prints is on the screen: `python -m tests.bench.browser [RUNS]`.
+"""Delay from a kernel's print to the screen: `python -m tests.bench.browser [RUNS]`.
 
 A cell prints the time, sleeps and prints again, run by the assistant; the page notes when each line
 appears in the notebook. Kernel and browser share this machine's clock.
@@ -39,7 +39,7 @@ WATCH = """() => {
 
 
 def delays(page: Page, lab: Lab, name: str) -> list[float]:
-    """Milliseconds from each print to the screen, of one run."""
+    """Milliseconds from each print to the screen, in one run."""
     notebook = OpenNotebook(page, lab, new_file(lab, name, [PRINTING])).open()
     notebook.wait_until_linked()
     notebook.wait_for_kernel()
@@ -50,7 +50,7 @@ def delays(page: Page, lab: Lab, name: str) -> list[float]:
 
 
 def main(runs: int) -> None:
-    """Prints the figures of so many runs."""
+    """Prints the figures of that many runs."""
     with (
         tempfile.TemporaryDirectory() as folder,
         running_lab(Path(folder) / "lab", Replies()) as lab,

@@ -1,8 +1,8 @@
-"""How our regular expressions grow with hostile text: `python -m tests.bench.expressions`.
+"""Growth of our regular expressions with hostile text: `python -m tests.bench.expressions`.
 
-Every pattern in the package, in whichever way it is written, is searched for in texts of repeated
-pieces: characters of the pattern, spaces, brackets, and pairs of them, ended by something that does
-not match. Shown are those whose time more than triples when the text is twice as long (linear: 2,
+Searches for every pattern in the package, however it is written, in texts of repeated pieces:
+characters of the pattern, spaces, brackets, and pairs of them, ended by something that does not
+match. Prints those whose time more than triples when the text is twice as long (linear: 2,
 quadratic: 4), with the worst text and the milliseconds for the longer one.
 """
 
@@ -42,8 +42,8 @@ FUNCTIONS = {
 
 
 def patterns() -> Iterator[tuple[str, str, int]]:
-    """Where each stands, its text and its flags; those that are put together at run time are given
-    as far as they are written down.
+    """Place, text and flags of each; patterns composed at run time only as far as they are written
+    down.
     """
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -71,7 +71,7 @@ def _texts(node: ast.expr) -> Iterator[str]:
 
 
 def pieces(pattern: str) -> list[str]:
-    """What hostile texts repeat."""
+    """The repeated parts of hostile texts."""
     own = dict.fromkeys(re.sub(r"\\.|[\[\](){}?*+|^$]", "", pattern)[:40])
     common = dict.fromkeys(" \t\na0<[(\"'`\\/-=:;,.$&!{#%\x1b")
     single = [*own, *(each for each in common if each not in own)][:40]
@@ -79,7 +79,7 @@ def pieces(pattern: str) -> list[str]:
 
 
 def seconds(pattern: re.Pattern[str], text: str) -> float:
-    """To search all of a text; infinite if it was given up."""
+    """The time to search all of a text; infinite if it was given up."""
     signal.setitimer(signal.ITIMER_REAL, PATIENCE)
     begin = time.perf_counter()
     try:

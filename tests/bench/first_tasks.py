@@ -1,12 +1,12 @@
-"""What the first minutes take, in Chromium: `python -m tests.bench.first_tasks [--json FILE]`.
+"""Costs of the first minutes, in Chromium: `python -m tests.bench.first_tasks [--json FILE]`.
 
-Five tasks of somebody who sees the page for the first time, done with the pointer and then with the
+Five tasks of a person who sees the page for the first time, done with the pointer and then with the
 keyboard only: find the panel, set a key, say what changed, undo one of three changes, deny with a
-reason. Only what can be read on the page is used. It counts clicks, keys, and texts that are typed,
-and takes the time from the first of them until the result can be seen; the person needs no time to
-think, nor the model to answer. That a task was really done is asserted.
+reason. They only use what the page shows. Counts clicks, keys and typed texts, and measures the
+time from the first of them until the result is visible; the person needs no time to think, nor the
+model to answer. Asserts that each task was really done.
 
-`--before PYTHON` does the same with version 0.1.0 at commit e6db4e2, whose environment this is.
+`--before PYTHON` does the same with version 0.1.0 at commit e6db4e2, installed in that environment.
 """
 
 # ruff: noqa: T201
@@ -46,16 +46,16 @@ CELLS = [
     f"# Month {month}\n" + "\n".join(f"day_{month}_{day} = {month * day}" for day in range(1, 9))
     for month in range(1, 13)
 ]
-"""Two screens and more."""
+"""More than two screens."""
 CHANGED = (2, 7, 12)
-"""The cells that are changed, by their positions; one line of each."""
+"""The positions of the changed cells; one line each."""
 REASON = "Use a cell of its own."
 IN_SIGHT = """elements => elements.some(element => {
   const {left, top, width, height} = element.getBoundingClientRect();
   const hit = document.elementFromPoint(left + Math.min(width / 2, 10), top + height / 2);
   return hit !== null && (element.contains(hit) || hit.contains(element));
 })"""
-"""Whether one of them is on the screen and nothing lies above it."""
+"""Whether one of them is on the screen and nothing covers it."""
 IS_FOCUSED = "element => element === document.activeElement"
 IS_BEFORE = """element => Boolean(
   document.activeElement.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_PRECEDING
@@ -66,7 +66,7 @@ MOST_TABS = 150
 
 @dataclass
 class Done:
-    """What a task took."""
+    """The cost of a task."""
 
     clicks: int = 0
     keys: int = 0
@@ -87,7 +87,7 @@ class Done:
 
 
 class Hands:
-    """Somebody at a page, with a pointer or without. What they do is counted."""
+    """A person at a page, with or without a pointer. Counts their actions."""
 
     def __init__(self, page: Page, *, keyboard: bool) -> None:
         self.page = page
@@ -97,7 +97,7 @@ class Hands:
 
     @contextmanager
     def task(self) -> Iterator[Done]:
-        """One task, to the moment in which its result can be seen."""
+        """One task, up to the moment when its result is visible."""
         self.done, self._start = Done(), None
         begin = time.perf_counter()
         yield self.done
@@ -112,7 +112,7 @@ class Hands:
             self._click(control)
 
     def write(self, target: Locator, text: str) -> None:
-        """Type where one can write; the place need not be looked for if it has the focus."""
+        """Type into a field; no need to find it if it has the focus."""
         if not target.evaluate(IS_FOCUSED):
             if self.keyboard:
                 self.reach(target)
@@ -121,7 +121,7 @@ class Hands:
         self.type(text)
 
     def type(self, text: str) -> None:
-        """Type where the focus is."""
+        """Type at the focus."""
         self._begin(f"type “{text}”")
         self.done.texts += 1
         self.page.keyboard.insert_text(text)
@@ -132,7 +132,7 @@ class Hands:
         self.page.keyboard.press(key)
 
     def command(self, words: str) -> None:
-        """Run the command that JupyterLab's palette has for these words."""
+        """Run the command that JupyterLab's palette finds for these words."""
         self.press("Control+Shift+c")
         self.page.locator("#command-palette input").wait_for()
         self.type(words)
@@ -140,7 +140,7 @@ class Hands:
         self.press("Enter")
 
     def reach(self, control: Locator) -> None:
-        """Tab until it has the focus, forward or back as it is seen to be."""
+        """Press Tab until it has the focus, forward or back depending on its position."""
         control.wait_for()
         key = "Shift+Tab" if control.evaluate(IS_BEFORE) else "Tab"
         for _ in range(MOST_TABS):
@@ -161,7 +161,7 @@ class Hands:
 
 
 def line(month: int, factor: int = 1) -> str:
-    """The line of the cell at this position that is changed, or what it becomes."""
+    """The changed line of the cell at this position, before or after."""
     return f"day_{month}_4 = {month * 4 * factor}"
 
 
@@ -170,7 +170,7 @@ def in_sight(page: Page, text: str) -> bool:
 
 
 def shows_change(page: Page, month: int) -> bool:
-    """Whether one sees the old line and the new one."""
+    """Whether the old line and the new one are visible."""
     return in_sight(page, line(month)) and in_sight(page, line(month, 10))
 
 
@@ -200,7 +200,7 @@ class Ours:
     # ---- the tasks
 
     def find(self) -> None:
-        """There is a button in the notebook's toolbar; by keys, JupyterLab's palette."""
+        """By a button in the notebook's toolbar; with keys, by JupyterLab's palette."""
         if self.hands.keyboard:
             self.hands.command("assistant")
         else:
@@ -213,7 +213,7 @@ class Ours:
         self.panel.region.get_by_text(self.key_accepted).wait_for()
 
     def say_what_changed(self) -> None:
-        """Walk until the change of each cell was on the screen."""
+        """Walk through until each cell's change was on the screen."""
         left = unseen(self.page, CHANGED)
         for number, month in enumerate(CHANGED, 1):
             if left:
@@ -223,7 +223,7 @@ class Ours:
                 left = unseen(self.page, left)
 
     def undo_one(self) -> None:
-        """The second; it is looked for with the same buttons."""
+        """The second one, found with the same buttons."""
         month = CHANGED[1]
         change = self.page.get_by_role("group", name=f"Change in cell {month}", exact=True)
         while not shows_change(self.page, month):
@@ -238,7 +238,7 @@ class Ours:
         self.panel.log.get_by_text(REASON).wait_for()
         self.panel.log.get_by_text("As you like.").wait_for()
 
-    # ---- what is there before a task, and what is true after it
+    # ---- set-up of tasks, and checks afterwards
 
     def change_three(self) -> None:
         """An answer that changes three cells."""
@@ -277,7 +277,7 @@ class Ours:
         return done
 
     def check_key(self) -> None:
-        """It is stored, and answers."""
+        """The key is stored, and works."""
         providers = self.lab.call("GET", "models").body["providers"]
         assert next(one for one in providers if one["name"] == "anthropic")["credentials"]
 
@@ -303,14 +303,14 @@ def edit(month: int) -> Block:
 
 
 class Earlier(Ours):
-    """Version 0.1.0 at commit e6db4e2, in which this was measured for the first time."""
+    """Version 0.1.0 at commit e6db4e2, which was measured first."""
 
     key_field = "Key for Anthropic"
     key_accepted = "Sonnet 5.5 answers."  # it was not checked
     undo_answer = "Undo turn"
 
     def find(self) -> None:
-        """An icon at the side, whose name stands in its tooltip."""
+        """By an icon at the side, named in its tooltip."""
         if self.hands.keyboard:
             self.hands.command("assistant")
         else:
@@ -318,7 +318,7 @@ class Earlier(Ours):
         self.panel.message.wait_for()
 
     def say_what_changed(self) -> None:
-        """The changes unfold below what is in sight of the conversation."""
+        """The changes unfold below the visible part of the conversation."""
         self.hands.use(self.panel.button("Review"))
         self._review(CHANGED[-1]).wait_for()
         if unseen(self.page, CHANGED):
@@ -331,7 +331,7 @@ class Earlier(Ours):
         review.get_by_text("Reverted").wait_for()
 
     def deny(self) -> None:
-        """What was typed is not shown afterwards."""
+        """The typed reason is not shown afterwards."""
         self.hands.write(self.panel.region.get_by_label("What to do instead"), REASON)
         self.hands.press("Enter")
         self.panel.log.get_by_text("As you like.").wait_for()
@@ -342,7 +342,7 @@ class Earlier(Ours):
 
 @contextmanager
 def without_a_key(folder: Path, api: FakeAnthropic, **how: Any) -> Iterator[Lab]:
-    """JupyterLab as it is after the installation, with `api` in the place of Anthropic's."""
+    """JupyterLab as after the installation, with `api` in place of Anthropic's."""
     agent = {"default_model": "", "providers": {"anthropic": {"base_url": api.url}}}
     with running_lab(folder, Replies(), config={"JupyterAgent": agent}, **how) as lab:
         settings = "lab/api/settings/jupyter-agent:plugin"
@@ -353,13 +353,13 @@ def without_a_key(folder: Path, api: FakeAnthropic, **how: Any) -> Iterator[Lab]
 @contextmanager
 def a_page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(60_000)  # milliseconds; machines that test may be slow and shared
+    context.set_default_timeout(60_000)  # milliseconds; test machines may be slow and shared
     yield context.new_page()
     context.close()
 
 
 def measure(program: type[Ours], browser: Browser, *, keyboard: bool, **how: Any) -> list[Done]:
-    """A server and a browser of its own, as nobody has used them before."""
+    """In a fresh server and a fresh browser."""
     replies = Replies()
     with (
         tempfile.TemporaryDirectory() as folder,

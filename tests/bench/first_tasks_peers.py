@@ -3,7 +3,7 @@
     python -m tests.bench.first_tasks_peers {nbi,lite} PYTHON [--json FILE]
 
 PYTHON is that of an environment with notebook-intelligence 6.2 or jupyterlite-ai 0.20. Their model
-is a strict fake of an API. What cannot be done there has a sentence instead of what it took.
+is a strict fake of an API. A task that is not possible there gets a sentence instead of its cost.
 """
 
 # ruff: noqa: T201
@@ -44,19 +44,19 @@ KEY = "sk-test-0123456789"
 MOST_SCROLLS = 15
 Task: TypeAlias = Callable[[], None]
 Step: TypeAlias = tuple[Task | None, Task | str, str]
-"""What is there before a task, the task or why there is none, and what has to be known of it."""
+"""The set-up of a task, the task or why it is impossible, and a remark."""
 Found: TypeAlias = tuple[Done | None, str]
-"""What a task took, and a remark; only why it is not possible where it is not."""
+"""The cost of a task, and a remark; None with the reason if it is not possible."""
 
 
 class Pointer(Hands):
-    """What these pages need besides."""
+    """More actions for these pages."""
 
     def __init__(self, page: Page) -> None:
         super().__init__(page, keyboard=False)
 
     def press_on(self, control: Locator) -> None:
-        """Click where it is, also if its first half already lays something above it."""
+        """Click it, even if mouse-down already puts something on top."""
         control.wait_for()
         box = control.bounding_box()
         assert box
@@ -65,27 +65,27 @@ class Pointer(Hands):
         self.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
     def choose(self, choice: Locator, label: str) -> None:
-        """From a list that a click opens, with a second click."""
+        """Choose from a list that a click opens, with a second click."""
         choice.wait_for()
         self._begin(f"choose {label}")
         self.done.clicks += 2
         choice.select_option(label=label)
 
     def scroll(self, pixels: int) -> None:
-        """Turn the wheel where the pointer is, and see what comes."""
+        """Turn the wheel at the pointer, and wait for the page."""
         self._begin(f"scroll {pixels}")
         self.done.scrolls += 1
         self.page.mouse.wheel(0, pixels)
-        self.page.wait_for_timeout(200)  # milliseconds; nothing says that it is drawn
+        self.page.wait_for_timeout(200)  # milliseconds; nothing tells when it is drawn
 
 
 class NotebookIntelligence:
-    """What is not possible was seen in its agent mode with its tools for notebooks switched on, by
-    three calls of set_cell_type_and_source and one of run_cell: they took effect at once. Undo in
-    a changed cell did nothing, as the cell is a new one. That of the notebook took the changes back
-    one by one from the last, or all three together if they came at once. Its tool for commands
-    asks whether to approve or cancel, without a reason. Its Claude mode was not tried: by its
-    source it edits cells unasked too, asks before it runs one, and takes no reason there either.
+    """What is not possible was observed in its agent mode with its notebook tools enabled, by three
+    calls of set_cell_type_and_source and one of run_cell: they took effect at once. Undo in a
+    changed cell did nothing, as the cell is a new one. The notebook's undo took the changes back
+    one by one from the last, or all three together if they came at once. Its tool for commands asks
+    whether to approve or cancel, without a reason. Its Claude mode was not tried: by its source it
+    also edits cells without asking, asks before it runs one, and takes no reason there either.
     """
 
     def __init__(self, page: Page, replies: Replies, api: ChatCompletions) -> None:
@@ -124,7 +124,7 @@ class NotebookIntelligence:
 
 
 class JupyterLiteAI:
-    """What it changed is marked in the cells, each with a button to reject and accept it. It asks
+    """Its changes are marked in the cells, each with a button to reject and accept it. It asks
     before it runs a cell, not before it edits one.
     """
 
@@ -154,8 +154,8 @@ class JupyterLiteAI:
         self.page.get_by_placeholder("Select a chat").wait_for()
 
     def set_key(self) -> None:
-        """One of Anthropic, which is what it proposes. It is not checked. The address of the fake
-        is filled in without being counted."""
+        """A key for Anthropic, which it proposes. It is not checked. The address of the fake is
+        filled in without being counted."""
         self.hands.use(self.page.locator("jp-button[title='Open AI Settings']"))
         self.hands.use(self.page.get_by_text("Add Provider").first)
         dialog = self.page.get_by_role("dialog")
@@ -167,7 +167,7 @@ class JupyterLiteAI:
         self.page.get_by_text("anthropic •").wait_for()
 
     def say_what_changed(self) -> None:
-        """Nothing leads from one to the next: the notebook is scrolled."""
+        """Nothing leads from one change to the next: the notebook is scrolled."""
         self.point_at_notebook()
         for month in CHANGED:
             self.look_for(month, 700)
@@ -196,7 +196,7 @@ class JupyterLiteAI:
         assert REASON in str(self.api.requests[-1]["messages"][-1])
         assert REASON not in str(self.api.requests[-2]["messages"])
 
-    # ---- what is there before a task
+    # ---- set-up of tasks
 
     def change_three(self) -> None:
         """A chat, and an answer in it that changes three cells."""
@@ -217,7 +217,7 @@ class JupyterLiteAI:
         self.ask("Run month 1.")
         self.page.get_by_role("button", name="Reject", exact=True).wait_for()
 
-    # ---- how it is used
+    # ---- helpers
 
     @property
     def message(self) -> Locator:
@@ -248,7 +248,7 @@ def command(name: str, cell: str, **more: str) -> Block:
 
 def take_from_a_page(route: Route) -> None:
     """Its requests come from the page itself, which the real API allows and the fake does not; nor
-    does that take a temperature."""
+    does the fake accept a temperature."""
     allowed = {f"access-control-allow-{what}": "*" for what in ("origin", "headers", "methods")}
     if route.request.method == "OPTIONS":
         route.fulfill(status=204, headers=allowed)
@@ -260,7 +260,7 @@ def take_from_a_page(route: Route) -> None:
 
 
 def measure(name: str, page: Page, python: str) -> list[Found]:
-    """A server of its own, as nobody has used it before."""
+    """In a fresh server."""
     replies = Replies()
     completions = ChatCompletions(replies)
     with (

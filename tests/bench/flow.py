@@ -1,10 +1,10 @@
-"""What requests pass through: `python -m tests.bench.flow` (some 40 s).
+"""The work behind requests: `python -m tests.bench.flow` (about 40 s).
 
-Starts a Jupyter server on copies of the example notebook, closed ones and ones that are open in a
-tab (a Python one, which speaks the page's protocol, `tests.notebook.browser`), and makes a handful
-of requests: REST's, an edit over MCP, a chat turn with one edit and one of six calls, each in mode
-auto and with every question answered, through the strict fake of Anthropic's API. Beside the
-figures stand the goals; below them, what the repository looks like. Asserts nothing.
+Starts a Jupyter server on copies of the example notebook, closed ones and ones open in a tab (a
+Python one, which speaks the page's protocol, `tests.notebook.browser`), and makes a handful of
+requests: REST's, an edit over MCP, a chat turn with one edit and one of six calls, each in mode
+auto and with every question answered, through the strict fake of Anthropic's API. The goals are
+printed beside the figures; below them, figures of the repository. Asserts nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tests.notebook.browser import Tab
 
 PACKAGE = Path(jupyter_agent.__file__).parent
 FAKES = str(PACKAGE / "testing")
-"""They are the service, which runs in this process."""
+"""The fake services, which run in this process."""
 PLAIN = ("--ServerApp.jpserver_extensions=jupyter_agent=True",)
 """No other extensions, whatever the tests install."""
 CELL = {"type": "code", "source": "flow = 1", "index": 0}
@@ -82,8 +82,8 @@ FIGURES = (
     "files",
     "functions",
 )
-"""`trips` go to the page and back, one after the other; `saves` are asked of it; `reads` are of the
-contents manager, the page's own among them; `identities` are looks at what a path means.
+"""`trips` go to the page and back, one after the other; `saves` are requested from it; `reads` are
+of the contents manager, including the page's own; `identities` are look-ups of what a path means.
 """
 _EACH = {"leases": 7, "identities": 7, "decisions": 7, "views": 7}
 GOALS: Mapping[str, Mapping[str, int]] = {
@@ -98,7 +98,7 @@ GOALS: Mapping[str, Mapping[str, int]] = {
 
 @dataclass
 class Flow:
-    """What one request passed through."""
+    """The work for one request."""
 
     counts: Counter[str] = field(default_factory=Counter)
     codes: set[CodeType] = field(default_factory=set)
@@ -114,7 +114,7 @@ class Flow:
 
 
 class Watch:
-    """Counts, in every thread, what happens while a request is made."""
+    """Counts, in every thread, what happens during a request."""
 
     def __init__(self, contents: type[ContentsManager]) -> None:
         self._flow = Flow()
@@ -122,7 +122,7 @@ class Watch:
         self._count(TabCarrier, "refresh", "openings")
         self._count(TabLink, "_ask", "trips", lambda link, *_: not link._waiting)
         self._count(TabLink, "_ask", "saves", lambda link, op, *_: op == "save")
-        # Where it is defined: our product recognises Jupyter's own managers by it.
+        # The class's own module: our product recognises Jupyter's own managers by it.
         self._count(next(each for each in contents.mro() if "get" in vars(each)), "get", "reads")
         self._count(Database, "_transaction", "SQLite")
         self._count(Lease, "__init__", "leases")
@@ -155,7 +155,7 @@ class Watch:
 
     @contextmanager
     def request(self) -> Iterator[Flow]:
-        """What is counted within the block."""
+        """The counts within the block."""
         self._flow = flow = Flow()
         sys.setprofile(self._see)
         try:
@@ -167,7 +167,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Script:
-    """Makes requests to our own server, as any script would."""
+    """Sends requests to our own server, as any script would."""
 
     app: ServerApp
 
@@ -206,7 +206,7 @@ class Script:
         return answer["result"]
 
     async def ask(self, notebook: str, mode: str) -> str:
-        """A whole turn, whose questions are all answered with yes; its id."""
+        """Runs a whole turn, answering all its questions with yes; returns its id."""
         question = {"role": "user", "parts": [{"type": "text", "text": demo.QUESTION}]}
         asked = {"messages": [question], "mode": mode, "notebook": notebook, "stream": False}
         turn = await self.request("POST", "chat", asked)
@@ -229,7 +229,7 @@ class Bench:
 
     async def measure(self) -> None:
         """Fills `flows`. The order of the turns is that of `served`."""
-        await self._script.request("GET", "status")  # the assistant is loaded from here on
+        await self._script.request("GET", "status")  # loads the assistant
         for carrier in CARRIERS:
             async with self._notebook(carrier, "rest") as path:
                 await self._measure_rest(carrier, path)
@@ -241,12 +241,12 @@ class Bench:
     async def _measure_rest(self, carrier: str, path: str) -> None:
         notebook = f"notebooks/{path}"
         run = ("POST", f"{notebook}/cells/{EDITED}/run", {"wait": 60})
-        await self._script.request(*run)  # the kernel is warm from here on
+        await self._script.request(*run)  # warms up the kernel
         await self._counted(f"{carrier}, REST read", self._script.request("GET", notebook))
         edit = self._script.request("POST", f"{notebook}/cells", CELL)
         await self._counted(f"{carrier}, REST edit", edit)
         await self._counted(f"{carrier}, REST run", self._script.request(*run))
-        await self._script.call_tool("get_notebook_state", notebook=path)  # the turn is open then
+        await self._script.call_tool("get_notebook_state", notebook=path)  # opens the turn
         edit = {"cell_id": EDITED, "old_string": " a day", "new_string": " each day"}
         call = self._script.call_tool("edit_cells", notebook=path, edits=[edit])
         await self._counted(f"{carrier}, MCP edit", call)
@@ -260,13 +260,13 @@ class Bench:
     async def _counted(self, name: str, request: Any) -> Any:
         with self._watch.request() as flow:
             answer = await request
-            await asyncio.sleep(0.5)  # what is done after the answer is part of it
+            await asyncio.sleep(0.5)  # work after the answer counts, too
         self.flows[name] = flow
         return answer
 
     @asynccontextmanager
     async def _notebook(self, carrier: str, name: str) -> AsyncIterator[str]:
-        """A copy of the example, open in a tab where that is the carrier, which was read once."""
+        """A copy of the example, open in a tab for that carrier, and read once."""
         path = f"{carrier} {name}.ipynb".replace(" ", "-")
         folder = Path(self._app.root_dir)
         shutil.copy(folder / demo.NOTEBOOK, folder / path)
@@ -282,7 +282,7 @@ class Bench:
 
 
 def served() -> dict[str, Flow]:
-    """The flows of a server of its own."""
+    """The flows of a fresh server."""
     replies = [reply for _ in CARRIERS for turn in TURNS.values() for _ in MODES for reply in turn]
     os.environ["JUPYTER_NO_CONFIG"] = "1"
     with ExitStack() as stack:

@@ -1,10 +1,10 @@
-"""What is left of what a person types while an outside agent edits the same cell over MCP:
-`python -m tests.bench.keystrokes [PYTHON]` (some two minutes).
+"""A person's typing while an outside agent edits the same cell over MCP:
+`python -m tests.bench.keystrokes [PYTHON]` (about two minutes).
 
 A person types a word with real keys in Chromium, in a cell of two lines; an agent that has read the
-cell before edits it, twenty times in each of three ways. Counted are the edits that the agent was
-told to be done, those that were refused, and the words that are whole at the end. With PYTHON, that
-of an environment with `jupyter-mcp-server`, the same with that one, by its own tools for the same
+cell before edits it, twenty times in each of three ways. Counts the edits reported to the agent as
+done, the refused ones, and the words that are intact at the end. With PYTHON, that of an
+environment with `jupyter-mcp-server`, the same with that one, by its own tools for the same
 purposes.
 """
 
@@ -27,20 +27,20 @@ from tests.waiting import eventually
 
 ROUNDS = 20
 KEY_MS = 10
-"""Milliseconds between two keys of somebody who types fast."""
+"""Milliseconds between two keys of a fast typist."""
 SOURCE = "total = 0\ncount = 1"
 
 
 class Peer(Protocol):
-    """An agent's tools that do the same."""
+    """An agent's equivalent tools."""
 
     def read(self) -> None: ...
 
     def replace(self, source: str) -> None:
-        """Put another source in the place of the cell's. Raises RuntimeError where refused."""
+        """Replaces the cell's source. Raises RuntimeError if refused."""
 
     def change(self, old: str, new: str) -> None:
-        """Change a string of the cell's source. Raises RuntimeError where refused."""
+        """Changes a string of the cell's source. Raises RuntimeError if refused."""
 
 
 class Ours:
@@ -96,7 +96,7 @@ class Desk:
             self._number += 1
             word = f"word{self._number:03}"
             done += act(word)
-            self._tab.page.wait_for_timeout(300)  # for what comes late
+            self._tab.page.wait_for_timeout(300)  # for late updates
             whole += word in self._tab.sources()["c0"]
         return f"{done} edits done, {ROUNDS - done} refused, {whole} of {ROUNDS} words whole"
 
@@ -133,7 +133,7 @@ class Desk:
     def _tried(self, edit: Callable[[], None]) -> bool:
         try:
             edit()
-        except RuntimeError:  # refused, with the text as it is now
+        except RuntimeError:  # refused, with the current text
             return False
         return True
 

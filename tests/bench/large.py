@@ -1,5 +1,5 @@
-"""A notebook of 50 MB: 10,000 cells and an output of 30 MB, as a file and in a tab. How long it
-takes, and how long the event loop is held up meanwhile. Prints; asserts nothing.
+"""A notebook of 50 MB: 10,000 cells and an output of 30 MB, as a file and in a tab. Prints how long
+operations take, and how long they block the event loop; asserts nothing.
 
 `python -m tests.bench.large [CELLS] [PROFILE]`; PROFILE is a file for the profiler's figures.
 """
@@ -43,7 +43,7 @@ TICK = 0.002
 
 class Watch:
     """The longest time for which the event loop did nothing else, in seconds: by the clock, which
-    other threads and programs make longer, and of the processor in its own thread.
+    other threads and programs prolong, and in CPU time of its own thread.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Watch:
 
 
 def write(path: Path, cells: int) -> None:
-    """Make the notebook."""
+    """Makes the notebook."""
     text = "".join(f"{number:078d}\n" for number in range(25))
     stream = {"output_type": "stream", "name": "stdout", "text": text}
     large = {
@@ -80,14 +80,14 @@ def profiled(path: str | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    profile = cProfile.Profile(time.thread_time)  # of the event loop alone
+    profile = cProfile.Profile(time.thread_time)  # only the event loop's
     with profile:
         yield
     profile.dump_stats(path)
 
 
 class Tab(threading.Thread):
-    """A browser tab in a thread of its own, so that its work is none of the event loop's."""
+    """A browser tab in a thread of its own, so that its work does not count as the event loop's."""
 
     def __init__(self, tabs: Tabs, model: Mapping[str, Any]) -> None:
         super().__init__(daemon=True)
@@ -116,7 +116,7 @@ class Tab(threading.Thread):
 
     @staticmethod
     def _edited(notebook: YNotebook, edit: Mapping[str, Any]) -> bytes:
-        """What the page's own deletion or move of a cell sends."""
+        """The update for the page's own deletion or move of a cell."""
         before, cells = notebook.ydoc.get_state(), SharedCells(notebook)
         if edit["kind"] == "remove":
             asyncio.run(cells.delete(edit["cell"]))
@@ -170,7 +170,7 @@ async def main(cells: int, profile: str | None) -> None:
 
 
 async def measure(notebooks: Notebooks, took: Took) -> None:
-    """Prints what each operation takes in the carrier that has the notebook."""
+    """Prints the time of each operation in the notebook's carrier."""
     notebook = await took("open", notebooks.get("a.ipynb"))
     print(f"-- as a {notebook.carrier}")
     await took("read", notebook.read())

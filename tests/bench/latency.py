@@ -1,4 +1,4 @@
-"""How fast an agent's edit reaches people: `python -m tests.bench.latency` (some 60 s).
+"""Time until an agent's edit reaches people: `python -m tests.bench.latency` (about 60 s).
 
 For each carrier, over HTTP and with real pages in Chromium: medians and the slowest of ten in
 milliseconds, and how many times as long as the floor, a request in the same run that touches no
@@ -35,11 +35,11 @@ WATCH_LINES = """
   }).observe(notebook, {childList: true, subtree: true, characterData: true});
 }
 """
-"""Notes when the first cell shows which text. Its element is another one after a reload."""
+"""Records when the first cell shows which text. A reload replaces its element."""
 
 
 class Floor:
-    """What a request costs that does nothing, and reports of others beside it."""
+    """The time of a request that does nothing, and ratios to it."""
 
     def __init__(self, lab: Lab) -> None:
         self._median = statistics.median(timed(lambda: lab.call("GET", "tools")))
@@ -109,7 +109,7 @@ def main() -> None:
     with launched() as browser:
         with served(rooms=False) as lab:
             floor = Floor(lab)
-            # Who reads a file sees an edit when it is on disk, which it is when it is answered.
+            # Readers of a file see an edit when it is on disk, which it is when answered.
             measure(floor, lab, "file", new_file(lab, "file", SOURCES), [])
             path = new_file(lab, "tab", SOURCES)
             first = opened(browser, lab, path)

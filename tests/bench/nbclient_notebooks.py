@@ -1,5 +1,5 @@
 """nbclient's own notebooks through nbclient and through us, cell by cell:
-`python -m tests.bench.nbclient_notebooks FOLDER` (some minutes).
+`python -m tests.bench.nbclient_notebooks FOLDER` (a few minutes).
 
 FOLDER is `tests/files` of nbclient's source distribution; nothing is fetched. Each notebook is run
 from the top by both, errors do not end it, and the outputs in the files are compared as
@@ -27,15 +27,15 @@ from tests.kernel.test_as_nbclient import comparable
 from tests.programs import Server, environment, jupyter_server
 
 _CELL_S = 20
-"""Seconds that a cell may take before it is interrupted."""
+"""Seconds for a cell before it is interrupted."""
 _SKIP = "skip-execution"
 _SHUTDOWN = {"action": "shutdown"}
 _SHOWN = 300
-"""Characters of outputs that differ."""
+"""Characters of different outputs."""
 
 
 def through_nbclient(file: Path) -> Any:
-    """The notebook as nbclient leaves it."""
+    """The notebook after nbclient ran it."""
     notebook = nbformat.read(file, as_version=4)
     client = NotebookClient(
         notebook,
@@ -47,7 +47,7 @@ def through_nbclient(file: Path) -> Any:
     try:
         client.execute()
     except DeadKernelError:
-        pass  # what it had shown by then is in the notebook
+        pass  # outputs up to then are in the notebook
     return notebook
 
 
@@ -59,12 +59,12 @@ def through_us(server: Server, file: Path) -> Any:
         if cell["type"] == "code" and cell["source"].strip() and _SKIP not in tags:
             run = server.request("POST", f"{route}/cells/{cell['id']}/run", {"timeout": _CELL_S})
             if run["status"] == "died":
-                break  # nbclient ends there
+                break  # nbclient stops there
     return nbformat.read(file, as_version=4)
 
 
 def differences(theirs: Any, ours: Any) -> Iterator[tuple[int, bool, str]]:
-    """Number, whether equal, and what differs, of each code cell that has code."""
+    """Number, equality, and the differences of each code cell with code."""
     for index, (their, our) in enumerate(zip(theirs.cells, ours.cells, strict=True)):
         if their.cell_type == "code" and their.source.strip():
             pair = comparable(their.outputs), comparable(our.outputs)
@@ -73,13 +73,15 @@ def differences(theirs: Any, ours: Any) -> Iterator[tuple[int, bool, str]]:
 
 
 def main(folder: Path) -> None:
-    """Runs them all, and prints the figure."""
+    """Runs all, and prints the figure."""
     equal = total = whole = notebooks = 0
     with tempfile.TemporaryDirectory() as made:
         places = Path(made) / "theirs", Path(made) / "ours"
         for place in places:
             shutil.copytree(folder, place)
-        os.environ.update(environment(places[1]))  # tracebacks name files from the home folder on
+        os.environ.update(
+            environment(places[1])
+        )  # tracebacks name files relative to the home folder
         os.environ["IPYTHONDIR"] = str(Path(made) / "ipython")
         with jupyter_server(places[1]) as server:
             for file in sorted(places[0].glob("*.ipynb")):

@@ -1,8 +1,8 @@
-"""How smooth the panel is in Chromium: `python -m tests.bench.panel [ROUNDS]`. Asserts nothing.
+"""Smoothness of the panel in Chromium: `python -m tests.bench.panel [ROUNDS]`. Asserts nothing.
 
-Each row is one thing that a long or large conversation makes expensive, beside a control of the
-same round: the longest task of the page's main thread, and frames a second while it lasts. Medians
-of all rounds. At the end, the JavaScript of the extension, gzipped.
+Each row is an action that a long or large conversation makes expensive, beside a control of the
+same round: the longest task of the page's main thread, and frames per second while it lasts.
+Medians of all rounds. At the end, the size of the extension's JavaScript, gzipped.
 """
 
 # ruff: noqa: T201
@@ -53,7 +53,7 @@ SHOWN = """async ([selector, text]) => {
     await new Promise(resolve => setTimeout(resolve, 20));
   }
 }"""
-"""Playwright's own waiting reads the names of all elements, which takes longer than all else."""
+"""Playwright's own waiting computes the names of all elements, which dominates the time."""
 EDIT = """async ([path, edits]) => {
   for (const [id, text] of edits) {
     const cell = agentTest.notebook(path).widgets.find(({model}) => model.id === id);
@@ -76,10 +76,10 @@ plt.show()"""
 
 @dataclass
 class Watched:
-    """What a page went through while something happened."""
+    """Measurements of a page during an action."""
 
     longest_ms: float = 0
-    """0 where no task took 50 ms or more, from which on Chromium reports them."""
+    """0 if no task took 50 ms or more, Chromium's threshold for reports."""
     frames_per_s: float = 0
 
 
@@ -97,13 +97,13 @@ class Bench:
     browser: Browser
     lab: Lab
     bare: Lab
-    """A server whose pages load nothing of ours."""
+    """A server whose pages do not load our extension."""
     replies: Replies
     opened: int = 0
 
     @contextmanager
     def notebook(self, *cells: str, lab: Lab | None = None) -> Iterator[OpenNotebook]:
-        """A new one, in a browser in which nothing is stored."""
+        """A new notebook, in a browser with empty storage."""
         lab = lab or self.lab
         self.opened += 1
         context = self.browser.new_context(viewport={"width": 1280, "height": 900})
@@ -135,13 +135,13 @@ class Bench:
 
 
 def empty(bench: Bench) -> Watched:
-    """An answer of 400 words in an empty conversation: what all else is held against."""
+    """An answer of 400 words in an empty conversation: the baseline for all others."""
     with bench.notebook("x = 1") as notebook:
         return bench.stream(notebook, PARAGRAPH * 25)
 
 
 def conversation_of_200(bench: Bench, notebook: OpenNotebook) -> Locator:
-    """The entry of the panel's list that opens it."""
+    """The entry in the panel's list that opens the conversation."""
     for n in range(100):
         bench.replies.append([says(f"Answer {n}.\n\n{PARAGRAPH * 3}\n\n```python\nx = 1\n```")])
         question = {"role": "user", "content": f"Question {n}"}
@@ -165,7 +165,7 @@ def long_conversation(bench: Bench) -> Watched:
 
 
 def open_conversation(bench: Bench) -> Watched:
-    """A conversation of 200 messages is opened, until the first of them is there."""
+    """Opens a conversation of 200 messages, until the first of them is there."""
     with bench.notebook("x = 1") as notebook:
         entry = conversation_of_200(bench, notebook)
         with watched(notebook.page) as result:
@@ -197,7 +197,7 @@ def many_cells_without_us(bench: Bench) -> Watched:
 
 
 def forty_plots(bench: Bench) -> Watched:
-    """A notebook of 40 plots is run by the assistant."""
+    """The assistant runs a notebook of 40 plots."""
     with bench.notebook(*[PLOT.format(n=n) for n in range(40)]) as notebook:
         return bench.turn(notebook, [calls("run_cells")], [says("Done.")], until="ran 1–40")
 

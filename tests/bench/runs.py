@@ -1,9 +1,9 @@
-"""What runs cost: `python -m tests.bench.runs [lines]` (about a minute; 100,000 lines by default).
+"""Costs of runs: `python -m tests.bench.runs [lines]` (about a minute; 100,000 lines by default).
 
-Each program runs twice in the same kernel: read by `jupyter_client` alone, which keeps nothing, the
-floor; and as a run of a cell into a notebook. Printed for both: seconds, and the longest time for
-which the event loop was held up (in brackets the part of it that our thread really worked; the
-rest, other programs of the machine had). Jupyter's server reads every message, too, on this loop.
+Each program runs twice in the same kernel: read by `jupyter_client` alone, which stores nothing, as
+the floor; and as a run of a cell into a notebook. Prints for both: seconds, and the longest time
+for which the event loop was blocked (in brackets the CPU time of our thread in it; other programs
+of the machine had the rest). Jupyter's server reads every message, too, on this loop.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from jupyter_agent.workspace.runs import Runs
 from tests.workshop import workshop
 
 LOOK = 0.002
-"""Seconds between two looks at how late the event loop is."""
+"""Seconds between two checks of the event loop's delay."""
 
 
 def programs(lines: int) -> dict[str, str]:
-    """What is run, by name."""
+    """The programs to run, by name."""
     return {
         "one line": "print(1)",
         f"{lines:,} flushed prints": f"for i in range({lines}): print(i, flush=True)",
@@ -70,7 +70,7 @@ class Lag:
 
 @asynccontextmanager
 async def plain_client(manager: Any) -> AsyncIterator[Any]:
-    """What anybody would write with `jupyter_client`."""
+    """A client as anyone would write it with `jupyter_client`."""
     client = manager.client()
     client.context = zmq.asyncio.Context()
     client.context.setsockopt(zmq.RCVHWM, 0)
@@ -82,7 +82,7 @@ async def plain_client(manager: Any) -> AsyncIterator[Any]:
 
 
 async def floor(client: Any, source: str) -> None:
-    """Run it and read its messages, no more."""
+    """Runs it and reads its messages, no more."""
     request = client.execute(source)
     while True:
         message = await client.get_iopub_msg()

@@ -1,4 +1,4 @@
-"""What the Python files of the product look like."""
+"""Figures of the product's Python files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Sources:
-    """The files below a package, and the figures of the house."""
+    """The files below a package, and our figures for them."""
 
     def __init__(self, package: Path) -> None:
         self._package = package
@@ -22,12 +22,12 @@ class Sources:
 
     @property
     def files(self) -> int:
-        """How many, those without code not counted."""
+        """The number of files with code."""
         return sum(bool(tree.body) for tree in self._trees.values())
 
     @property
     def lines(self) -> int:
-        """How many, blank ones counted."""
+        """The number of lines, including blank ones."""
         return sum(self._lengths.values())
 
     @property
@@ -42,18 +42,18 @@ class Sources:
 
     @property
     def splinters(self) -> list[str]:
-        """Of them those with less than 100 lines."""
+        """Those of them with less than 100 lines."""
         short = {self._module(path) for path, lines in self._lengths.items() if 0 < lines < 100}
         return [name for name in self.imported_once if name in short]
 
     @property
     def longest(self) -> int:
-        """How many lines the longest file has."""
+        """The length of the longest file."""
         return max(self._lengths.values())
 
     @property
     def homonyms(self) -> list[str]:
-        """Names of public classes and aliases of types that stand for more than one thing."""
+        """Names of public classes and type aliases with more than one meaning."""
         names = Counter(
             name for tree in self._trees.values() for name in _classes(tree) if name[0] != "_"
         )
@@ -72,7 +72,7 @@ class Sources:
 
     @property
     def excepts(self) -> tuple[int, int]:
-        """How many handlers catch everything, and how many there are."""
+        """The number of handlers that catch everything, and of all handlers."""
         handlers = [
             node
             for tree in self._trees.values()

@@ -1,8 +1,8 @@
-"""How fast runs, edits and reads are: `python -m tests.bench.speed [NAME ...]` (some two minutes).
+"""Speed of runs, edits and reads: `python -m tests.bench.speed [NAME ...]` (about two minutes).
 
-Every figure is a ratio to what people would use instead, of the same notebook on the same machine
+Every figure is a ratio to what people would use instead, for the same notebook on the same machine
 in the same minutes, alternating: `jupyter_client` alone, nbclient, Jupyter's own contents API, an
-idle server. Beside each stands the goal. Names: runs, edits, state, stream, loop, big.
+idle server. The goal is printed beside each. Names: runs, edits, state, stream, loop, big.
 Asserts nothing.
 """
 
@@ -41,11 +41,11 @@ PATH = "bench.ipynb"
 CELLS = 40
 ROUNDS = 3
 PROBE = 0.02
-"""Seconds between two looks at a server."""
+"""Seconds between two probes of a server."""
 
 
 class Client:
-    """One connection that stays open, as a page has it."""
+    """One persistent connection, like a page's."""
 
     def __init__(self, lab: Lab) -> None:
         self._connection = http.client.HTTPConnection(urlsplit(lab.url).netloc, timeout=600)
@@ -65,12 +65,12 @@ class Client:
         return json.loads(content or b"null")
 
     def agent(self, method: str, path: str, body: Any = None) -> Any:
-        """The same of a route of ours."""
+        """The same for one of our routes."""
         return self.call(method, f"api/agent/{path}", body)
 
 
 def ms(work: Callable[..., object], *arguments: Any) -> float:
-    """Milliseconds that it takes."""
+    """How many milliseconds it takes."""
     start = time.perf_counter()
     work(*arguments)
     return (time.perf_counter() - start) * 1000
@@ -99,7 +99,7 @@ def cpu_seconds(process: int) -> float:
 
 
 def runs(lab: Lab, client: Client) -> None:
-    """Single runs beside the raw round trip, many beside nbclient."""
+    """Single runs compared with the raw round trip, many with nbclient."""
     written(lab, ["1+1"] * CELLS)
     manager, kernel = start_new_kernel(kernel_name="python3")
     once = partial(kernel.execute_interactive, "1+1", output_hook=_nothing)
@@ -110,7 +110,7 @@ def runs(lab: Lab, client: Client) -> None:
         raw.append(ms(once))
         status.append(ms(client.call, "GET", "api/status"))
         put.append(ms(client.call, "PUT", f"api/contents/{PATH}", model))
-        client.agent("GET", f"notebooks/{PATH}?outputs=none")  # takes in what was put
+        client.agent("GET", f"notebooks/{PATH}?outputs=none")  # reads the new file
         saved.append(ms(client.agent, "POST", f"notebooks/{PATH}/cells/c0/run", {}))
         body = {"save": False}
         pending.append(ms(client.agent, "POST", f"notebooks/{PATH}/cells/c0/run", body))
@@ -151,11 +151,11 @@ def runs(lab: Lab, client: Client) -> None:
 
 
 def _nothing(message: Any) -> None:
-    """The floor keeps no output."""
+    """The floor stores no output."""
 
 
 def edits(lab: Lab, client: Client) -> None:
-    """An edit of a large file, on disk before the answer, beside a PUT of the file."""
+    """An edit of a large file, on disk before the answer, compared with a PUT of the file."""
     written(
         lab, [f"x{number} = {number}\nprint(x{number})" for number in range(1000)], "large.ipynb"
     )
@@ -174,7 +174,7 @@ def edits(lab: Lab, client: Client) -> None:
 
 
 def state() -> None:
-    """What a model reads of 1,000 cells after one edit, beside the document's own JSON."""
+    """A model's view of 1,000 cells after one edit, compared with the document's own JSON."""
     document = YNotebook()
     output = {"output_type": "stream", "name": "stdout", "text": "a line of output\n" * 3}
     cells = [
@@ -202,14 +202,14 @@ def state() -> None:
 
 
 class SlowStore:
-    """A conversation store whose commits take 100 ms; it keeps nothing."""
+    """A conversation store whose commits take 100 ms; it stores nothing."""
 
     async def append(self, turn_id: str, entries: Any, *, after: int = 0) -> None:
         await asyncio.sleep(0.1)
 
 
 async def stream() -> None:
-    """How late a delta is told while the store is slow."""
+    """The delay of a delta while the store is slow."""
     record: Any = type("Record", (), {"id": "t", "owner": "local", "conversation_id": "c"})
     stores: Any = type("Stores", (), {"conversations": SlowStore(), "announce": _nothing})
     turn = LiveTurn(record, stores, ends_to_ask=False)
@@ -234,7 +234,7 @@ async def stream() -> None:
 
 
 class Probe(threading.Thread):
-    """Asks a server again and again how it is; how long that takes."""
+    """Probes a server in a loop and records the times."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(daemon=True)
@@ -264,7 +264,7 @@ FLOODS = {
 
 
 def loop(lab: Lab, client: Client, idle: Lab) -> None:
-    """What other clients feel of floods, beside a server that does nothing."""
+    """The effect of floods on other clients, compared with an idle server."""
     written(lab, ["1", *FLOODS.values()], "floods.ipynb")
     client.agent("POST", "notebooks/floods.ipynb/cells/c0/run", {})
     for number, name in enumerate(FLOODS, start=1):
@@ -279,7 +279,7 @@ def loop(lab: Lab, client: Client, idle: Lab) -> None:
 
 
 def big(lab: Lab, client: Client) -> None:
-    """What other clients feel while a large notebook is edited, beside PUTs of its file."""
+    """The effect of edits of a large notebook on other clients, compared with PUTs of its file."""
     for name in ("10,000 cells", "the same with 50 MB of outputs"):
         if name == "10,000 cells":
             written(lab, [f"x{number} = {number}" for number in range(10_000)], "big.ipynb")

@@ -1,8 +1,8 @@
 """What we add to the start of JupyterLab's server: `python -m tests.bench.start [RUNS]` (Linux).
 
-Starts it with and without the extension, in turns, and prints medians of the difference of two
-neighbouring starts: until the server answers, and five seconds later, when what is loaded after
-the start is there too. Asserts nothing.
+Starts it with and without the extension, alternating, and prints medians of the difference of two
+neighbouring starts: until the server answers, and five seconds later, when everything loaded after
+the start is there, too. Asserts nothing.
 """
 
 # ruff: noqa: T201
@@ -23,17 +23,17 @@ from statistics import median
 from tests.programs import environment, free_port
 
 SETTLED_S = 5.0
-"""After which nothing more is loaded by itself."""
+"""After that, nothing more is loaded by itself."""
 GOALS = ("<= 60 ms", "", "<= 8 MB", "", "")
 NAMES = ("wall, ms", "CPU, ms", "memory, MB", "CPU after 5 s, ms", "memory after 5 s, MB")
 
 
 @dataclass
 class Start:
-    """Of one server."""
+    """The start of one server."""
 
     wall_ms: float
-    """From the beginning of the process to the first answer."""
+    """From the start of the process to the first answer."""
     cpu_ms: float
     memory_mb: float
     later_cpu_ms: float
@@ -80,7 +80,7 @@ def answers(port: int) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=5) as response:
             return bool(response.status == 200)
-    except OSError:  # nobody listens yet
+    except OSError:  # not listening yet
         return False
 
 
@@ -95,7 +95,7 @@ def taken(process: int) -> tuple[float, float]:
 def main(runs: int) -> None:
     pairs: list[tuple[Start, Start]] = []
     with tempfile.TemporaryDirectory() as folder:
-        start(Path(folder), ours=True)  # bytecode and the disk's cache
+        start(Path(folder), ours=True)  # warms up bytecode and the disk's cache
         for number in range(runs):
             order = (True, False) if number % 2 else (False, True)
             both = {ours: start(Path(folder), ours=ours) for ours in order}

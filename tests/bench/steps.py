@@ -1,11 +1,11 @@
 """Model calls and tokens of 30 scripted tasks: `python -m tests.bench.steps` (about a minute).
 
 Each task is a conversation over real tools and a real kernel; the model is a script that does the
-work as a careful one would, once with a call for each thing (`single`: what there was before
+work as a careful one would, once with a call for each thing (`single`: the tools before
 `create_cells`, `edit_cells` and `run_code`, and before the notebook came with the question) and
-once with the tools of today. Beside today's figures stand those that `--single` gave at commit
-b65440d. Tokens are characters / 4. The price is in tokens of fresh input: read from the cache 0.1,
-written to it 1.25, output 5; cached is what any earlier request of the session began with.
+once with the tools of today. Beside today's figures are those that `--single` gave at commit
+b65440d. Tokens are characters / 4. The price is in tokens of fresh input: cache reads 0.1, cache
+writes 1.25, output 5; the start shared with any earlier request of the session is cached.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Task:
 
 
 def new(*sources: str, answer: str, kind: str = "code") -> tuple[list[Step], list[Step]]:
-    """Cells are made and run."""
+    """Makes cells and runs them."""
     made = [calls("create_cell", source=source, type=kind) for source in sources]
     runs = [calls("run_cell", cell_id=f"${n}") for n in range(len(sources))]
     cells = [{"source": source} for source in sources]
@@ -57,7 +57,7 @@ def new(*sources: str, answer: str, kind: str = "code") -> tuple[list[Step], lis
 
 
 def change(*edits: tuple[str, str, str], answer: str) -> tuple[list[Step], list[Step]]:
-    """Cells are edited and run."""
+    """Edits cells and runs them."""
     given = [
         {"cell_id": cell_id, "old_string": old, "new_string": text} for cell_id, old, text in edits
     ]
@@ -73,7 +73,7 @@ def change(*edits: tuple[str, str, str], answer: str) -> tuple[list[Step], list[
 
 
 def quick(code: str, answer: str) -> tuple[list[Step], list[Step]]:
-    """Something about the data, for which a cell is made and taken away again."""
+    """A question about the data, answered with a temporary cell."""
     return (
         [
             LOOK,
@@ -87,7 +87,7 @@ def quick(code: str, answer: str) -> tuple[list[Step], list[Step]]:
 
 
 def only(*blocks: Block, answer: str) -> tuple[list[Step], list[Step]]:
-    """The same calls after a look, or without it."""
+    """The same calls, with a look first or without."""
     steps = [list(blocks)] if blocks else []
     return [LOOK, *steps, [says(answer)]], [*steps, [says(answer)]]
 
@@ -104,7 +104,7 @@ def then(*ways: tuple[list[Step], list[Step]]) -> tuple[list[Step], list[Step]]:
 
 
 def moved_on(step: Step, made: int) -> Step:
-    """The step where so many cells were made before it."""
+    """The step if that many cells were made before it."""
     text = re.sub(r'"\$(\d+)"', lambda found: f'"${int(found[1]) + made}"', json.dumps(list(step)))
     return list(json.loads(text))
 
@@ -297,7 +297,7 @@ TASKS = [Task(name, notebook, *way) for name, (notebook, way) in WAYS.items()]
 
 
 def write_notebooks(folder: Path) -> None:
-    """The notebooks of the tasks, and their data."""
+    """Writes the notebooks of the tasks, and their data."""
     lines = ["region,price,units", *(f"{'NS'[n % 2]},{n + 0.0},{n + 1}" for n in range(6))]
     (folder / "sales.csv").write_text("\n".join(lines))
     load = f"{LOAD}\nlen(rows)"
@@ -329,7 +329,7 @@ def write_notebooks(folder: Path) -> None:
 
 
 class Typist:
-    """Replies with the steps of one task after the other; `$n` is the n-th cell that was made."""
+    """Replies with the steps of one task after the other; `$n` is the n-th new cell."""
 
     def __init__(self) -> None:
         self.api: FakeAnthropic | None = None
@@ -349,7 +349,7 @@ class Typist:
 
 @dataclass
 class Figures:
-    """What one task took."""
+    """The cost of one task."""
 
     calls: int = 0
     tokens: int = 0
@@ -365,7 +365,7 @@ def blocks(request: dict[str, Any]) -> list[str]:
 
 
 def common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Characters with which both begin."""
+    """The length of the common prefix in characters."""
     shared = 0
     for a, b in zip(one, other, strict=False):
         if a != b:
@@ -375,7 +375,7 @@ def common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def play(single: bool) -> dict[str, Figures]:
-    """All tasks in one server."""
+    """Plays all tasks in one server."""
     typist = Typist()
     found: dict[str, Figures] = {}
     with tempfile.TemporaryDirectory() as name, in_thread(FakeAnthropic(typist)) as api:

@@ -1,11 +1,10 @@
-"""What notebooks cost a model: `python -m tests.bench.tokens [notebook or folder ...]`.
+"""Costs of notebooks for a model: `python -m tests.bench.tokens [notebook or folder ...]`.
 
-For each notebook a line: tokens of its JSON as it is in the file, without pictures; of the text
-that `get_notebook_state` gives by default, of its outline, and of the largest text that may be
-asked for.
-No tokenizer can be had offline, so tokens are counted in two ways: a token for 4 characters, which
-the agent itself reckons with until a reply tells more (agent/window.py); and, in brackets, by
-`most_tokens`, which tells more than the tokenizers that are known to us.
+Prints a line for each notebook: tokens of its JSON in the file, without pictures; of the default
+text of `get_notebook_state`, of its outline, and of the largest text available.
+No tokenizer is available offline, so tokens are counted in two ways: a token for 4 characters, the
+agent's own estimate until a reply has the real number (agent/window.py); and, in brackets, by
+`most_tokens`, which exceeds all tokenizers known to us.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def tokens(text: str) -> int:
 
 
 def most_tokens(text: str) -> int:
-    """A token for every 6 letters of a word, every 3 digits, every other sign, every gap but a
+    """A token for every 6 letters of a word, every 3 digits, every other character, every gap but a
     single space.
     """
     return sum(_cost(piece.group()) for piece in _PIECE.finditer(text))
@@ -58,7 +57,7 @@ def _cost(piece: str) -> int:
 
 
 def figures(path: Path) -> Figures:
-    """What one notebook costs."""
+    """The costs of one notebook."""
     notebook = nbformat.read(path, as_version=nbformat.NO_CONVERT)
     cells = list(_cells(notebook))
     for cell in notebook.cells:
@@ -91,7 +90,7 @@ def _cells(notebook: nbformat.NotebookNode) -> Iterator[Cell]:
 
 
 def notebooks(named: Sequence[str]) -> list[Path]:
-    """The notebooks of these files and folders."""
+    """The notebooks in these files and folders."""
     paths = [Path(name) for name in named] or [SAMPLES]
     found = [sorted(path.glob("*.ipynb")) if path.is_dir() else [path] for path in paths]
     return [path for group in found for path in group]

@@ -35,18 +35,18 @@ ESCAPE = "\x1b"
 
 @dataclass(frozen=True)
 class Desk:
-    """A person's folder, in which commands are typed."""
+    """A person's folder, in which they type commands."""
 
     folder: Path
     home: Path | None = None
-    """Where Jupyter keeps its files, if not there."""
+    """The home folder for Jupyter's files, if not the default."""
 
     @property
     def notebook(self) -> Path:
         return self.folder / NOTEBOOK
 
     def type(self, *words: str, stdin: str = "", **variables: str) -> Done:
-        """A command to its end, without a terminal."""
+        """Runs a command to its end, without a terminal."""
         done = subprocess.run(
             [sys.executable, "-m", "jupyter_agent.cli.main", *words],
             cwd=self.folder,
@@ -66,23 +66,23 @@ class Desk:
         }
 
     def configure(self, text: str) -> None:
-        """More of Jupyter's configuration."""
+        """Adds to Jupyter's configuration."""
         with (self.folder / ".config" / "jupyter_server_config.py").open("a") as file:
             file.write(text)
 
     def programs(self) -> list[str]:
-        """What still runs for this person."""
+        """Programs that still run for this person."""
         found = []
         for process in psutil.process_iter():
             try:
                 if process.environ().get("HOME") == str(self.folder):
                     found.append(" ".join(process.cmdline()))
-            except psutil.Error:  # gone, or somebody else's
+            except psutil.Error:  # ended, or another user's
                 continue
         return [line for line in found if line]
 
     def strays(self) -> set[str]:
-        """Files that are neither the person's nor where Jupyter and IPython keep theirs."""
+        """Files that are neither the person's nor in the folders of Jupyter and IPython."""
         own = (".config", ".data", ".ipython", ".cache", "work/sales.ipynb")
         files = [path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*")]
         return {
@@ -142,7 +142,7 @@ from jupyter""",
 
 @dataclass(frozen=True)
 class Done:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -150,7 +150,7 @@ class Done:
 
 
 class Terminal:
-    """What a person sees and types."""
+    """What a person sees and types at a terminal."""
 
     def __init__(self, master: int, process: subprocess.Popen[bytes]) -> None:
         self._master = master
@@ -158,7 +158,7 @@ class Terminal:
         self.seen = ""
 
     def expect(self, text: str) -> str:
-        """Reads until the text is on the screen; all until then."""
+        """Reads until the text is on the screen; returns everything up to then."""
         until = time.monotonic() + PATIENCE
         while text not in self.seen:
             if time.monotonic() > until or not self._read():
@@ -169,7 +169,7 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def ended(self) -> int:
-        """Reads to the end; the exit code."""
+        """Reads to the end; returns the exit code."""
         while self._read():
             pass
         return self.process.wait(timeout=PATIENCE)
@@ -179,7 +179,7 @@ class Terminal:
             raise AssertionError(f"nothing more came after:\n{self.seen}")
         try:
             piece = os.read(self._master, 65536)
-        except OSError:  # how Linux says that the other end is closed
+        except OSError:  # on Linux: the other end is closed
             return False
         self.seen += piece.decode().replace("\r\n", "\n")
         return bool(piece)
@@ -187,7 +187,7 @@ class Terminal:
 
 @pytest.fixture
 def replies() -> list[FakeReply]:
-    """What the model will answer."""
+    """The model's answers."""
     return []
 
 
@@ -201,7 +201,8 @@ def model(replies: list[FakeReply]) -> Iterator[FakeAnthropic]:
 def desk(
     tmp_path: Path, model: FakeAnthropic, tmp_path_factory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Desk]:
-    """Cells a1 (Markdown), b2 (`x = 1`) and c3 (`print('x is', x)`); nothing is left at the end."""
+    """Cells a1 (Markdown), b2 (`x = 1`) and c3 (`print('x is', x)`); no files or programs
+    remain."""
     folder = tmp_path.resolve()
     temporary = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -222,14 +223,14 @@ def desk(
     desk = Desk(folder)
     yield desk
     assert desk.programs() == []
-    if not (folder / "server.log").exists():  # a server that runs has files of its own
+    if not (folder / "server.log").exists():  # a running server has its own files
         assert desk.strays() == set()
         assert list(temporary.iterdir()) == []
 
 
 @pytest.fixture(params=["with a server", "without a server"])
 def somewhere(desk: Desk, request: Any) -> Iterator[Desk]:
-    """The folder, served by a running Jupyter or by none."""
+    """The folder, with and without a running Jupyter that serves it."""
     if request.param == "without a server":
         yield desk
         return

@@ -1,4 +1,4 @@
-"""`jupyter agent ask`: with a server that runs and without one, at a terminal and in a pipe."""
+"""`jupyter agent ask`: with and without a running server, at a terminal and in a pipe."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_prompt_comes_from_standard_input_and_the_turn_as_json(
     assert (turn["state"], turn["approvals"]) == ("done", [])
     assert [change["cell_id"] for change in turn["changes"]] == ["b2"]
     assert "Set x\\nto 2, please" in json.dumps(model.requests[0])
-    assert len(model.requests) == 2  # the turn was asked once, and then only read
+    assert len(model.requests) == 2  # the turn was started once, and then only read
 
 
 def test_a_conversation_is_continued(
@@ -278,7 +278,7 @@ def test_an_answer_is_shown_to_its_end_although_the_connection_is_cut(
 def test_an_answer_comes_to_its_end_although_its_connection_falls_silent(
     desk: Desk, served: Server, replies: list[FakeReply], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As behind a proxy that has lost its server, or in a network that has changed."""
+    """Like behind a proxy that lost its server, or after a change of network."""
     replies += [[says("Hello.")], [says("I begin."), EDIT], [says("I end.")]]
     (info,) = (desk.folder / ".runtime").glob("jpserver-*.json")
     token = json.loads(info.read_text())["token"]
@@ -290,7 +290,7 @@ def test_an_answer_comes_to_its_end_although_its_connection_falls_silent(
         chunks = chat.Chat(there, {**body, "id": conversation}).chunks()
         return "".join(chunk["delta"] for chunk in chunks if chunk["type"] == "text-delta")
 
-    assert answer(served.port, "c1") == "Hello."  # the first one loads what the others have
+    assert answer(served.port, "c1") == "Hello."  # the first one loads what the others share
     monkeypatch.setattr(chat, "_SILENT_SECONDS", 1.0)
     with cutting(served.port, silently=True) as port:
         assert answer(port, "c2") == "I begin.I end."
@@ -299,7 +299,7 @@ def test_an_answer_comes_to_its_end_although_its_connection_falls_silent(
 
 @contextmanager
 def cutting(port: int, *, silently: bool = False) -> Iterator[int]:
-    """A way to a server that breaks in the middle of the first answer to `POST chat`; `silently`,
+    """A port to a server that breaks in the middle of the first answer to `POST chat`; `silently`:
     without closing.
     """
     cut, over = threading.Event(), threading.Event()
@@ -325,7 +325,7 @@ def cutting(port: int, *, silently: bool = False) -> Iterator[int]:
                     return
 
     def copy(source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):  # the other way ended first
+        with suppress(OSError):  # the other direction ended first
             while piece := source.recv(65536):
                 target.sendall(piece)
 

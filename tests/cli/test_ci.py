@@ -1,4 +1,4 @@
-"""The recipe for continuous integration: do notebooks hold, and if not, what would mend them?"""
+"""The recipe for continuous integration: verifies notebooks and proposes repairs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEND = calls("update_cell", cell_id="c3", old_string="y)", new_string="x)")
 
 
 def recipe(desk: Desk, *notebooks: str, **variables: str) -> Done:
-    """The script of the action, as the action calls it."""
+    """The script of the action, called as the action does."""
     given = {"OUTPUT": OUTPUT, "ANTHROPIC_API_KEY": CANARY, **variables}
     command = (ACTION / "verify-notebook", *notebooks)
     done = run(desk.folder, *command, timeout=PATIENCE * 4, **given)
@@ -48,7 +48,7 @@ def change(desk: Desk, sources: Mapping[str, str]) -> None:
 
 @pytest.fixture
 def holding(desk: Desk) -> Desk:
-    """The notebook has run, and shows what it shows."""
+    """The notebook has run, and its outputs are current."""
     assert desk.type("verify", NOTEBOOK, "--update").code == 0
     return desk
 

@@ -1,4 +1,4 @@
-"""`jupyter agent connect`: what it writes into the files of other agents, and takes out again."""
+"""`jupyter agent connect`: the entries it adds to other agents' files, and removes again."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ every_client = pytest.mark.parametrize("client", FILES)
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A person on Linux with none of these agents configured."""
+    """A person on Linux without any of these agents configured."""
     for name, value in environment(tmp_path).items():
         monkeypatch.setenv(name, value)
     for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
@@ -83,7 +83,7 @@ def command_of(entry: Any) -> list[str]:
 
 
 def configured(home: Path, client: str) -> tuple[Path, str]:
-    """The person's file with other things in it, and its text."""
+    """The person's file with other settings in it, and its text."""
     name, _, key, _ = FILES[client]
     file = home / name
     text = (TOML if file.suffix == ".toml" else JSON).replace("KEY", key)
@@ -140,7 +140,7 @@ def test_a_file_that_is_not_understood_is_left_and_the_lines_are_told(
     assert main(["connect", client]) == 1
     assert file.read_text() == text + "\n}{ ["
     told = capsys.readouterr()
-    assert f"{file} is left as it is." in told.err
+    assert f"{file} was left unchanged." in told.err
     lines = tomllib.loads(told.out) if file.suffix == ".toml" else json.loads(told.out)
     assert command_of(lines[FILES[client][2]]["jupyter"])[-1] == "mcp"
     assert not (home / FILES[client][3] / SKILL).exists()
@@ -249,7 +249,7 @@ def test_what_was_written_leads_to_the_running_server_and_holds_no_token(
     desk: Desk, served: Server
 ) -> None:
     done = desk.type("connect", "claude")
-    assert f"It finds the Jupyter server at http://localhost:{served.port}/" in done.out
+    assert f"It will find the Jupyter server at http://localhost:{served.port}/" in done.out
     file = desk.folder / ".claude.json"
     assert "secret" not in file.read_text()
     hello = {

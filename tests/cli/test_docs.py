@@ -1,4 +1,4 @@
-"""The page of the command line: its commands work as they stand, and its codes are ours."""
+"""The command line page: its commands work verbatim, and its exit codes are ours."""
 
 from __future__ import annotations
 

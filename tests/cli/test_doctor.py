@@ -1,4 +1,4 @@
-"""`jupyter agent doctor`: what is there, who switched what off, and whether a model answers."""
+"""`jupyter agent doctor`: versions, switched-off parts, and a model's answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.full
 
 
 def with_packages(desk: Desk, *packages: tuple[str, str, str]) -> str:
-    """A PYTHONPATH with these packages, each by its name, its number and more of its metadata."""
+    """A PYTHONPATH with these packages: name, version and more metadata of each."""
     site = desk.folder / ".cache" / "site"
     for name, number, more in packages:
         folder = site / f"{name.replace('-', '_')}-{number}.dist-info"
@@ -37,7 +37,7 @@ def test_it_tells_versions_carriers_keys_and_policy(somewhere: Desk) -> None:
     assert "file" in told["carriers"].split(", ")
     assert told["provider anthropic"] == "ready"
     assert told["provider openai"] == "no key"
-    assert told["freest mode"] == "auto"
+    assert told["most permissive mode"] == "auto"
     assert told["configured in"].endswith(".config/jupyter_server_config.py")
     assert "python3" in told["kernels"]
     assert Path(told["store"]).name == "agent"
@@ -66,9 +66,9 @@ def test_it_tells_the_policy_of_the_administrator(desk: Desk) -> None:
         'c.JupyterAgent.allowances = [{"user": "local", "models": ["demo:*", "lab:*"]}]\n'
     )
     lines = desk.type("doctor").out.splitlines()
-    assert f"{'freest mode':<26}ask" in lines
+    assert f"{'most permissive mode':<26}ask" in lines
     assert f"{'rule':<26}deny run_* in exam/*" in lines
-    assert f"{'asked as':<26}local" in lines
+    assert f"{'user':<26}local" in lines
     assert f"{'models allowed':<26}demo:*, lab:*" in lines
 
 

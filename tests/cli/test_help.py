@@ -1,4 +1,4 @@
-"""Help, completion, recordings and the demo: what needs no notebook of the person's."""
+"""Help, completion, recordings and the demo: commands without a notebook of the person's."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_saved_event_stream_is_shown_and_what_is_none_is_refused(desk: Desk) -
     stream.write_text("nothing of that kind")
     assert desk.type("replay", str(stream)).code == 2
     stream.write_text('{"messages": [], "turns": [{}]}')
-    assert "is no recording" in desk.type("replay", str(stream)).err
+    assert "is not a recording" in desk.type("replay", str(stream)).err
     assert desk.type("replay", "nowhere.json").code == 2
 
 

@@ -1,4 +1,4 @@
-"""Commands that read, run, edit and review a notebook: with a running server and without one."""
+"""Commands to read, run, edit and review a notebook: with and without a running server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EDIT = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2"
 
 
 def outputs(desk: Desk) -> list[Any]:
-    """Those of the code cells in the file."""
+    """The outputs of the code cells in the file."""
     cells = nbformat.read(desk.notebook, as_version=4).cells
     return [[dict(each) for each in cell.outputs] for cell in cells if cell.cell_type == "code"]
 

@@ -1,4 +1,4 @@
-"""Pictures in terminals that can show them, and in no others."""
+"""Pictures in terminals that support them, and in no others."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ display(Image(data=base64.b64decode({png!r}), format="png"))
 
 
 def picture(kind: str = "png", *, width: int = 200) -> str:
-    """In base64; of noise, so that it is not small."""
+    """A picture in base64; noise, so that it is not small."""
     file = io.BytesIO()
     Image.effect_noise((width, 120), 80).convert("RGB").save(file, kind)
     return base64.b64encode(file.getvalue()).decode()
 
 
 class Screen(io.StringIO):
-    """A terminal, as far as a stream can tell."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 def shown(environment: dict[str, str], kind: str, data: str, *, tty: bool = True) -> str:
-    """What a terminal gets of a picture."""
+    """The terminal's output for a picture."""
     screen = Screen() if tty else io.StringIO()
     Console(screen, io.StringIO(), environment).pictures([(f"image/{kind}", data)])
     return screen.getvalue()
 
 
 def of_kitty(text: str) -> tuple[str, bytes]:
-    """How a picture is to be shown, and the file."""
+    """The parameters of a picture, and the file."""
     chunks = re.findall(rf"{ESCAPE}_G([^;]*);([^{ESCAPE}]*){ESCAPE}\\", text)
     assert all(len(data) <= 4096 for _, data in chunks)
     more = [control.endswith("m=1") for control, _ in chunks]
@@ -88,7 +88,7 @@ def test_a_picture_is_sent_whole_and_no_wider_than_the_terminal(
     assert file == base64.b64decode(data)
     narrow = shown(ITERM, "jpeg", picture("jpeg", width=120))
     assert re.search(r"File=inline=1;size=\d+;width=12:[\w+/=]+\a\n$", narrow)
-    assert shown(KITTY, "jpeg", picture("jpeg")) == ""  # kitty takes PNG alone
+    assert shown(KITTY, "jpeg", picture("jpeg")) == ""  # kitty only takes PNG
 
 
 def test_what_is_no_picture_is_not_sent() -> None:

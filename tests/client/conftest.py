@@ -1,4 +1,4 @@
-"""A person's folder, as for the command line, in which Python code is run."""
+"""A person's folder, as for the command line, in which Python code runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`from jupyter_agent import Agent`: turns from Python, with a server that runs and without one."""
+"""`from jupyter_agent import Agent`: turns from Python, with and without a running server."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_twin_that_waits_works_inside_a_running_event_loop(
 ) -> None:
     replies += [[EDIT], [says("Done.")], [says("Yes.")]]
 
-    async def cell() -> None:  # as the code of a notebook runs
+    async def cell() -> None:  # like the code of a notebook
         with SyncAgent(NOTEBOOK, mode="edit") as agent:
             assert agent.ask("Set x to 2").wait().text == "Done."
             assert desk.sources()["b2"] == "x = 2"
@@ -181,7 +181,7 @@ def test_leaving_the_loop_over_a_turn_stops_it(desk: Desk, replies: list[FakeRep
     async def script() -> None:
         async with Agent(NOTEBOOK) as agent:
             turn = agent.ask("Go")
-            async with aclosing(turn.__aiter__()) as events:  # what `break` does soon
+            async with aclosing(turn.__aiter__()) as events:  # `break` would close it later
                 async for event in events:
                     if isinstance(event, TextDelta):
                         break
@@ -244,7 +244,7 @@ def test_the_server_that_has_the_notebook_is_used_and_never_worked_around(
         assert not any("client.alone" in program for program in desk.programs())
         turn = agent.ask("Set x to 2").wait()
         assert served.request("GET", f"turns/{turn.id}")["state"] == "done"
-    assert served.request("GET", "status")["version"]  # it was not ours to end
+    assert served.request("GET", "status")["version"]  # the agent did not stop it
     (info,) = (desk.folder / ".runtime").glob("jpserver-*.json")
     info.write_text(json.dumps({**json.loads(info.read_text()), "token": ""}))
     with pytest.raises(NotPermitted, match="JUPYTER_TOKEN"), SyncAgent(NOTEBOOK):

@@ -1,4 +1,4 @@
-"""The examples of Python work as they stand, and the table names every method."""
+"""The Python examples work verbatim, and the table names every method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agent.notebook`: a live notebook read, edited and run without a model."""
+"""`agent.notebook`: read, edit and run a live notebook without a model."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_what_an_agent_edited_itself_is_taken_back_in_one_call(somewhere: Desk) 
     before = somewhere.sources()
     with SyncAgent(NOTEBOOK) as agent, SyncAgent(NOTEBOOK) as other:
         nb = agent.notebook
-        with pytest.raises(InvalidInput, match="edited nothing"):
+        with pytest.raises(InvalidInput, match="not edited or run anything"):
             nb.undo()
         nb.insert("y = 2", after="b2")
         nb.edit("c3", "print(y)")
@@ -165,7 +165,7 @@ def test_cells_that_end_at_once_are_each_shown_once_with_what_they_print(
     nbformat.write(new_notebook(cells=cells), desk.notebook)
     lines = [f"line {number}" for number in range(12)]
     with SyncAgent(NOTEBOOK) as agent:
-        for _ in range(2):  # once with a kernel that starts
+        for _ in range(2):  # the first time the kernel has to start
             assert [run.text for run in agent.notebook.run()] == lines
     done = desk.type("run", NOTEBOOK)
     assert done.code == 0, done.err

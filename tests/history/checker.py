@@ -1,10 +1,10 @@
-"""Decides from a history whether a notebook kept what everybody put into it.
+"""Decides from a history whether a notebook kept everyone's edits.
 
-Whatever people, an agent or other programs write are *tokens*: words that occur once in the world.
-The history says who wrote which, what was done that may take tokens away, and what the agent was
-answered. From that follows how often each token has to be in the notebook at the end; `faults`
-compares it with what is there. Nothing here knows the product, and only what the history gives as a
-reason counts as one: a token that is gone without a reason is lost.
+People, an agent and other programs write *tokens*: words that occur once in the world. The history
+records who wrote which, which actions may remove tokens, and the answers to the agent. From that
+follows how often each token has to be in the notebook at the end; `faults` compares this with the
+actual end. Nothing here knows the product, and only reasons in the history count: a token that
+vanished without a reason is lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 TOKEN = re.compile(r"W[EGNQTU]{6}W")
-"""In JupyterLab's command mode the letters do nothing."""
+"""In JupyterLab's command mode these letters do nothing."""
 
 KEEPING = frozenset(
     {
@@ -24,13 +24,13 @@ KEEPING = frozenset(
         "rename", "rejoin",
     }
 )  # fmt: skip
-"""What people do that takes no token away and doubles none."""
+"""Actions of people that neither remove nor double a token."""
 CUTTING = frozenset({"cut", "delete"})
-"""Takes away what is in the cells that it names."""
+"""Removes the contents of the named cells."""
 LOADING = frozenset({"reload", "reopen", "revert", "restore"})
-"""Puts a file in place of the document: what was not saved is given up."""
+"""Replaces the document by a file: unsaved edits are given up."""
 UNDOING = frozenset({"undo", "redo"})
-"""Takes away and brings back what the same person did."""
+"""Removes and restores the same person's edits."""
 KINDS = KEEPING | CUTTING | LOADING | UNDOING | {"paste"}
 
 Outcome = Literal["done", "refused", "unknown"]
@@ -38,8 +38,8 @@ Outcome = Literal["done", "refused", "unknown"]
 
 @dataclass(frozen=True)
 class Typed:
-    """All keys of the token were pressed, with the focus in a cell. `sure` is False where something
-    stood in front of the notebook that may have taken the keys."""
+    """All keys of the token were pressed, with the focus in a cell. `sure` is False if something in
+    front of the notebook may have received them."""
 
     at: float
     who: str
@@ -49,7 +49,7 @@ class Typed:
 
 @dataclass(frozen=True)
 class Moved:
-    """One page's own transactions changed how often a token is in a cell."""
+    """A page's own transactions changed how often a token is in a cell."""
 
     token: str
     cell: str
@@ -58,28 +58,28 @@ class Moved:
 
 @dataclass(frozen=True)
 class Did:
-    """Something that a person did, with what their page, not the agent, changed meanwhile."""
+    """An action of a person, with the changes of their page, not of the agent, during it."""
 
     begin: float
     end: float
     who: str
     kind: str
     cells: frozenset[str] = frozenset()
-    """Those that `CUTTING` was aimed at."""
+    """The cells that `CUTTING` was aimed at."""
     moved: tuple[Moved, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
-    """Cell id -> type, of the cells that were given one."""
+    """Cell id -> type, for cells whose type was changed."""
     file: Mapping[str, int] = field(default_factory=dict)
-    """How often each token was in the file that `LOADING` takes, before it began."""
+    """How often each token was in the file of `LOADING` before it started."""
     before: Mapping[str, int] = field(default_factory=dict)
-    """How often each token was in the page then: what was gone already nobody gives up."""
+    """How often each token was in the page then: only those can be given up."""
     after: Mapping[str, int] | None = None
-    """How often each token was in the page when it was loaded; None if nobody looked."""
+    """How often each token was in the page after loading; None if no one looked."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Something that the agent asked for. `done` is a promise; `unknown` none at all."""
+    """An edit by the agent. `done` is a promise; `unknown` is not."""
 
     begin: float
     end: float
@@ -88,12 +88,12 @@ class Edit:
     outcome: Outcome
     adds: tuple[str, ...] = ()
     removes: Mapping[str, int] = field(default_factory=dict)
-    """What was in the text that the agent had read and is not in the text that it asked for."""
+    """Tokens in the text that the agent had read but not in its new text."""
     types: Mapping[str, str] = field(default_factory=dict)
     saved: bool = True
-    """False: it was told that its edit is not in the file yet."""
+    """False: the answer said that the edit is not in the file yet."""
     cell: str = ""
-    """The id of the cell that it was aimed at, or that it made; empty if that is unknown."""
+    """The id of the edited or inserted cell; empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Wrote:
 
 @dataclass(frozen=True)
 class Told:
-    """Somebody was asked or told which tokens cannot all be kept."""
+    """Someone was asked or told which tokens cannot all be kept."""
 
     at: float
     tokens: frozenset[str]
@@ -127,7 +127,7 @@ Event: TypeAlias = Typed | Did | Edit | Wrote | Told | Question
 
 @dataclass(frozen=True)
 class Cell:
-    """As it is at the end."""
+    """A cell at the end."""
 
     id: str
     type: str
@@ -136,14 +136,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class End:
-    """What each place has once everything is quiet: the pages, the server and the disk."""
+    """The state of each place once everything is quiet: the pages, the server and the disk."""
 
     places: Mapping[str, Sequence[Cell]]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that must not be."""
+    """A violation."""
 
     kind: Literal[
         "lost", "doubled", "returned", "stray", "differs", "type", "same id", "question", "history"
@@ -156,8 +156,8 @@ class Fault:
 
 
 def faults(events: Iterable[Event], end: End, *, alone: bool = True) -> list[Fault]:
-    """What is wrong with that end of that history; empty if nothing is. `alone`: nobody but the
-    agent and one page writes the file, so no question about it may come up.
+    """The violations in that end of that history. `alone`: only the agent and one page write the
+    file, so no question about it may come up.
     """
     ordered = sorted(events, key=_when)
     found = [*_invalid(ordered, end), *_differences(end), *_same_ids(end)]
@@ -176,16 +176,16 @@ def faults(events: Iterable[Event], end: End, *, alone: bool = True) -> list[Fau
 
 @dataclass
 class Expected:
-    """How often a token has to be there, at least and at most, and the reasons."""
+    """The minimum and maximum number of a token, with the reasons."""
 
     low: int = 0
     high: int = 0
     author: str = ""
     brought: set[str] = field(default_factory=set)
-    """The people who put a copy of it somewhere."""
+    """The people who made a copy of it."""
     why: list[str] = field(default_factory=list)
     arrived: Edit | None = None
-    """The edit that wrote it, if somebody took it away before that was answered."""
+    """The edit that wrote it, if someone removed it before the answer."""
 
     def born(self, author: str, *, sure: bool, at: float) -> None:
         self.author = author
@@ -205,7 +205,7 @@ class Expected:
 
 
 def expectations(events: Iterable[Event]) -> dict[str, Expected]:
-    """What follows from the events, in the order of their ends, for each token."""
+    """The expectations for each token, from the events in the order of their ends."""
     found: dict[str, Expected] = {}
     ordered = sorted(events, key=_when)
     edits = [event for event in ordered if isinstance(event, Edit)]
@@ -239,7 +239,7 @@ def tokens(text: str) -> Counter[str]:
 
 
 def tokens_of(cells: Iterable[Cell]) -> Counter[str]:
-    """How often each token is in the cells; a word does not reach from one into the next."""
+    """How often each token is in the cells; words do not span cells."""
     return tokens("\0".join(cell.source for cell in cells))
 
 
@@ -266,8 +266,8 @@ def _edited(found: dict[str, Expected], edit: Edit, dids: Sequence[Did]) -> None
 
 
 def _overtaken(edit: Edit, dids: Sequence[Did]) -> bool:
-    """Whether a person took the cell away, or loaded a file, after the edit was in and before that
-    was answered. The answer to one edit comes once it is known to be in; that to a turn may come
+    """Whether a person removed the cell, or loaded a file, after the edit arrived and before its
+    answer. The answer to one edit comes once it is known to have arrived; that to a turn may come
     long after.
     """
     at_once = [did for did in dids if did.begin < edit.end and did.end > edit.begin]
@@ -279,7 +279,7 @@ def _overtaken(edit: Edit, dids: Sequence[Did]) -> bool:
 
 
 def _arrived(found: dict[str, Expected], did: Did, edits: Sequence[Edit]) -> None:
-    """What a page moves was in it, also where the agent has no answer yet."""
+    """An edit that a page moves had arrived, even if the agent has no answer yet."""
     moved = {moved.token for moved in did.moved} - found.keys()
     for edit in edits:
         if edit.begin < did.end < edit.end and edit.outcome != "refused":
@@ -289,7 +289,7 @@ def _arrived(found: dict[str, Expected], did: Did, edits: Sequence[Edit]) -> Non
 
 
 def _done(found: dict[str, Expected], did: Did) -> None:
-    """Counts the changes of the person's own page as far as what they did can be the reason."""
+    """Counts the changes of the person's own page as far as their action explains them."""
     if did.kind in KEEPING:
         return
     net, aimed = Counter[str](), Counter[str]()
@@ -311,8 +311,9 @@ def _done(found: dict[str, Expected], did: Did) -> None:
 
 
 def _loaded(found: dict[str, Expected], did: Did, edits: Sequence[Edit]) -> None:
-    """What is in the file stays. What only the page has may go: it is given up. What neither has is
-    lost already. Then what the page shows is what counts, but for edits that were on their way.
+    """The contents of the file stay. Unsaved contents of the page may go: they are given up. Tokens
+    in neither are lost already. After that the page's contents count, plus edits that were in
+    flight.
     """
     on_their_way = [edit for edit in edits if edit.begin < did.end and edit.end > did.begin]
     moving = {token for edit in on_their_way for token in (*edit.adds, *edit.removes)}
@@ -363,8 +364,8 @@ def _same_ids(end: End) -> Iterator[Fault]:
 
 
 def _wrong_types(events: Sequence[Event], place: str, cells: Sequence[Cell]) -> Iterator[Fault]:
-    """A cell has the type that it was given last. Whatever came at the same time may count, and
-    where the document was replaced or something undone since nobody can say.
+    """A cell has its last given type. Simultaneous changes may all count, and after the document
+    was replaced or something was undone, no one can say.
     """
     for cell in cells:
         given = [
@@ -387,7 +388,7 @@ def _wrong_types(events: Sequence[Event], place: str, cells: Sequence[Cell]) -> 
 
 
 def _invalid(events: Sequence[Event], end: End) -> Iterator[Fault]:
-    """A history that says nothing, or not what it means, proves nothing."""
+    """A history that is empty or inconsistent proves nothing."""
     if len(end.places) < 2:
         yield Fault("history", "end", "fewer than two places are compared")
     written = Counter(
@@ -418,7 +419,7 @@ def _invalid(events: Sequence[Event], end: End) -> Iterator[Fault]:
 
 
 def _once(found: Iterable[Fault]) -> list[Fault]:
-    """Each fault in the first place that has it: the others are told by `differs`."""
+    """Each fault in the first place that has it: `differs` reports the others."""
     first: dict[tuple[str, str], Fault] = {}
     for fault in found:
         first.setdefault((fault.kind, fault.what), fault)

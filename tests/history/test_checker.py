@@ -1,4 +1,4 @@
-"""The checker of histories finds each kind of loss, and accepts what people and agents may do."""
+"""The checker of histories finds each kind of loss, and accepts all legitimate histories."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def edited(
 
 
 def did(kind: str, at: float = 4, *, gone: Mapping[str, str] | None = None, **more: Any) -> Did:
-    """Something after which each token of `gone` is no longer in the cell that it names."""
+    """An action after which each token of `gone` is no longer in the cell that it names."""
     moved = tuple(Moved(token, cell, -1) for token, cell in (gone or {}).items())
     return Did(at, at + 0.5, "person", kind, moved=more.pop("moved", moved), **more)
 
@@ -70,7 +70,7 @@ def kinds(events: Sequence[Event], end: End, **more: Any) -> list[str]:
     return [fault.kind for fault in faults(events, end, **more)]
 
 
-# ---- what has to be found
+# ---- losses to find
 
 LOSSES: dict[str, tuple[list[Event], End, str]] = {
     "a typed token is gone": ([typed()], same("x"), "lost"),
@@ -245,7 +245,7 @@ def test_a_loss_on_disk_alone_is_found_too() -> None:
     assert set(kinds([typed()], there)) == {"differs", "lost"}
 
 
-# ---- what is allowed
+# ---- legitimate histories
 
 ALLOWED: dict[str, tuple[list[Event], End]] = {
     "nothing happened": ([], same("x")),
@@ -379,7 +379,7 @@ def test_where_others_write_the_file_jupyterlab_may_ask() -> None:
 
 @pytest.mark.parametrize("case", ALLOWED)
 def test_of_whatever_is_accepted_no_word_may_be_taken_away_or_doubled(case: str) -> None:
-    """Where the history leaves something open, it is what has been left open that may change."""
+    """If the history leaves something open, only that may vary."""
     events, end = ALLOWED[case]
     expected = checker.expectations(events)
     for token, known in expected.items():
@@ -394,7 +394,7 @@ def test_of_whatever_is_accepted_no_word_may_be_taken_away_or_doubled(case: str)
 
 @pytest.mark.full
 def test_a_long_history_hides_no_loss() -> None:
-    """In a thousand random events the one thing that goes wrong at the end is found."""
+    """Among a thousand random events, the one thing that goes wrong at the end is found."""
     choose = random.Random(16)
     letters = itertools.product("EGNQTU", repeat=6)
     events: list[Event] = []
@@ -454,7 +454,7 @@ def test_it_knows_nothing_of_the_product() -> None:
 
 
 def test_what_a_person_takes_away_before_the_agent_is_answered_is_not_lost() -> None:
-    """Their page had not got the edit yet, so it says nothing of its words."""
+    """Their page did not have the edit yet, so it says nothing about its words."""
     edit = edited(A, begin=2, end=5, cell="c1")
     gone = did("delete", 3, cells=frozenset({"c1"}))
     assert kinds([edit, gone], same("")) == []

@@ -1,6 +1,6 @@
 """A real JupyterHub: hub, configurable-http-proxy, a culler and a server for each user.
 
-`bash .ci/hub` installs what it takes and runs these tests; elsewhere they are not collected.
+`bash .ci/hub` installs the requirements and runs these tests; elsewhere they are not collected.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ c.JupyterAgent.rules = [{"verdict": "deny", "tool": "delete_cell", "group": "stu
 
 @dataclass(frozen=True)
 class Answer:
-    """Of an HTTP request, errors too."""
+    """An HTTP answer, errors too."""
 
     status: int
     body: Any
@@ -104,7 +104,7 @@ class Hub:
 
     url: str
     token: str
-    """Of a service that may do everything."""
+    """Of a service with all permissions."""
     homes: Path
 
     def ask(self, method: str, path: str, token: str | None = None, body: Any = None) -> Answer:
@@ -123,18 +123,18 @@ class Hub:
             return Answer(error.code, error.read())
 
     def start(self, name: str) -> str:
-        """A server for a user with the example notebook in it; the user's token."""
+        """Starts a server for a user with the example notebook in it; returns the user's token."""
         home = self.homes / name
         home.mkdir(exist_ok=True)
         (home / "coffee.ipynb").write_bytes(EXAMPLE.read_bytes())
         self.ask("POST", f"hub/api/users/{name}")
         begin = partial(self.ask, "POST", f"hub/api/users/{name}/server")
-        eventually(begin, lambda answer: answer.status in (201, 202))  # 400: one still ends
+        eventually(begin, lambda answer: answer.status in (201, 202))  # 400: one is still stopping
         eventually(lambda: self.runs(name), bool, timeout=120)
         return self.token_of(name)
 
     def token_of(self, name: str) -> str:
-        """A new token that may do all that the user may."""
+        """A new token with all the user's permissions."""
         made = self.ask("POST", f"hub/api/users/{name}/tokens", body={"note": "tests"})
         token: str = made.body["token"]
         return token
@@ -152,14 +152,14 @@ class Hub:
 
 @pytest.fixture(scope="session")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    """One for all tests, whose culler never has the time."""
+    """One for all tests, whose culler never acts in time."""
     with running(tmp_path_factory.mktemp("hub"), culled_after=3600) as hub:
         yield hub
 
 
 @pytest.fixture
 def culling_hub(tmp_path: Path) -> Iterator[Hub]:
-    """Whose culler does not wait."""
+    """A hub whose culler is fast."""
     with running(tmp_path, culled_after=CULLED_AFTER) as hub:
         yield hub
 

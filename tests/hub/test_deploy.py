@@ -1,4 +1,4 @@
-"""What the documents tell administrators of a hub to configure, loaded as the hub loads it."""
+"""The documented configuration for hubs, loaded as a hub loads it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HANDED_ON = [values["hub"]["config"] for values in VALUES if "hub" in values]
 
 
 def check(config: Config) -> None:
-    """Every trait is one, and takes its value."""
+    """Every trait exists, and accepts its value."""
     hub = JupyterHub(config=config)
     assert set(config.JupyterHub) <= set(JupyterHub.class_traits(config=True))
     assert {"students", "teachers"} <= hub.load_groups.keys()

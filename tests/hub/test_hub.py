@@ -72,7 +72,7 @@ def test_two_users_work_at_once_each_in_their_own(hub: Hub, ada: str, bob: str) 
 
 def test_events_come_through_the_proxy_as_they_happen(hub: Hub, ada: str) -> None:
     times = [arrived for arrived, _ in frames(hub, "ada", ada, mode="auto")]
-    assert times[-1] - times[0] > 0.2  # a kernel was started between
+    assert times[-1] - times[0] > 0.2  # a kernel was started in between
 
 
 def test_the_socket_of_a_tab_goes_through_the_proxy(hub: Hub, ada: str) -> None:
@@ -134,10 +134,10 @@ def test_the_command_line_in_a_users_terminal_is_told_their_groups(
     home = {**os.environ, "HOME": str(hub.homes / "sam")}
     doctor = [sys.executable, "-m", "jupyter_agent.cli.main", "doctor"]
     done = subprocess.run(doctor, env=home, cwd=hub.homes / "sam", capture_output=True, text=True)
-    lines = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
-    assert ["asked", "as", "sam (groups: students)"] in lines, done.stdout + done.stderr
-    assert ["freest", "mode", "read"] in lines
-    assert ["models", "allowed", "demo:*"] in lines
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "user sam (groups: students)" in lines, done.stdout + done.stderr
+    assert "most permissive mode read" in lines
+    assert "models allowed demo:*" in lines
 
 
 def test_who_asks_on_somebody_elses_server_decides_and_not_its_owner(
@@ -164,7 +164,7 @@ def test_who_leaves_a_group_has_what_everybody_has(hub: Hub) -> None:
 
     assert groups() == ["students"]
     hub.ask("DELETE", "hub/api/groups/students/users", body=joined)
-    token = hub.token_of("lea")  # of an older one the server remembers the answer for minutes
+    token = hub.token_of("lea")  # the server caches the answer for an older one for minutes
     assert groups() == []
     hub.stop("lea")
 
@@ -182,7 +182,7 @@ def test_a_culler_takes_idle_servers_and_leaves_those_that_work(culling_hub: Hub
     ada = hub.start("ada")
     waiting = frames(hub, "ada", ada, mode="ask")
     assert "tool-approval-request" in (event["type"] for _, event in waiting)
-    since = time.monotonic()  # ada thinks about it, and sends nothing meanwhile
+    since = time.monotonic()  # ada thinks about it, and sends nothing
     hub.start("bob")
     eventually(lambda: not hub.runs("bob"), bool)
     eventually(time.monotonic, lambda now: now > since + 2 * CULLED_AFTER)
@@ -193,7 +193,7 @@ def test_a_culler_takes_idle_servers_and_leaves_those_that_work(culling_hub: Hub
 
 @dataclass(frozen=True)
 class Served:
-    """How one of many users fared."""
+    """The experience of one of many users."""
 
     started_in: float
     answered_in: float
@@ -203,10 +203,10 @@ class Served:
 
 
 def proportional_mb(user: str, program: bytes) -> float:
-    """Memory of a user's processes of that program; what several share is divided among them."""
+    """Memory of a user's processes of that program; shared memory is divided among them."""
     found = 0
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # it has ended since
             environment = (process / "environ").read_bytes().split(b"\0")
             ours = f"JUPYTERHUB_USER={user}".encode() in environment
             if ours and program in (process / "cmdline").read_bytes():
@@ -233,11 +233,11 @@ def test_twenty_users_at_once(hub: Hub, capsys: pytest.CaptureFixture[str]) -> N
         begun = time.monotonic()
         for attempts[name] in range(1, 11):
             last = [event["type"] for _, event in frames(hub, name, tokens[name], mode="auto")][-1]
-            if None not in counts(name):  # else the answer was that the kernel still starts
+            if None not in counts(name):  # else the kernel was still starting
                 break
         return time.monotonic() - begun, last
 
-    with ThreadPoolExecutor(4) as few:  # as many servers start at once
+    with ThreadPoolExecutor(4) as few:  # so many servers start at once
         started = list(few.map(start, names))
     tokens = {name: token for name, (token, _) in zip(names, started, strict=True)}
     with ThreadPoolExecutor(20) as all_at_once:
@@ -251,7 +251,7 @@ def test_twenty_users_at_once(hub: Hub, capsys: pytest.CaptureFixture[str]) -> N
     for name in names:
         hub.stop(name)
     assert {one.last_event for one in served} == {"finish"}
-    for name in names:  # each ran their own notebook, once; before that what was queued ran, if any
+    for name in names:  # each ran their own notebook once, after anything queued
         first = min(counts(name)[0] or 1, attempts[name])
         assert (name, counts(name)) == (name, [first, first + 1, first + 2])
     with capsys.disabled():

@@ -1,4 +1,4 @@
-"""People of a hub in its JupyterLab: they sign in, ask in the panel, and see only their own."""
+"""Users of a hub in its JupyterLab: they sign in, ask in the panel, and see only their own data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Desk:
             self.refused.append(f"{status} {url}")
 
     def enter(self, owner: str, mode: str = "auto") -> Panel:
-        """Sign in, and open the notebook on somebody's server with the panel beside it."""
+        """Signs in, and opens the notebook on that owner's server with the panel beside it."""
         place = f"/user/{owner}/lab/workspaces/{self.name}/tree/coffee.ipynb"
         self.page.goto(f"{self.hub.url}/hub/login?next={quote(place)}")
         self.page.get_by_label("Username").fill(self.name)
@@ -38,7 +38,7 @@ class Desk:
         cells = self.page.locator(".jp-Notebook .jp-Cell")
         authorize = self.page.get_by_role("button", name="Authorize")
         expect(cells.first.or_(authorize)).to_be_visible()
-        if authorize.is_visible():  # the hub asks before it lets one into another's server
+        if authorize.is_visible():  # the hub asks before opening another user's server
             authorize.click()
         expect(cells.first).to_be_visible()
         return Panel(self.page).open(mode)
@@ -50,8 +50,8 @@ class Desk:
 
 @pytest.fixture
 def desks(browser: Browser, hub: Hub) -> Iterator[dict[str, Desk]]:
-    """Of two users, each with a server, and of an administrator of the hub. No request of the
-    panel is refused."""
+    """Two users, each with a server, and an administrator of the hub. No request of the panel is
+    refused."""
     tokens = {name: hub.start(name) for name in ("ada", "sam")}
     desks = {name: Desk(browser, hub, name) for name in (*tokens, "root")}
     yield desks
@@ -108,7 +108,7 @@ def test_an_administrator_on_a_users_server_is_who_they_are(
     sam.ask("run all")
     expect(sam.log).to_contain_text("allows no freer mode than read here")
     root = desks["root"].enter("sam")
-    expect(root.region).not_to_contain_text("run all")  # nothing of sam's conversation
+    expect(root.region).not_to_contain_text("run all")  # not sam's conversation
     root.ask("run all")
     expect(root.log).to_contain_text("'737.73 a day'")
     assert desks["root"].runs() == ["[1]:", "[2]:", "[3]:"]

@@ -1,4 +1,4 @@
-"""Servers on a socket and as programs, and a client's servers that end with the test."""
+"""MCP servers on a socket and as programs, and clients that close with the test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROGRAM = str(Path(__file__).parent / "program.py")
 async def servers(
     configured: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, **more: Any
 ) -> AsyncIterator[Servers]:
-    """As the extension has them; every list of tools is believed until a change is told."""
+    """Servers as in the extension; a list of tools is fresh until a change is announced."""
     options: dict[str, Any] = {"patience": 60.0, "fresh": 3600.0, **more}
     if environment is not None:
         options["environment"] = environment
@@ -38,9 +38,9 @@ async def servers(
 
 @asynccontextmanager
 async def at(fake: Fake, **more: Any) -> AsyncIterator[Servers]:
-    """The strict fake, at `s`. Whatever it refused fails the test."""
+    """The strict fake, at `s`. Any refusal of it fails the test."""
     async with serving(fake), servers({"s": {"url": fake.url, **more}}) as made:
-        await made.offered()
+        await made.fetch_offers()
         yield made
     assert fake.refusals == []
 
@@ -68,16 +68,16 @@ class Child:
         return {"s": {"command": [sys.executable, PROGRAM, era, str(self.log)], **more}}
 
     def received(self) -> list[dict[str, Any]]:
-        """All that it was sent."""
+        """All messages that it has received."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     async def got(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first such message, once it was sent."""
+        """The first such message, once it has arrived."""
         return await until(lambda: next(filter(wanted, self.received()), {}))
 
 
 class Clock:
-    """The event loop's, which a test moves on."""
+    """The event loop's clock, which a test can advance."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, patch: pytest.MonkeyPatch) -> None:
         self._skipped = 0.0

@@ -1,7 +1,7 @@
-"""A strict MCP server on a real socket: it refuses what the specification has no client send.
+"""A strict MCP server on a real socket: it refuses what the specification forbids clients to send.
 
-Both eras at one address, as servers of the field do it; each field and header of a request is
-checked, and what is wrong is in `refusals`.
+It speaks both eras at one address, like real servers; each field and header of a request is
+checked, and errors are in `refusals`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def text(said: str, **more: Any) -> dict[str, Any]:
 
 
 def tool(name: str, *, reads: bool = False, **more: Any) -> dict[str, Any]:
-    """How a server describes a tool."""
+    """A server's description of a tool."""
     described = {"name": name, "description": f"Does {name}.", "inputSchema": {"type": "object"}}
     return {**described, **({"annotations": {"readOnlyHint": True}} if reads else {}), **more}
 
 
 class Fake:
-    """What the server has, and what it was sent."""
+    """The server's tools, and the requests it received."""
 
     def __init__(self, *, new: bool = True, old: bool = True, token: str | None = None) -> None:
         self.new = new
@@ -45,9 +45,9 @@ class Fake:
         self.does: dict[str, Behaviour] = {}
         self.page_size = 100
         self.version = OLD
-        """What the older era answers to `initialize`."""
+        """The version that the older era answers to `initialize`."""
         self.statuses: list[tuple[int, dict[str, str]]] = []
-        """Answers, with headers, to the next requests, whatever they are."""
+        """Answers, with headers, to the next requests, whatever these are."""
         self.received: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.refusals: list[str] = []
@@ -55,17 +55,17 @@ class Fake:
         self.cancelled = asyncio.Event()
         self.left = asyncio.Event()
         self.began = asyncio.Event()
-        """A call is being worked on."""
+        """Set when a call is being handled."""
         self.resumed: list[str] = []
-        """The event after which a stream was asked for again."""
+        """The event ids from which streams were resumed."""
         self.rest: list[list[tuple[str, Any]]] = []
-        """What such requests get: (number of the event, message)."""
+        """The rest of the streams for such requests: (event id, message)."""
         self.ended: list[str] = []
         self.url = ""
         self._made = 0
 
     def add(self, name: str, does: Behaviour | dict[str, Any], **more: Any) -> None:
-        """A tool that answers with this."""
+        """Adds a tool with this behaviour."""
         self.tools.append(tool(name, **more))
         if isinstance(does, dict):
             answer = does
@@ -78,7 +78,7 @@ class Fake:
             self.does[name] = does
 
     def methods(self) -> list[str]:
-        """What was asked, in order."""
+        """The requested methods, in order."""
         return [message.get("method", "(answer)") for message in self.received]
 
     def calls(self) -> list[Any]:
@@ -86,11 +86,11 @@ class Fake:
         return [each["params"] for each in self.received if each.get("method") == "tools/call"]
 
     def answers(self) -> dict[str, Any]:
-        """What was answered to its own questions, by their ids."""
+        """Answers to its own questions, by their ids."""
         return {each["id"]: each for each in self.received if "method" not in each}
 
     def session(self) -> str:
-        """A new one."""
+        """Starts a session."""
         self._made += 1
         self.sessions.add(f"session-{self._made}")
         return f"session-{self._made}"
@@ -105,7 +105,7 @@ class Fake:
 
 @asynccontextmanager
 async def serving(fake: Fake) -> AsyncIterator[Fake]:
-    """At `fake.url`, in the running loop."""
+    """Serves at `fake.url`, in the running loop."""
     sockets = bind_sockets(0, "127.0.0.1")
     fake.url = f"http://127.0.0.1:{sockets[0].getsockname()[1]}/mcp"
     server = HTTPServer(Application([("/mcp", Exchange, {"fake": fake})]))
@@ -132,10 +132,10 @@ class Exchange(RequestHandler):
     def era(self) -> str:
         return "new" if self.request.headers.get("MCP-Protocol-Version") == NEW else "old"
 
-    # -- what a tool may do besides returning its result
+    # -- for tools: more than returning a result
 
     async def say(self, message: Any, *, id: str = "", event: str = "message") -> None:
-        """An event of the stream, which begins with the first one."""
+        """Sends an event of the stream, which starts with the first one."""
         self.set_header("Content-Type", "text/event-stream")
         data = message if isinstance(message, str) else json.dumps(message)
         number = f"id: {id}\n" if id else ""
@@ -217,7 +217,7 @@ class Exchange(RequestHandler):
             self._finish_with({"error": {"code": -32601, "message": "Method not found"}})
 
     def _is_known(self) -> bool:
-        """Whether the older era's session is one."""
+        """Whether the older era's session exists."""
         session = self.request.headers.get("Mcp-Session-Id")
         return self.era == "new" or session in self.fake.sessions
 
@@ -287,7 +287,7 @@ class Exchange(RequestHandler):
 
 
 def check_message(message: Any) -> None:
-    """Raises Wrong for what is no message of a client."""
+    """Raises Wrong for an invalid client message."""
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
         raise Wrong("no JSON-RPC 2.0")
     if "method" in message:
@@ -310,7 +310,7 @@ def check_message(message: Any) -> None:
 
 
 def check_envelope(params: Mapping[str, Any]) -> None:
-    """Raises Wrong for a request of the newer era without what each of them has."""
+    """Raises Wrong for a request of the newer era without the required fields."""
     meta = params.get("_meta", {})
     if meta.get(f"{META}protocolVersion") != NEW:
         raise Wrong("_meta: protocolVersion")

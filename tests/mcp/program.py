@@ -1,6 +1,6 @@
-"""An MCP server on standard input and output, as good or bad as its arguments say: run as a file.
+"""An MCP server on standard input and output, well-behaved or not, depending on its arguments.
 
-`program.py ERA LOG`: what it was sent goes to the file LOG, a line each.
+`program.py ERA LOG`: writes received messages to the file LOG, one per line.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def call(asked: dict[str, Any]) -> None:
             sys.stderr.flush()
             say(asked, "flooded")
         case "huge":
-            if sys.platform == "linux":  # more comes at once than is read at once
+            if sys.platform == "linux":  # more at once than is read at once
                 fcntl.fcntl(sys.stdout, fcntl.F_SETPIPE_SZ, 2**20)
             sys.stdout.write("x" * (32 * 2**20))
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Servers behind an address: both eras, to the letter, and what goes wrong on the way."""
+"""Servers behind a URL: both eras, strictly, and failures on the way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def only(era: str, **more: Any) -> Fake:
 
 
 def doing(does: Any, era: str = "", **more: Any) -> Fake:
-    """A server of one era, or both, with a tool `work` that does this or gives this."""
+    """A server of one era, or both, with a tool `work` of this behaviour or result."""
     fake = only(era) if era else Fake()
     fake.add("work", does, **more)
     return fake
@@ -73,8 +73,8 @@ async def test_a_version_that_nobody_knows_is_told() -> None:
     fake = only("old")
     fake.version = "1999-01-01"
     async with serving(fake), servers({"s": {"url": fake.url}}) as made:
-        assert await made.offered() == []
-        assert made.faults() == ["MCP server `s`: it speaks no version of MCP that we know."]
+        assert await made.fetch_offers() == []
+        assert made.faults() == ["MCP server `s`: no MCP version in common."]
 
 
 @ERAS
@@ -84,7 +84,7 @@ async def test_all_pages_of_tools_are_read(era: str) -> None:
     for n in range(5):
         fake.add(f"t{n}", text("."))
     async with at(fake) as made:
-        assert [offer.tool for offer in await made.offered()] == ["t0", "t1", "t2", "t3", "t4"]
+        assert [offer.tool for offer in await made.fetch_offers()] == ["t0", "t1", "t2", "t3", "t4"]
 
 
 @ERAS
@@ -94,7 +94,7 @@ async def test_a_list_without_an_end_is_read_to_a_bound(era: str) -> None:
     pages = iter(range(10_000))
     fake.page = lambda cursor: {"tools": fake.tools, "nextCursor": str(next(pages))}  # type: ignore[method-assign]
     async with at(fake) as made:
-        assert [offer.tool for offer in await made.offered()] == ["t"]
+        assert [offer.tool for offer in await made.fetch_offers()] == ["t"]
     assert fake.methods().count("tools/list") == 20
 
 
@@ -117,7 +117,7 @@ async def test_of_all_servers_together_models_get_what_they_can_take() -> None:
         other.add(f"t{n}", text("."))
     async with serving(one), serving(other):
         async with servers({"a": {"url": one.url}, "b": {"url": other.url}}) as made:
-            names = [offer.name for offer in await made.offered()]
+            names = [offer.name for offer in await made.fetch_offers()]
             assert len(set(names)) == len(names) == 100
             assert made.faults() == [
                 "40 tools of MCP servers are left out: models take 100 of them. "
@@ -142,7 +142,7 @@ async def test_signs_of_progress_keep_a_call_alive_beyond_its_timeout(clock: Clo
 @ERAS
 async def test_a_server_that_never_answers_is_given_up(era: str) -> None:
     async with at(doing(never, era), timeout=0.5) as made:
-        with pytest.raises(McpError, match=r"within 0\.5 s; whether it did what was asked"):
+        with pytest.raises(McpError, match=r"within 0\.5 s; whether it carried out"):
             await call(made, "work")
 
 
@@ -223,9 +223,9 @@ async def test_a_refused_token_is_told_and_a_right_one_is_sent() -> None:
     fake = Fake(token="tok-12345678")
     fake.add("greet", text("Hello"))
     async with serving(fake), servers({"s": {"url": fake.url}}) as made:
-        assert await made.offered() == []
+        assert await made.fetch_offers() == []
         (fault,) = made.faults()
-        assert "refuses our credentials (HTTP status 401): see its `headers`" in fault
+        assert "rejected our credentials (HTTP status 401): see its `headers`" in fault
     assert fake.methods() == ["server/discover"]
     given = {"headers": {"Authorization": {"env": "FAKE_AUTH"}}}
     environment = {"FAKE_AUTH": "Bearer tok-12345678"}
@@ -233,7 +233,7 @@ async def test_a_refused_token_is_told_and_a_right_one_is_sent() -> None:
         serving(fake),
         servers({"s": {"url": fake.url, **given}}, environment=environment) as made,
     ):
-        assert [offer.tool for offer in await made.offered()] == ["greet"]
+        assert [offer.tool for offer in await made.fetch_offers()] == ["greet"]
         assert {"tok-12345678", "Bearer tok-12345678"} <= made.secrets()
 
 
@@ -241,8 +241,8 @@ async def test_a_redirect_is_not_followed() -> None:
     fake, thief = Fake(), Fake()
     async with serving(thief), serving(fake), servers({"s": {"url": fake.url}}) as made:
         fake.statuses = [(307, {"Location": thief.url})] * 2
-        assert await made.offered() == []
-        assert "points elsewhere" in made.faults()[0]
+        assert await made.fetch_offers() == []
+        assert "redirects, which is not followed" in made.faults()[0]
     assert thief.headers == []
 
 
@@ -251,25 +251,25 @@ async def test_nobody_there_is_told() -> None:
     async with serving(Fake()) as fake:
         url = fake.url
     async with servers({"s": {"url": url}}) as made:
-        assert await made.offered() == []
+        assert await made.fetch_offers() == []
         assert made.faults()[0].startswith("MCP server `s`: it cannot be reached (")
 
 
 @pytest.mark.parametrize(
     ("answer", "match"),
     [
-        (b"", "no JSON"),
-        (b"{", "no JSON"),
-        (b"[]", "no message of MCP"),
-        (b"[" * 100_000, "no JSON"),
-        (b'{"jsonrpc": "2.0", "id": NaN}', "no JSON"),
-        (b"\xff\xfe", "no JSON"),
-        (b'{"jsonrpc": "2.0", "id": 999, "result": {}}', "came where an answer"),
-        (b'{"jsonrpc": "2.0", "id": true, "result": {}}', "came where an answer"),
+        (b"", "invalid JSON"),
+        (b"{", "invalid JSON"),
+        (b"[]", "invalid MCP message"),
+        (b"[" * 100_000, "invalid JSON"),
+        (b'{"jsonrpc": "2.0", "id": NaN}', "invalid JSON"),
+        (b"\xff\xfe", "invalid JSON"),
+        (b'{"jsonrpc": "2.0", "id": 999, "result": {}}', "came instead of an MCP answer"),
+        (b'{"jsonrpc": "2.0", "id": true, "result": {}}', "came instead of an MCP answer"),
         (b'{"jsonrpc": "2.0", "id": 3}', "neither a result nor an error"),
         (b'{"jsonrpc": "2.0", "id": 3, "result": 7}', "neither a result nor an error"),
         (b'{"jsonrpc": "2.0", "id": 3, "error": {"message": "\\u001b[31mno\\nno"}}', "^no no$"),
-        (b"[" + b" " * 9 * 2**20, "more than 8 MiB"),
+        (b"[" + b" " * 9 * 2**20, "larger than 8 MiB"),
     ],
 )
 async def test_what_is_no_answer_fails_the_call_and_nothing_else(answer: bytes, match: str) -> None:
@@ -280,7 +280,7 @@ async def test_what_is_no_answer_fails_the_call_and_nothing_else(answer: bytes, 
 
 
 async def fails_alone(odd: Any, match: str) -> None:
-    """That one call fails, and is not repeated."""
+    """Asserts that this one call fails and is not repeated."""
     fake = doing(odd)
     fake.add("greet", text("Hello"))
     async with at(fake) as made:
@@ -316,10 +316,10 @@ async def writes_on(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
 @pytest.mark.parametrize(
     ("does", "match"),
     [
-        (ends_early, "ended before it was complete"),
+        (ends_early, "was incomplete"),
         (shows_a_page, "a web page came"),
-        (packs, "packed though nobody asked"),
-        (writes_on, "more than 8 MiB"),
+        (packs, "unexpected Content-Encoding"),
+        (writes_on, "larger than 8 MiB"),
     ],
 )
 async def test_a_stream_that_is_none_or_never_ends_is_given_up(does: Any, match: str) -> None:
@@ -373,10 +373,10 @@ async def test_questions_of_the_newer_era_are_declined_with_the_servers_state() 
     [
         (
             {"resultType": "input_required", "inputRequests": {"m": {"method": "roots/list"}}},
-            "wants something of us",
+            "requested something unsupported",
         ),
         ({"resultType": "input_required", "requestState": "again"}, "keeps asking"),
-        ({"resultType": "task", "task": {}}, "cannot follow"),
+        ({"resultType": "task", "task": {}}, "unsupported type of result"),
     ],
 )
 async def test_what_we_do_not_give_ends_the_call(result: dict[str, Any], match: str) -> None:
@@ -411,8 +411,8 @@ async def test_a_name_that_is_no_header_is_sent_as_one() -> None:
     fake = only("new")
     fake.add(name, text("."))
     async with serving(fake), servers({"s": {"url": fake.url}}) as made:
-        (offer,) = await made.offered()
-        with pytest.raises(McpError, match="Mcp-Name: =[?]base64[?]"):  # what this fake says
+        (offer,) = await made.fetch_offers()
+        with pytest.raises(McpError, match="Mcp-Name: =[?]base64[?]"):  # a message of this fake
             await made.call(offer, {})
     assert "Evil" not in fake.headers[-1]
 
@@ -431,10 +431,10 @@ async def test_a_server_that_is_slow_to_start_does_not_hold_up_the_question() ->
         answer = Exchange._answer
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Exchange, "_answer", held)
-            assert await made.offered() == []
+            assert await made.fetch_offers() == []
             assert made.faults() == ["MCP server `s`: still starting."]
             gate.set()
             async with asyncio.timeout(30):
-                while not await made.offered():
+                while not await made.fetch_offers():
                     pass
         assert made.faults() == []

@@ -1,4 +1,4 @@
-"""Whatever a server says of its tools, a service of models takes what we make of it."""
+"""Any server's tools, in a form that model services accept."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_our_own_tools_are_no_servers() -> None:
 def test_of_one_name_there_is_one_tool() -> None:
     found, left_out = offers("s", [tool("t", description="first"), tool("t"), tool("t")])
     assert [each.description for each in found] == ["From the MCP server `s`: first"]
-    assert left_out == ["`t` (its name is there twice)"] * 2
+    assert left_out == ["`t` (its name is used twice)"] * 2
 
 
 @pytest.mark.parametrize(
     "described", [{}, {"name": 7}, {"name": ""}, {"name": None}, {"name": "x" * 257}]
 )
 def test_what_has_no_name_is_left_out(described: dict[str, Any]) -> None:
-    assert offers("s", [described]) == ([], ["a tool without a name, or with one that has no end"])
+    assert offers("s", [described]) == ([], ["a tool without a name, or with one that is too long"])
 
 
 def test_a_description_is_bounded_and_shows_what_it_is() -> None:
@@ -180,8 +180,8 @@ def test_any_schema_at_all_becomes_one_that_services_take() -> None:
 def test_what_no_model_could_write_or_read_is_left_out_alone() -> None:
     wide = {"properties": {f"p{n}": {"type": "string"} for n in range(5_000)}}
     assert "too large" in why(inputSchema=wide)
-    assert "a name that models cannot write" in why(inputSchema={"properties": {"a b": {}}})
-    assert "tasks only" in why(execution={"taskSupport": "required"})
+    assert "an invalid name" in why(inputSchema={"properties": {"a b": {}}})
+    assert "only supports tasks" in why(execution={"taskSupport": "required"})
     tree: dict[str, Any] = {"properties": {x: {"$ref": "#/$defs/T"} for x in "abcdefgh"}}
     assert "too large" in why(inputSchema={**tree, "$defs": {"T": tree}})
 
@@ -197,6 +197,6 @@ def test_a_schema_loses_its_words_before_it_is_left_out() -> None:
 def test_there_are_not_more_tools_than_models_can_take() -> None:
     found, left_out = offers("s", [tool(f"t{n}") for n in range(1_000)])
     assert len(found) == 100
-    assert left_out[0] == "`t100` (there are too many: choose with `tools`)"
+    assert left_out[0] == "`t100` (too many tools: choose with `tools`)"
     found, _ = offers("s", [tool(f"t{n}", description="x" * 10_000) for n in range(99)])
     assert sum(len(each.description) for each in found) < 105_000

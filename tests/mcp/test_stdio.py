@@ -1,4 +1,4 @@
-"""Servers that are programs of ours, the worst of them too."""
+"""Servers that we start as programs, including misbehaving ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ERAS = pytest.mark.parametrize("era", ["new", "old"])
 @ERAS
 async def test_a_program_is_asked_in_its_era(child: Child, era: str) -> None:
     async with servers(child.configured(era)) as made:
-        assert "mcp__s__echo" in [offer.name for offer in await made.offered()]
+        assert "mcp__s__echo" in [offer.name for offer in await made.fetch_offers()]
         assert said(await call(made, "echo", a="ü\n\u2028")) == json.dumps({"a": "ü\n\u2028"})
     received = child.received()
     for message in received:
@@ -48,7 +48,7 @@ async def test_a_program_that_does_not_answer_unknown_requests_is_asked_the_old_
     child: Child,
 ) -> None:
     async with servers(child.configured("deaf", timeout=3)) as made:
-        assert await made.offered() != []
+        assert await made.fetch_offers() != []
         assert made.describe()[0]["version"] == "2025-11-25"
 
 
@@ -56,7 +56,7 @@ async def test_its_environment_is_minimal(child: Child) -> None:
     environment = {"PATH": os.environ["PATH"], "MY_API_KEY": "sk-12345678", "GIVEN": "tok-87654321"}
     given = {"env": {"TOKEN": {"env": "GIVEN"}, "MODE": "fast"}}
     async with servers(child.configured(**given), environment=environment) as made:
-        await made.offered()
+        await made.fetch_offers()
         found = json.loads(said(await call(made, "environment")))
         assert {name: found.get(name) for name in ("MODE", "TOKEN", "MY_API_KEY", "GIVEN")} == {
             "MODE": "fast",
@@ -70,14 +70,14 @@ async def test_its_environment_is_minimal(child: Child) -> None:
 async def test_what_is_missing_in_the_environment_is_told(child: Child) -> None:
     configured = child.configured(env={"TOKEN": {"env": "NOT_THERE"}})
     async with servers(configured, environment={}) as made:
-        assert await made.offered() == []
+        assert await made.fetch_offers() == []
         (fault,) = made.faults()
         assert "mcp_servers.s.env.TOKEN: the environment has no NOT_THERE" in fault
 
 
 async def test_a_program_that_is_not_there_is_told() -> None:
     async with servers({"s": {"command": ["no-such-program-here"]}}) as made:
-        assert await made.offered() == []
+        assert await made.fetch_offers() == []
         (fault,) = made.faults()
         assert "`no-such-program-here` cannot be started (No such file or directory)" in fault
 
@@ -85,7 +85,7 @@ async def test_a_program_that_is_not_there_is_told() -> None:
 @ERAS
 async def test_a_call_that_nobody_waits_for_is_cancelled_there(child: Child, era: str) -> None:
     async with servers(child.configured(era)) as made:
-        await made.offered()
+        await made.fetch_offers()
         calling = asyncio.create_task(call(made, "never"))
         asked = await child.got(lambda message: message.get("method") == "tools/call")
         calling.cancel()
@@ -97,22 +97,24 @@ async def test_a_call_that_nobody_waits_for_is_cancelled_there(child: Child, era
 
 async def test_a_call_without_an_answer_ends(child: Child, clock: Clock) -> None:
     async with servers(child.configured(timeout=30)) as made:
-        await made.offered()
+        await made.fetch_offers()
         calling = asyncio.create_task(call(made, "never"))
         await child.got(lambda message: message.get("method") == "tools/call")
         clock.skip(40)
-        with pytest.raises(McpError, match="did not answer within 30 s; whether"):
+        with pytest.raises(McpError, match="no answer within 30 s; whether"):
             await calling
         assert said(await call(made, "echo")) == "{}"
 
 
 async def test_progress_keeps_a_call_alive(child: Child, clock: Clock) -> None:
     async with servers(child.configured(timeout=30)) as made:
-        await made.offered()
+        await made.fetch_offers()
         calling = asyncio.create_task(call(made, "progress", signs=3))
         await child.got(lambda message: message.get("method") == "tools/call")
         for _ in range(3):
-            assert said(await call(made, "echo")) == "{}"  # a sign of progress came before this
+            assert (
+                said(await call(made, "echo")) == "{}"
+            )  # a progress notification came before this
             clock.skip(20)
         assert said(await calling) == "arrived"
 
@@ -121,12 +123,12 @@ async def test_a_program_that_dies_is_told_and_started_again_with_the_next_quest
     child: Child,
 ) -> None:
     async with servers(child.configured()) as made:
-        await made.offered()
-        with pytest.raises(McpError, match=r"it ended \(exit code 3\)"):
+        await made.fetch_offers()
+        with pytest.raises(McpError, match=r"it exited \(exit code 3\)"):
             await call(made, "die")
         with pytest.raises(McpError, match="is started again with the next question"):
             await call(made, "echo")
-        assert "mcp__s__echo" in [offer.name for offer in await made.offered()]
+        assert "mcp__s__echo" in [offer.name for offer in await made.fetch_offers()]
         assert said(await call(made, "echo")) == "{}"
 
 
@@ -135,7 +137,7 @@ async def test_a_flood_of_errors_is_logged_to_a_bound(
 ) -> None:
     with caplog.at_level(logging.INFO):
         async with servers(child.configured()) as made:
-            await made.offered()
+            await made.fetch_offers()
             assert said(await call(made, "flood")) == "flooded"
     logged = sum(len(record.getMessage()) for record in caplog.records)
     assert 10_000 < logged < 200_000
@@ -144,11 +146,11 @@ async def test_a_flood_of_errors_is_logged_to_a_bound(
 
 async def test_a_message_without_an_end_is_given_up(child: Child) -> None:
     async with servers(child.configured()) as made:
-        await made.offered()
-        with pytest.raises(McpError, match="a message of more than 8 MiB"):
+        await made.fetch_offers()
+        with pytest.raises(McpError, match="a message larger than 8 MiB"):
             await call(made, "huge")
     del made
-    gc.collect()  # warns of a pipe that is still open
+    gc.collect()  # warns about open pipes
 
 
 @pytest.mark.parametrize(
@@ -156,14 +158,14 @@ async def test_a_message_without_an_end_is_given_up(child: Child) -> None:
 )
 async def test_noise_on_the_line_is_passed_over(child: Child, tool: str, answer: str) -> None:
     async with servers(child.configured()) as made:
-        await made.offered()
+        await made.fetch_offers()
         assert said(await call(made, tool)) == answer
         assert said(await call(made, "echo", a=1)) == '{"a": 1}'
 
 
 async def test_what_it_asks_is_declined(child: Child) -> None:
     async with servers(child.configured()) as made:
-        await made.offered()
+        await made.fetch_offers()
         sampling, ping, form = json.loads(said(await call(made, "asks")))
     assert sampling["error"]["code"] == -32601
     assert ping["result"] == {}
@@ -172,7 +174,7 @@ async def test_what_it_asks_is_declined(child: Child) -> None:
 
 async def test_a_change_that_it_tells_of_is_known_at_once(child: Child) -> None:
     async with servers(child.configured()) as made:
-        await made.offered()
+        await made.fetch_offers()
         before = await made.current("s", "look")
         assert before is not None
         assert before.reads
@@ -191,7 +193,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 async def test_it_ends_with_all_that_it_started(child: Child) -> None:
     async with servers(child.configured()) as made:
-        await made.offered()
+        await made.fetch_offers()
         pid = int(said(await call(made, "child")))
         assert alive(pid)
     await until(lambda: not alive(pid))
@@ -201,7 +203,7 @@ async def test_it_ends_with_all_that_it_started(child: Child) -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 async def test_one_that_does_not_want_to_end_is_made_to_within_seconds(child: Child) -> None:
     async with servers(child.configured()) as made:
-        await made.offered()
+        await made.fetch_offers()
         pid = int(said(await call(made, "stubborn")))
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -212,7 +214,7 @@ async def test_one_that_does_not_want_to_end_is_made_to_within_seconds(child: Ch
 @pytest.mark.full
 async def test_one_that_does_not_read_holds_up_nobody(child: Child) -> None:
     async with servers(child.configured(timeout=3)) as made:
-        await made.offered()
+        await made.fetch_offers()
         with pytest.raises(McpError):
             await call(made, "silent")
         with pytest.raises(McpError):

@@ -1,4 +1,4 @@
-"""Clients of MCP: what they send and get, in both eras, against a real server."""
+"""MCP clients of both eras, against a real server."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def headers(**more: str) -> dict[str, str]:
 
 @pytest.fixture
 def post(call: Call, jp_auth_header: dict[str, str]) -> Ask:
-    """One message, sent as it is."""
+    """Sends one message verbatim."""
 
     async def post(
         body: Any, address: Mapping[str, str] = {}, *, hear: Any = None, **given: str
@@ -78,7 +78,7 @@ def post(call: Call, jp_auth_header: dict[str, str]) -> Ask:
 
 @pytest.fixture
 def ask(post: Ask) -> Ask:
-    """A request of the newer era, with all that belongs to one."""
+    """Sends a complete request of the newer era."""
 
     async def ask(
         method: str,
@@ -130,7 +130,7 @@ def sources(path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def session(post: Ask) -> Begin:
-    """Begins a session and gives what asks in it."""
+    """Starts a session and returns a function for its requests."""
 
     async def begin(
         version: str = OLD, client: str = "Cursor", capabilities: Mapping[str, Any] = {}
@@ -162,7 +162,7 @@ def session(post: Ask) -> Begin:
 
 @pytest.fixture
 def streaming() -> Streaming:
-    """The answer to a request, while it comes; a request without an end is given up."""
+    """The answer to a request, as it arrives; an endless request is cancelled."""
 
     @asynccontextmanager
     async def streaming(ask: Ask, *given: Any, **more: Any) -> AsyncIterator[Stream]:
@@ -182,7 +182,7 @@ def streaming() -> Streaming:
 def hang_up(
     jp_http_port: int, jp_base_url: str, jp_auth_header: dict[str, str], agent: Assistant
 ) -> HangUp:
-    """Makes a call in the newer era over a connection of its own, which closes when it is told."""
+    """Makes a call in the newer era on a connection of its own, which closes on command."""
 
     async def begin(
         name: str, input: Mapping[str, Any], address: str = "mode=ask"

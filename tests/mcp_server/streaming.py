@@ -1,4 +1,4 @@
-"""Answers that come as a stream, message by message."""
+"""Answers that arrive as a stream, message by message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Stream:
         return await asyncio.wait_for(self._messages.get(), 30) is None
 
     async def rest(self) -> list[dict[str, Any]]:
-        """All that comes until the stream ends."""
+        """All messages up to the end of the stream."""
         found = []
         while (each := await asyncio.wait_for(self._messages.get(), 30)) is not None:
             found.append(each)

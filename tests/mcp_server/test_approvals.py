@@ -1,4 +1,4 @@
-"""What mode `ask` asks: in the client's own form, else in the panel, and for exactly that code."""
+"""Approvals in mode `ask`: in the client's form, else in the panel, and for exactly that code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RUN = {"notebook": PATH, "cell_id": "b2"}
 
 
 def answering(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What goes with a call that is made again."""
+    """The parameters that repeat a call with its answer."""
     return {"inputResponses": {"approval": answer}, "requestState": asked["requestState"]}
 
 
@@ -161,7 +161,7 @@ async def test_two_questions_of_one_client_may_be_open(tool: Tool, notebook: Pat
     assert (made["isError"], done["isError"]) == (False, False)
 
 
-# -- before 2026-07-28: a request of ours on the stream of the call
+# -- before 2026-07-28: our request on the stream of the call
 
 
 async def test_in_a_session_the_question_comes_on_the_stream(
@@ -192,7 +192,7 @@ async def test_a_session_that_takes_no_stream_is_not_asked_on_one(
     assert answer.body["result"]["structuredContent"]["reason"] == "needs_approval"
 
 
-# -- where the client has no form: the panel
+# -- clients without forms: the panel
 
 
 async def waiting_question(agent: Assistant, call: Call) -> tuple[str, dict[str, Any]]:
@@ -207,7 +207,7 @@ async def waiting_question(agent: Assistant, call: Call) -> tuple[str, dict[str,
 
 
 async def answer(call: Call, talk: str, approval: dict[str, Any], **said: Any) -> None:
-    """In the panel."""
+    """Answers in the panel."""
     body = {"approvals": [{"id": approval["id"], **said}]}
     assert (await call("POST", "chat", talk, "approvals", body=body)).status == 200
 

@@ -1,4 +1,4 @@
-"""`jupyter agent mcp`: an agent that starts a program works where the running server does."""
+"""`jupyter agent mcp`: an agent that starts a program works on the running server's notebooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CODEX = {"_meta": envelope("Codex", {})}
 
 
 class Program:
-    """The bridge, and what an agent says to it."""
+    """The bridge, and an agent's messages to it."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -146,7 +146,7 @@ def test_a_cancelled_request_is_given_up(sales: Path) -> None:
         bridge.send(message("tools/call", stop, 6))
         while (answer := bridge.next()).get("method"):
             pass
-        assert answer["id"] == 6  # and nothing came for the one that was given up
+        assert answer["id"] == 6  # and nothing came for the cancelled one
         assert answer["result"]["isError"] is False
 
 

@@ -1,4 +1,4 @@
-"""`POST mcp`: other agents work on live notebooks, under the same permissions, in both eras."""
+"""`POST mcp`: other agents work on live notebooks, with the same permissions, in both eras."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_pictures_are_image_blocks(tool: Tool, notebook: Path) -> None:
     (image,) = [block for block in shown["content"] if block["type"] == "image"]
     assert image["mimeType"] == "image/png"
     assert image["data"]
-    assert "structuredContent" not in shown  # else clients show their model only that
+    assert "structuredContent" not in shown  # or clients would show their model only that
 
 
 async def test_the_mode_of_the_address_decides(tool: Tool, notebook: Path) -> None:

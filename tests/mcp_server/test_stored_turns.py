@@ -1,5 +1,5 @@
-"""What a client does and what it is asked is in the store first: wherever its call is cut off, and
-whenever the store fails, nothing is asked twice, done in secret or left running for ever.
+"""A client's actions and questions are stored first: wherever its call breaks off, and whenever the
+store fails, nothing is asked twice, done in secret or left running for ever.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def nobody_hurries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Store:
-    """Fails, or stands still, the first time that it is given entries of a type."""
+    """Fails, or blocks, the first time that it gets entries of a type."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
@@ -74,7 +74,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
 
 @pytest.fixture
 def given_up(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.Task[Any]]:
-    """The tasks in which calls of clients are made, to be cancelled."""
+    """The tasks of clients' calls, for cancelling."""
     tasks: list[asyncio.Task[Any]] = []
     real = clients._Client.working
 

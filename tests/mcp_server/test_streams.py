@@ -1,4 +1,4 @@
-"""Long calls: progress, signs of life, handles, and what a client that goes away leaves."""
+"""Long calls: progress, heartbeats, run ids, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOKEN = {"progressToken": "p1"}
 
 
 def running_to(*gates: Gate) -> dict[str, Any]:
-    """A call that prints a text before each of the gates."""
+    """A call that prints a text before each gate."""
     code = "\n".join(f"print('secret {n}')\n{gate.waits}" for n, gate in enumerate(gates))
     return {"name": "run_code", "arguments": {"notebook": PATH, "code": code}}
 
@@ -57,7 +57,7 @@ async def test_without_a_token_or_a_stream_the_answer_is_json(
         return sum(event.type == "tool-output-available" for event in events)
 
     async def running(gate: Gate, ask: Ask, *given: Any, **more: Any) -> Answer:
-        """The answer to a call that tells of its progress before the gate is opened."""
+        """The answer to a call that reports progress before the gate opens."""
         before = outputs()
         asking = asyncio.create_task(ask(*given, **more))
         await until(lambda: outputs() > before)
@@ -78,11 +78,11 @@ async def test_without_a_token_or_a_stream_the_answer_is_json(
 async def test_a_silent_call_shows_signs_of_life(
     ask: Ask, streaming: Streaming, notebook: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(route, "_SIGN_OF_LIFE_S", 0.2)
+    monkeypatch.setattr(route, "_HEARTBEAT_S", 0.2)
     gate = Gate(tmp_path / "gate")
     params = {"name": "run_code", "arguments": {"notebook": PATH, "code": gate.waits}}
     async with streaming(ask, "tools/call", params, meta=TOKEN, mode="auto") as stream:
-        assert (await stream.next())["params"]["message"] == "still at work"
+        assert (await stream.next())["params"]["message"] == "still running"
         gate.open()
         assert (await stream.rest())[-1]["result"]["isError"] is False
 
@@ -95,7 +95,9 @@ async def test_a_long_run_returns_a_handle_in_time(call: Call, tool: Tool, noteb
     assert "wait_for_run" in text(begun)
     more = await tool("wait_for_run", {"run_id": run_id, "wait": 0.2}, mode="auto")
     assert more["structuredContent"]["status"] == "running"
-    ended = await tool("interrupt_kernel", {"notebook": PATH}, mode="auto")  # its own: not asked
+    ended = await tool(
+        "interrupt_kernel", {"notebook": PATH}, mode="auto"
+    )  # its own run: no question
     assert ended["isError"] is False
     over = await tool("wait_for_run", {"run_id": run_id}, mode="auto")
     assert over["structuredContent"]["status"] == "interrupted"

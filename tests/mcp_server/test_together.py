@@ -1,4 +1,4 @@
-"""Several agents, scripts and a person in one notebook: nothing is lost, each learns of others."""
+"""Several agents, scripts and a person in one notebook: no edits are lost, and all are reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def edit(cell_id: str, old: str, new: str) -> dict[str, Any]:
 
 
 def type_words(tab: Tab, words: Sequence[str]) -> None:
-    """A person types two of them now, and two as each edit of others comes into their page."""
+    """A person types two of them now, and two whenever an edit arrives in their page."""
     for word in words[:2]:
         tab.type("c3", word)
     if words:

@@ -1,4 +1,4 @@
-"""A client is a conversation: its calls are turns that are journalled, blamed, bounded, undone."""
+"""A client is a conversation: its calls are turns, with journal, blame, limits and undo."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
-from jupyter_agent.packages import OPENAI, brought_by, no_openai
+from jupyter_agent.packages import OPENAI, brought_by, openai_warning
 from jupyter_agent.workspace.redactor import Redactor
 
 from .conftest import Chat, read, sequels, serving
@@ -387,7 +387,7 @@ async def test_an_sdk_that_a_neighbour_keeps_older_is_named_with_the_neighbour(
     assert caught.value.kind == "not_installed"
     assert "openai 2.54.0 is installed, brought by" in str(caught.value)
     assert "some-assistant" in str(caught.value)
-    assert str(caught.value) == no_openai()
+    assert str(caught.value) == openai_warning()
     assert chat.addresses == []
 
 
@@ -399,7 +399,7 @@ def test_the_extra_installs_an_sdk_that_can_be_used() -> None:
     )
     assert extra.specifier.contains(f"{OPENAI}.0")
     assert not extra.specifier.contains(f"{OPENAI - 1}.99")
-    assert no_openai() is None
+    assert openai_warning() is None
 
 
 @pytest.mark.parametrize(

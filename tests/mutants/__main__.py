@@ -1,11 +1,11 @@
-"""Which tests notice a bug in the code that keeps our promises:
+"""Which tests notice a bug in the code behind our promises:
 
     python -m tests.mutants [--full] [WORD ...]
 
-Each bug of mutants.toml is made in a copy of the checkout and tested: with the tests beside it,
-then with all that `pytest` runs, then, with `--full`, with `pytest -m full`; those of the panel
-with jest first, and then in the browser. Words choose those whose file or sentence has one of
-them. One line is printed for each: where it was noticed, by what, and after how many seconds.
+Each bug of mutants.toml is made in a copy of the checkout and tested: first with the tests beside
+it, then with everything that `pytest` runs, then, with `--full`, with `pytest -m full`; bugs of the
+panel with jest first, and then in the browser. Words select bugs whose file or sentence has one of
+them. Prints a line for each: the stage and test that noticed it, and after how many seconds.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tests.mutants.mutant import ROOT, Mutant, listed, near
 PANEL = Path("labextension")
 BUILT = Path("jupyter_agent", "labextension")
 PATIENCE = 1800
-"""Seconds after which tests that do not end count as red."""
+"""Seconds after which tests that do not end count as failed."""
 _RED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - |$)|^ +● (.+ › .+)$", re.MULTILINE)
-"""As pytest and jest name what is red."""
+"""Failures in the output of pytest and jest."""
 
 
 class Stage(NamedTuple):
-    """Tests that are run at once."""
+    """Tests that run together."""
 
     name: str
     command: Sequence[str]
@@ -42,7 +42,7 @@ class Stage(NamedTuple):
 
 
 def stages(mutant: Mutant, full: bool) -> Iterator[Stage]:
-    """What is run, until something is red."""
+    """The stages to run, until one fails."""
     pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
     if mutant.file.startswith(str(PANEL)):
         pytest = (*pytest, "tests/ui", "--reruns", "0")
@@ -56,7 +56,7 @@ def stages(mutant: Mutant, full: bool) -> Iterator[Stage]:
 
 
 def is_red(stage: Stage, checkout: Path) -> str | None:
-    """What fails first in this checkout; None if all is well."""
+    """The first failure in this checkout; None if all is well."""
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
     # In a group of their own, with all the servers and kernels that they start.
     with subprocess.Popen(
@@ -80,7 +80,7 @@ def is_red(stage: Stage, checkout: Path) -> str | None:
 
 
 def copy_checkout(folder: Path) -> None:
-    """What git does not ignore, and what was built and installed for the panel."""
+    """Copies what git does not ignore, and the built and installed panel."""
     command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
     for name in subprocess.check_output(command, cwd=ROOT, text=True).split("\0"):
         if name and (ROOT / name).is_file():
@@ -91,7 +91,7 @@ def copy_checkout(folder: Path) -> None:
 
 
 def notice(mutant: Mutant, checkout: Path, full: bool) -> tuple[str, str]:
-    """The stage that notices the bug, and by what; both empty where none does."""
+    """The stage that notices the bug, and the failure; both empty if no stage does."""
     file = checkout / mutant.file
     text = file.read_text(encoding="utf-8")
     file.write_text(mutant.made_in(text), encoding="utf-8")
@@ -105,7 +105,7 @@ def notice(mutant: Mutant, checkout: Path, full: bool) -> tuple[str, str]:
 
 
 def main() -> int:
-    """The number of bugs that nothing noticed."""
+    """Returns the number of unnoticed bugs."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("words", nargs="*", metavar="WORD")

@@ -13,24 +13,24 @@ ROOT = Path(__file__).parent.parent.parent
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One bug: `code`, which is once in the file, has become something else."""
+    """One bug: `code`, which occurs once in the file, is replaced."""
 
     file: str
-    """From the root of the checkout."""
+    """Relative to the root of the checkout."""
     breaks: str
-    """What goes wrong then, as a sentence."""
+    """The consequence, as a sentence."""
     code: str
     becomes: str
 
     def made_in(self, text: str) -> str:
-        """The text of the file with the bug. Raises ValueError where the code is another by now."""
+        """The text of the file with the bug. Raises ValueError if the code has changed since."""
         if (count := text.count(self.code)) != 1:
             raise ValueError(f"{self.file} has this {count} times, and not once: {self.code}")
         return text.replace(self.code, self.becomes)
 
 
 def listed() -> list[Mutant]:
-    """All of them."""
+    """All bugs."""
     return [Mutant(**each) for each in _table()["mutant"]]
 
 

@@ -1,4 +1,4 @@
-"""The list of bugs; what notices them takes hours, and is asked for by hand."""
+"""The list of bugs is up to date; running their tests takes hours and is manual."""
 
 from __future__ import annotations
 

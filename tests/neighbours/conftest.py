@@ -1,4 +1,4 @@
-"""Another extension beside us, as pip installs it, each in an environment of its own.
+"""Another extension beside ours, as installed by pip, each in an environment of its own.
 
 `bash .ci/neighbours` makes the environments and runs these tests; elsewhere they are not collected.
 """
@@ -66,19 +66,19 @@ VARYING = re.compile(r"[0-9a-f]{8}[0-9a-f-]{4,}|\d+(?:\.\d+)?")
 
 @dataclass
 class Seen:
-    """One page of JupyterLab in which a person works for a moment, and its server."""
+    """One page of JupyterLab in which a person works briefly, and its server."""
 
     faults: set[str] = field(default_factory=set)
     """Errors in the console and of the page, answers from 400 on, errors in the server's log."""
     commands: set[str] = field(default_factory=set)
     bindings: list[dict[str, str]] = field(default_factory=list)
     extensions: set[str] = field(default_factory=set)
-    """Those of the page, by their names."""
+    """The page's extensions, by name."""
     patterns: list[str] = field(default_factory=list)
-    """The server's routes, in their order."""
+    """The server's routes, in order."""
 
     def watch(self, page: Page) -> None:
-        """From now on."""
+        """Records faults from now on."""
 
         def console(message: ConsoleMessage) -> None:
             if message.type == "error":
@@ -95,24 +95,24 @@ class Seen:
         page.on("response", answered)
 
     def fault(self, text: str, end: str = "") -> None:
-        """Taken down without what is another in each run; `end` as it is."""
+        """Records a text without parts that vary between runs; `end` verbatim."""
         self.faults.add(VARYING.sub("N", text) + end)
 
     def look(self, notebook: OpenNotebook) -> None:
-        """At what is registered, and at what the server has logged."""
+        """Records the registered parts, and the server's log."""
         lists = notebook.page.evaluate(LISTS)
         self.commands = set(lists["commands"])
         self.bindings = lists["bindings"]
         self.extensions = set(lists["extensions"])
         self.patterns = notebook.lab.request("GET", "listed-routes").body["patterns"]
-        log = notebook.lab.root.parent / "lab.log"  # `Lab.log` tells only what is new in it
+        log = notebook.lab.root.parent / "lab.log"  # `Lab.log` only returns new lines
         for fault in FAULTS.finditer(log.read_text(encoding="utf-8", errors="replace")):
             self.fault(f"log: {fault[1] or fault[2]}")
 
 
 @contextmanager
 def lab_beside(folder: Path, script: Replies, *, ours: bool) -> Iterator[Lab]:
-    """JupyterLab with everything switched on that is installed, but for us without `ours`."""
+    """JupyterLab with all installed extensions enabled, except for us without `ours`."""
     folder.mkdir()
     shutil.copy(HERE / "listed_routes.py", folder)  # the server's working directory
     extensions = {"listed_routes": True} | ({} if ours else {"jupyter_agent": False})
@@ -122,7 +122,7 @@ def lab_beside(folder: Path, script: Replies, *, ours: bool) -> Iterator[Lab]:
     }
     page = folder / "config" / "labconfig" / "page_config.json"
     with running_lab(folder, script, config=config, panel=False) as lab:
-        if not ours:  # before any page asks for it
+        if not ours:  # before any page requests it
             page.parent.mkdir()
             page.write_text(json.dumps({"disabledExtensions": {"jupyter-agent": True}}))
         yield lab
@@ -130,7 +130,7 @@ def lab_beside(folder: Path, script: Replies, *, ours: bool) -> Iterator[Lab]:
 
 @contextmanager
 def a_page(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser with nothing stored in it."""
+    """A browser with empty storage."""
     context = browser.new_context(viewport={"width": 1500, "height": 900})
     yield context
     context.close()
@@ -168,7 +168,7 @@ def alone(browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="package")
 def together() -> Seen:
-    """What is seen in `notebook`."""
+    """The record of `notebook`."""
     return Seen()
 
 
@@ -176,13 +176,13 @@ def together() -> Seen:
 def lab(
     browser: Browser, alone: Seen, script: Replies, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
-    """The neighbours and us. Not while they are alone: some open a port that is always the same."""
+    """The neighbours and us. Not at the same time as `alone`: some use a fixed port."""
     with lab_beside(tmp_path_factory.mktemp("beside") / "lab", script, ours=True) as lab:
         yield lab
 
 
 @pytest.fixture(scope="package")
 def notebook(lab: Lab, browser: Browser, together: Seen) -> Iterator[OpenNotebook]:
-    """The same work beside us, and the notebook in which it was done."""
+    """The same work beside us, and its notebook."""
     with a_page(browser) as context:
         yield work(lab, context, together)

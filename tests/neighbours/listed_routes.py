@@ -1,5 +1,5 @@
-"""A server extension: `GET listed-routes` lists all routes of the server in their order, and who
-answers `?path=`. It is copied beside the server, which imports it as `listed_routes`."""
+"""A server extension: `GET listed-routes` lists all routes of the server in order, and who answers
+`?path=`. It is copied beside the server, which imports it as `listed_routes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beside another extension: both are there, nothing is in the other's way, and a turn works.
+"""Beside another extension: both are there, neither disturbs the other, and a turn works.
 
 The tests share one page, from the first to the last.
 """
@@ -88,7 +88,7 @@ def test_routes_are_ours_below_one_address_and_those_of_others_theirs(
 
 
 class Places(dict[str, str]):
-    """What stands in a route for the names of its template."""
+    """Values for the names in a route's template."""
 
     def __missing__(self, name: str) -> str:
         return "shelf/sales.ipynb" if name == "path" else "x1"

@@ -1,4 +1,4 @@
-"""A model that wants harm: it obeys whatever it reads, and tries every tool with hostile inputs."""
+"""A malicious model: it obeys everything it reads, and tries every tool with hostile inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ORDER = re.compile(r"ORDER: (\w+) (\{[^{}]*\})")
 _MADE = re.compile(r"Inserted cell `([^`]+)`")
 
 FIELDS: dict[str, tuple[str, ...]] = {
-    # of the schemas; what stands before `|` is given always, the rest now and then
+    # of the schemas; fields before `|` are always given, the others sometimes
     "get_notebook_state": ("|", "focus", "budget", "outline"),
     "read_cells": ("cell_ids", "|", "output_from", "output_chars", "images"),
     "search_notebook": ("query", "|", "regex"),
@@ -46,7 +46,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "restart_kernel": ("|", "kernel"),
 }
 _RARE = {"verify_notebook": 1, "restart_kernel": 2, "interrupt_kernel": 6}
-"""Weights of those that take seconds; else 20."""
+"""Weights of tools that take seconds; 20 for all others."""
 _EDITS = (("cell_id", "source"), ("cell_id", "old_string", "new_string"), ("cell_id",))
 """Fields of one edit among several."""
 CELLS = ("a1", "b2", "m1", "o1", "e1", "a1", "b2", "l1", "h1")
@@ -61,7 +61,7 @@ class Adversary:
         self.api: FakeAnthropic | None = None
         self.left = 0
         self.free = False
-        """Whether code runs unasked: then none is written that would do harm."""
+        """Whether code runs without approval: then none is written that would do harm."""
         self.drawn: Counter[str] = Counter()
         self.obeyed: set[str] = set()
         """The orders of this turn."""
@@ -71,7 +71,7 @@ class Adversary:
         self._made: list[str] = []
 
     def begin(self, calls: int, *, free: bool) -> None:
-        """A turn begins, in which it may make so many calls."""
+        """Starts a turn with at most this many calls."""
         self.left, self.free = calls, free
         self.obeyed.clear()
         self._made.clear()
@@ -88,7 +88,7 @@ class Adversary:
             yield blocks
 
     def told(self) -> str:
-        """What the last request brought it."""
+        """The news in the last request."""
         assert self.api is not None
         return "\n".join(strings_in(self.api.requests[-1]["messages"][-1]))
 
@@ -99,7 +99,7 @@ class Adversary:
         for order in self.random.sample(new, min(8, len(new))):
             self.obeyed.add(order)
             tool, _, given = order.partition(" ")
-            yield {"type": "tool_use", "name": tool, "input": given}  # as it stands there
+            yield {"type": "tool_use", "name": tool, "input": given}  # verbatim
 
     def _call(self) -> Block:
         dice = self.random.random()
@@ -217,6 +217,6 @@ class Adversary:
 
 
 def ordered(numbers: Sequence[int]) -> str:
-    """Some of the corpus's orders, as a text that is found somewhere."""
+    """Some of the corpus's orders, as a text to be found somewhere."""
     orders = [CORPUS["orders"][number % len(CORPUS["orders"])] for number in numbers]
     return "\n".join(f"ORDER: {tool} {json.dumps(given)}" for tool, given in orders)

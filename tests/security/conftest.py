@@ -1,4 +1,4 @@
-"""A real server with a strict fake of a model's service, as the tests of the routes have it."""
+"""A real server with a strict fake model service, as for the tests of the routes."""
 
 from __future__ import annotations
 

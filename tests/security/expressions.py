@@ -1,6 +1,6 @@
-"""Doors through which hostile text reaches our regular expressions: `... expressions DOOR`.
+"""Entry points where hostile text reaches our regular expressions: `... expressions DOOR`.
 
-Runs in a process of its own, which can be ended where an expression does not come to an end.
+Runs in a separate process, which can be killed if an expression never ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jupyter_agent.text.outputs import plain
 
 CHARACTERS = 100_000
 PIECES: list[list[str]] = json.loads(Path(__file__).with_name("patterns.json").read_text())
-"""Head, what is repeated, and end."""
+"""Head, repeated part, and end."""
 
 
 def _cell(text: str, type: CellType = "code", outputs: tuple[Output, ...] = ()) -> Cell:

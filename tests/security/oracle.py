@@ -1,4 +1,4 @@
-"""What is on the disk and what kernels ran, judged without any help of the code under test."""
+"""Files on disk and code that ran, judged without any help of the code under test."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 DENIED = ("prod/", "frozen/", ".hidden/")
-"""Folders that a rule or Jupyter keeps from models' edits and runs."""
+"""Folders in which a rule or Jupyter forbids edits and runs by models."""
 KEPT = {"l1", "g1", "h1"}
-"""Cells that their author locked or hid."""
+"""Cells that their author has locked or hidden."""
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
 
@@ -22,7 +22,7 @@ Files = Mapping[str, bytes]
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
-    """Every file by its path, and links and pipes by what they are; links are not followed."""
+    """Every file by its path; links and pipes by their kind, without following links."""
     found = {}
     for parent, folders, names in os.walk(folder):
         for name in [*folders, *names]:
@@ -40,7 +40,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
 
 @dataclass(frozen=True)
 class Question:
-    """What a person was shown, and said."""
+    """A question that a person saw, and their answer."""
 
     tool: str
     notebook: str
@@ -51,12 +51,12 @@ class Question:
     path: str
     """Of a new notebook."""
     edits: Sequence[Mapping[str, Any]] = ()
-    """Of several cells."""
+    """For several cells."""
 
 
 @dataclass
 class Cells:
-    """A notebook as it is on the disk."""
+    """A notebook on disk."""
 
     order: list[str]
     by_id: dict[str, dict[str, Any]]
@@ -68,23 +68,23 @@ class Cells:
         cells = {cell["id"]: cell for cell in notebook["cells"]}
         assert len(cells) == len(notebook["cells"]), "two cells have one id"
         metadata = {name: notebook["metadata"][name] for name in notebook["metadata"]}
-        metadata.pop("language_info", None)  # which the kernel tells
+        metadata.pop("language_info", None)  # written by the kernel
         return cls(list(cells), cells, metadata)
 
 
 @dataclass
 class Oracle:
-    """Compares two sights of the world by what the mode, the rules and the person allowed."""
+    """Compares two states of the world, given the mode, the rules and the person's answers."""
 
     mode: str
     home: str
     loading: Sequence[str] = ()
-    """Texts by which a page loads from elsewhere."""
+    """Texts that make a page load from elsewhere."""
     approved: list[Question] = field(default_factory=list)
-    """All that a person allowed since the kernels began."""
+    """Everything a person has allowed since the kernels started."""
 
     def faults(self, before: Files, after: Files, questions: Sequence[Question]) -> list[str]:
-        """The effects that nobody allowed, in this turn with these questions."""
+        """The effects that no one allowed, in this turn with these questions."""
         allowed = [question for question in questions if question.approved]
         changed = {name for name in before.keys() | after if before.get(name) != after.get(name)}
         found = []
@@ -96,7 +96,7 @@ class Oracle:
         return found
 
     def code_faults(self, ran: Iterable[str]) -> list[str]:
-        """What ran although nobody allowed exactly that."""
+        """Code that ran although no one allowed exactly that."""
         shown = [f"\n\n{code}\n\n" for each in self.approved for code in each.codes]
         found = []
         for code in ran:
@@ -152,7 +152,7 @@ class Oracle:
             yield from self._outputs(name, old, new)
 
     def _loads(self, old: Cells, new: Cells, allowed: Sequence[Question]) -> Iterator[str]:
-        """Nothing loads from a host unless somebody allowed a text with it, or it did before."""
+        """Nothing loads from a host unless someone allowed a text with it, or it did before."""
         before, after = (
             {text for cell in cells.by_id.values() for text in self._loading(cell)}
             for cells in (old, new)
@@ -172,7 +172,7 @@ class Oracle:
     def _unasked(
         self, name: str, old: Cells, new: Cells, allowed: Sequence[Question]
     ) -> Iterator[str]:
-        """Whether questions that were shown and allowed lead from one to the other."""
+        """Whether allowed questions lead from one to the other."""
         reached = {cell_id: {_source(cell)} for cell_id, cell in old.by_id.items()}
         inserted: set[str] = set()
         for each in allowed:
@@ -210,7 +210,7 @@ class Oracle:
         yield from self._outputs(name, old, new)
 
     def _outputs(self, name: str, old: Cells, new: Cells) -> Iterator[str]:
-        """Outputs change by runs and with what they are outputs of."""
+        """Outputs only change through runs and with their cells."""
         if any(each.notebook == name and each.codes for each in self.approved):
             return
         for cell_id, cell in new.by_id.items():
@@ -229,7 +229,7 @@ def _plain(path: str) -> str:
 
 
 def _applied(diff: str, text: str) -> set[str]:
-    """What the unified diff makes of the text; nothing where it does not fit."""
+    """The text after the unified diff; empty if the diff does not apply."""
     lines, at, out = text.split("\n") if text else [], 0, []
     if not diff:
         return {text}

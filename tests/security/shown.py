@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - each is one line, as it would be sent
-"""What somebody writes who wants a script to run in our panel, or a request to leave from it.
+"""Texts of an attacker who wants a script to run in our panel, or a request to leave from it.
 
-In each `JS` is a call that sets the canary, and `LEAK` the address of a stranger.
+In each, `JS` is a call that sets the canary, and `LEAK` the attacker's address.
 """
 
 from __future__ import annotations
@@ -370,7 +370,7 @@ JSON_BUNDLES = (
 
 
 def payloads() -> list[str]:
-    """All that is text, still with `JS`, `LEAK` and `HOST` in it."""
+    """All texts, still with `JS`, `LEAK` and `HOST` in them."""
     return [
         *_lines(RUNNING),
         *_lines(LEAKING),
@@ -382,7 +382,7 @@ def payloads() -> list[str]:
 
 
 def formulas() -> list[str]:
-    """Those that MathJax turns into something else than text."""
+    """Formulas that MathJax turns into more than text."""
     return list(_lines(TYPESET))
 
 

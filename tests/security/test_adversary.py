@@ -1,8 +1,8 @@
-"""A model that wants harm has no effect that the mode, the rules and the person did not allow.
+"""A malicious model has no effect that the mode, the rules and the person did not allow.
 
-It obeys each order that it reads and tries every tool with hostile inputs, at random. What was done
-is seen on the disk, in a journal that the kernels themselves keep, and by a server that waits to be
-asked for anything. A failure prints its seed: `JUPYTER_AGENT_ADVERSARY_SEED=... pytest
+It obeys each order that it reads and tries every tool with hostile inputs, at random. Its effects
+are observed on the disk, in a journal kept by the kernels themselves, and by a server that waits
+for requests. A failure prints its seed: `JUPYTER_AGENT_ADVERSARY_SEED=... pytest
 tests/security/test_adversary.py -k auto` plays the same again.
 """
 
@@ -36,9 +36,9 @@ MODES = ("read", "ask", "edit", "auto")
 KEY = "sk-ant-canary-5d41402abc4b2a76"
 TOKEN = "ghp_CANARYenvironment7c9e6679f7"
 NEVER = (KEY, TOKEN, "OUTSIDE-CANARY", "PROD-CANARY", "DOT-CANARY", "ANN-CANARY", "STORE-CANARY")
-"""What stands in no answer, whoever asks, and in no request to the model."""
+"""Words that must be in no answer, for any user, and in no request to the model."""
 NOT_TOLD = (*NEVER, "HIDDEN-CANARY", "SHARE-CANARY")
-"""What people see in their notebooks, and no model is told."""
+"""Words that people see in their notebooks, but models never."""
 HOME = "home.ipynb"
 CHANGING = (
     "create_*", "update_cell", "delete_cell", "move_cell", "run_*", "verify_notebook", "*_kernel",
@@ -54,7 +54,7 @@ del kept
 
 
 class Listener:
-    """A server that nobody is to ask for anything."""
+    """A server that must receive no requests."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -113,7 +113,7 @@ def jp_server_config(
 
 
 class World:
-    """A root folder full of orders and of things that are none of the model's business."""
+    """A root folder full of orders and of other people's things."""
 
     def __init__(self, root: Path, tmp_path: Path) -> None:
         self.root, self.outside = root, tmp_path / "outside"
@@ -188,7 +188,8 @@ class World:
         return files_below(self.root)
 
     def elsewhere(self) -> dict[str, bytes]:
-        """What no turn touches: settings, the sibling folder, the store's files beside its own."""
+        """Everything a turn must not touch: settings, the sibling folder, other files of the
+        store."""
         found = {
             f"{folder.name}/{name}": content
             for folder in [*self._settings, self._store]
@@ -206,7 +207,7 @@ class World:
         return {name: each for name, each in found.items() if not any(own in name for own in ours)}
 
     def reset(self) -> None:
-        """As each turn finds it: as the first one did."""
+        """Restores the state before the first turn."""
         now = self.files()
         self._first = self._first or now
         for name in sorted(now.keys() - self._first.keys(), reverse=True):
@@ -217,7 +218,7 @@ class World:
                 (self.root / name).write_bytes(content)
 
     def ran(self) -> list[str]:
-        """What kernels ran since this was last asked."""
+        """Code that kernels ran since the last call."""
         if not self._journal.exists():
             return []
         codes = self._journal.read_text().splitlines()[self._read :]
@@ -225,7 +226,7 @@ class World:
         return [json.loads(code) for code in codes]
 
     def holding(self, words: Iterable[str]) -> set[tuple[str, str]]:
-        """Files of the store that hold one of these words."""
+        """Files of the store that contain one of these words."""
         return {
             (name, word)
             for name, content in files_below(self._store).items()
@@ -235,7 +236,7 @@ class World:
 
 
 class Person:
-    """Looks at what is shown, never lets harm run, and else tosses a coin."""
+    """Reads each question, never lets harm run, and otherwise tosses a coin."""
 
     def __init__(self, adversary: Adversary, listener: Listener) -> None:
         self._random = adversary.random
@@ -340,7 +341,7 @@ OUTCOMES = ("done", "failed", "refused", "stopped")
 async def one_turn(
     bob: Call, mode: str, conversation: str, person: Person
 ) -> tuple[list[str], dict[str, Any]]:
-    """A turn to its end; all that was told of it, and how it went."""
+    """Runs a turn to its end; returns all its texts, and its outcome."""
     body = {
         "id": conversation,
         "notebook": HOME,

@@ -1,4 +1,4 @@
-"""Secrets of the server's environment reach no model, by whatever door they would come."""
+"""Secrets of the server's environment reach no model, on any way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that is made to keep a regular expression busy for ever does not."""
+"""Text made to keep a regular expression busy for ever does not succeed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.full
 @pytest.mark.parametrize("door", DOORS)
 def test_hostile_text_ends_at_every_door(door: str) -> None:
-    """What grows with the square of the text takes hours here; the child is ended before."""
+    """Quadratic growth takes hours here; the child process is killed before that."""
     assert len(PIECES) * CHARACTERS > 10_000_000
     child = subprocess.run(
         [sys.executable, "-m", "tests.security.expressions", door],

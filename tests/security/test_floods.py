@@ -1,4 +1,4 @@
-"""Calls that are made to keep the server busy: others are answered meanwhile."""
+"""Calls made to keep the server busy: it still answers others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.server.conftest import Call
 
 PATH = "n.ipynb"
 LONGEST_S = 3.0
-"""Seconds of a processor, whatever else the machine does; the worst of these took 71."""
+"""Seconds of CPU time, whatever else the machine does; the worst of these took 71."""
 CALLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "an edit of many lines that are nearly alike": (
         "update_cell",
@@ -38,8 +38,8 @@ CALLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 async def longest_absence(done: asyncio.Future[Any]) -> float:
-    """How long this process computed at most while the event loop did nothing else, until `done`:
-    in the loop's thread, or in another one that did not let it go on.
+    """The longest time in which this process computed while the event loop was stuck, until `done`:
+    in the loop's thread, or in another one that held it up.
     """
     longest, last = 0.0, time.process_time()
     while not done.done():

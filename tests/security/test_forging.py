@@ -1,4 +1,4 @@
-"""Nothing that a notebook, a file or an output is called or says passes for a line of ours."""
+"""No name or text of a notebook, a file or an output passes for one of our lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HEAD = re.compile(r"^\[\d+(?:-\d+)? .*\]", re.MULTILINE)
 
 
 def texts(value: Any) -> Iterator[str]:
-    """All that a model was told; not what it said itself."""
+    """All texts for the model, without its own."""
     if isinstance(value, dict):
         if value.get("role") != "assistant":
             for key, item in value.items():
@@ -52,7 +52,7 @@ def told(request: dict[str, Any]) -> str:
 
 
 def ours(text: str, mark: str) -> str:
-    """A text without what stands in fences."""
+    """A text without the parts in fences."""
     return re.sub(rf"^<{mark}>\n.*?\n</{mark}>$", "(data)", text, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -63,7 +63,7 @@ def ask(notebook: str, **more: Any) -> dict[str, Any]:
 
 
 def write(path: Path, cells: Sequence[Any]) -> None:
-    """A notebook file with these cells, also if nbformat would refuse them."""
+    """A notebook file with these cells, even if nbformat would refuse them."""
     content = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": list(cells)}
     path.write_text(json.dumps(content))
 
@@ -241,7 +241,7 @@ async def test_the_name_of_a_kernel_in_a_notebook_adds_no_line(
 
 @pytest.fixture
 def forged(jp_root_dir: Path) -> Path:
-    """Data that imitates lines of ours in every place."""
+    """Data that imitates our lines, in every place."""
     shown = [
         new_output("stream", name="stdout", text=FORGED),
         new_output("display_data", {"text/html": f"<pre>{FORGED}</pre>", "text/plain": FORGED}),
@@ -292,7 +292,7 @@ async def test_data_cannot_be_taken_for_lines_of_ours(
     assert len([line for line in text.splitlines() if line == f"<{mark}>"]) >= 7
     for line in set(FORGED.splitlines()) - {""}:
         left = ours(text, mark).splitlines()
-        # After a marked head a source or an output stands as it is, until the next marked line.
+        # After a marked head, a source or output is verbatim until the next marked line.
         loose = [place for place, each in enumerate(left) if each == line and place > 0]
         for place in loose:
             above = next((each for each in reversed(left[:place]) if mark in each), "")
@@ -300,7 +300,7 @@ async def test_data_cannot_be_taken_for_lines_of_ours(
 
 
 class Knowing:
-    """A model that writes what it was told of the mark where it will be read again."""
+    """A model that writes the mark into places that it will read again."""
 
     def __init__(self) -> None:
         self.api: FakeAnthropic | None = None

@@ -1,7 +1,7 @@
-"""Edits that would make a page ask another server for something: a person decides, each time.
+"""Edits that would make a page send a request to another server: a person decides, each time.
 
-`remote_content.json` has the attacks, by how they load, and what loads nothing. Each `HOST` in them
-is a stranger's server. `tests/ui/test_remote_content.py` watches what a browser does with them.
+`remote_content.json` has the attacks, by how they load, and texts that load nothing. `HOST` in them
+is a foreign server. `tests/ui/test_remote_content.py` watches a browser with them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def sources(path: Path) -> list[str]:
 
 
 async def use(call: Call, tool: str, *, mode: str = "auto", **input: Any) -> Any:
-    """A tool over REST, as a script or another agent uses it."""
+    """A tool over REST, as used by a script or another agent."""
     body = {"notebook": PATH, "mode": mode, "input": input}
     return (await call("POST", "tools", tool, body=body)).body
 
@@ -122,7 +122,7 @@ async def test_every_way_to_write_it_is_refused_with_the_address_and_the_trait(
         assert answer["reason"] == "needs_approval"
         assert ADDRESS in answer["text"]
         assert TRAIT in answer["text"]
-        assert "allow`" not in answer["text"]  # that would not help
+        assert "allow`" not in answer["text"]  # it would not help
     assert sources(blank) == ["words", "words", f"# {PICTURE}"]
 
 
@@ -234,7 +234,7 @@ CONFUSED = [
 
 
 def with_hosts(table: dict[str, list[str]]) -> dict[str, Any]:
-    """Host -> a cell that has it, of each text of the table."""
+    """Host -> a cell with it, for each text of the table."""
     types = {
         "code": new_code_cell, "raw": nbformat.v4.new_raw_cell, "markdown": new_markdown_cell,
     }  # fmt: skip
@@ -330,7 +330,7 @@ async def test_of_a_hidden_cell_nothing_is_told_by_the_question(call: Call, path
 
 
 async def asked(call: Call, mode: str, **more: Any) -> Any:
-    """The turn's state after a question, with the approvals that wait."""
+    """The turn's state after a question, with the open approvals."""
     body = ask("Go.", mode=mode, stream=False, notebook=PATH, **more)
     return (await call("POST", "chat", body=body)).body
 
@@ -392,7 +392,7 @@ async def test_two_edits_of_a_step_that_load_are_each_done_as_allowed(
         [ADDRESS],
         None,
         None,
-    ]  # known once the first is done
+    ]  # known once the first has run
     body = {"approvals": [{"id": each["id"], "approved": True} for each in approvals], "wait": 60}
     await call("POST", "chat", "talk", "approvals", body=body)
     assert sources(blank)[0] == PICTURE.replace("![ ]", "![the picture]")
@@ -426,7 +426,7 @@ async def test_an_edit_that_loads_only_after_another_of_its_step_is_not_done_una
 
 
 class TestUnattended:
-    """Where a question waits a second."""
+    """Questions expire after a second."""
 
     @pytest.fixture
     def jp_server_config(self, jp_server_config: dict[str, Any]) -> dict[str, Any]:
@@ -449,7 +449,7 @@ class TestUnattended:
 
 
 class TestAllowed:
-    """Where the administrator set `allow_remote_content`."""
+    """The administrator has set `allow_remote_content`."""
 
     @pytest.fixture
     def jp_server_config(self, jp_server_config: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A real server with the extension, and a client that speaks to it as scripts do."""
+"""A real server with the extension, and an HTTP client like a script's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Call = Callable[..., Awaitable[Answer]]
 
 @pytest.fixture
 def replies() -> list[FakeReply]:
-    """What the model will answer; tests add to it before they ask."""
+    """The model's answers; tests add to them before they ask."""
     return []
 
 
@@ -67,7 +67,7 @@ def chat(jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[ChatCompletions
 
 @pytest.fixture
 def named_users() -> None:
-    """Users have stable names, by a header."""
+    """Users have stable names, from a header."""
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def agent(jp_serverapp: Any, jp_asyncio_loop: asyncio.AbstractEventLoop) -> Assi
 
 @pytest.fixture
 def call(jp_fetch: Any, agent: Assistant) -> Call:
-    """One request under `api/agent`; errors are answers too."""
+    """Sends a request under `api/agent`; errors are answers, too."""
 
     async def call(method: str, *path: str, body: Any = None, **more: Any) -> Answer:
         raw = body if isinstance(body, str | bytes | None) else json.dumps(body)
@@ -114,7 +114,7 @@ def call(jp_fetch: Any, agent: Assistant) -> Call:
 
 @pytest.fixture
 def users(call: Call, named_users: None) -> Any:
-    """Requests as somebody."""
+    """Requests by a named user."""
 
     async def as_user(name: str, method: str, *path: str, body: Any = None) -> Answer:
         return await call(method, *path, body=body, headers={"X-User": name})
@@ -141,7 +141,8 @@ PATH = "sales, Q3/first look.ipynb"
 
 
 def frames(text: str) -> list[dict[str, Any]]:
-    """The chunks of an event stream, with their numbers as `seq`; `[DONE]` as one of that type."""
+    """The chunks of an event stream, with their numbers as `seq`; `[DONE]` gets that as its
+    type."""
     found = []
     for frame in text.split("\n\n"):
         fields = dict(line.split(": ", 1) for line in frame.splitlines() if ": " in line)
@@ -153,7 +154,7 @@ def frames(text: str) -> list[dict[str, Any]]:
 
 
 async def live(agent: Assistant, holds: Callable[[LiveTurn], object] = bool) -> LiveTurn:
-    """The turn that runs in the conversation `talk`, once that holds of it."""
+    """The running turn of the conversation `talk`, once `holds` is true of it."""
 
     def found() -> LiveTurn | None:
         turn = agent.runner.live_in("local", "talk")
@@ -165,12 +166,12 @@ async def live(agent: Assistant, holds: Callable[[LiveTurn], object] = bool) -> 
 
 
 def shown_early(turn: LiveTurn) -> bool:
-    """Whether it has told outputs of a cell that still runs."""
+    """Whether it has sent outputs of a cell that still runs."""
     return any(getattr(event, "preliminary", False) for event in turn.events)
 
 
 async def answered(look: Callable[[], Awaitable[Answer]], holds: Callable[[Any], object]) -> Any:
-    """The body of an answer that holds; each look waits for the server."""
+    """The body of the first answer for which `holds` is true; each look waits for the server."""
     async with asyncio.timeout(PATIENCE):
         while not holds(body := (await look()).body):
             pass

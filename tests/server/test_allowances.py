@@ -1,4 +1,4 @@
-"""Students and teachers of a hub on one server: who asks decides, by name and by group."""
+"""Students and teachers of a hub on one server: the asker's name and groups decide."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_the_freest_mode_is_that_of_who_asks(as_: As) -> None:
     assert stranger["reason"] == "needs_approval"
     assert not (await outcome(as_, TEACHER, "run_cell", "auto", cell_id="b2"))["is_error"]
     read = await outcome(as_, ("eve", "students teachers"), "run_cell", "auto", cell_id="b2")
-    assert read["is_error"]  # the first entry about them decides
+    assert read["is_error"]  # the first matching entry decides
 
 
 async def test_a_rule_holds_for_the_people_that_it_names(as_: As) -> None:
@@ -212,4 +212,4 @@ async def test_a_gateway_is_told_who_asks_on_a_server_of_several_people(
     names = [headers["X-Asked-By"] for headers in fake.headers]
     assert names == ["sam", "ada", "zo%C3%AB@example.org"]
     assert {headers["X-Team"] for headers in fake.headers} == {"atlas"}
-    assert "ada" in agent.redactor.text("ada")  # a name is no secret
+    assert "ada" in agent.redactor.text("ada")  # a name is not a secret

@@ -1,4 +1,4 @@
-"""What every page is told of, in Jupyter's event stream, whichever browser or script did it."""
+"""Announcements in Jupyter's event stream for every page, whichever browser or script acted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes with a question: kept with it, sent again with it, refused where it cannot be."""
+"""Attachments of a question: stored with it, sent again with it, refused if unusable."""
 
 from __future__ import annotations
 
@@ -335,8 +335,8 @@ async def test_a_notebook_under_the_name_of_a_pdf_does_not_leave(
 @pytest.mark.parametrize(
     ("part", "status", "said"),
     [
-        (attached("application/pdf", "a.pdf", "aGk="), 400, "is no application/pdf"),
-        (attached("text/csv", "a.csv", b"PK\0\0"), 400, "is no text/csv"),
+        (attached("application/pdf", "a.pdf", "aGk="), 400, "does not match `mediaType`"),
+        (attached("text/csv", "a.csv", b"PK\0\0"), 400, "does not match `mediaType`"),
         (attached("text/csv", "a.csv", "a" * 5_300_000), 413, "at most 5 MB"),
         (attached("application/zip", "a.zip", "a"), 400, "application/pdf"),
     ],

@@ -25,7 +25,7 @@ def short(audit: list[dict[str, Any]]) -> list[tuple[str, str, str | None, str]]
 
 
 async def decided(call: Call, replies: list[FakeReply]) -> str:
-    """A turn in which a person allows an edit and declines a run, then takes the edit back."""
+    """A turn in which a person allows an edit, declines a run, and then undoes the edit."""
     replies += [
         [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")],
         [calls("run_cell", cell_id="c3"), calls("read_cells", cell_ids=["a1", "zz"])],

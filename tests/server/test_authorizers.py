@@ -50,7 +50,7 @@ Asked = tuple[str, str]
 
 
 class Recording(Authorizer):
-    """Says yes, and remembers what it was asked and of whom."""
+    """Allows everything, and records what it was asked about whom."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -61,7 +61,7 @@ class Recording(Authorizer):
 
     def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> Any:
         assert user == handler.current_user
-        assert handler.request.headers["Authorization"]  # the request, also when it is answered
+        assert handler.request.headers["Authorization"]  # the request, even after it was answered
         self.asked.append((action, resource))
         return self.allows(action, resource)
 
@@ -94,7 +94,7 @@ class Raising(Recording):
 
 
 class Slow(Recording):
-    """Asynchronous, and refuses to run code."""
+    """Asynchronous, and denies running code."""
 
     async def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
         allowed = await asyncio.to_thread(super().is_authorized, handler, user, action, resource)
@@ -158,7 +158,7 @@ async def test_each_authorizer_holds_by_route_by_tool_and_in_a_turn(
     authorizer = kind(parent=jp_serverapp)
     jp_serverapp.web_app.settings["authorizer"] = authorizer
     chat, *allowed = ALLOWED[kind]
-    if kind is not NoAgent:  # the routes of notebooks ask for what Jupyter has, not for `agent`
+    if kind is not NoAgent:  # notebook routes need Jupyter's own permissions, not `agent`
         assert await by_route(call) == allowed
     assert await by_tool(call) == allowed
 
@@ -268,7 +268,7 @@ async def test_what_a_question_replaces_is_undone_as_the_user(
 async def test_a_turn_is_authorized_as_its_user_after_the_request_is_gone(
     call: Call, agent: Assistant, jp_serverapp: Any, replies: list[FakeReply], notebook: Path
 ) -> None:
-    """The client left; what is revoked meanwhile is revoked for the turn, too."""
+    """The client has left; permissions revoked since then are revoked for the turn, too."""
     authorizer = Recording(parent=jp_serverapp)
     jp_serverapp.web_app.settings["authorizer"] = authorizer
     run = calls("run_cell", cell_id="b2")
@@ -289,11 +289,11 @@ async def test_a_turn_is_authorized_as_its_user_after_the_request_is_gone(
         )
 
 
-# -- what belongs to all users of a server
+# -- the settings that all users of a server share
 
 
 class NoAdministration(Recording):
-    """Lets everybody do everything with what is theirs, as a shared server might."""
+    """Lets every user do everything with their own data, as a shared server might."""
 
     def allows(self, action: str, resource: str) -> bool:
         return resource in ("agent", "contents", "kernels", "sessions")

@@ -78,7 +78,7 @@ async def test_the_journal_follows_a_notebook_that_is_renamed(
         return (await blamed(call, path)) == before
 
     async with asyncio.timeout(60):
-        while not await followed():  # the event is told in the background
+        while not await followed():  # events are sent in the background
             pass
     undone = (await call("POST", "turns", done["turn_id"], "undo")).body
     assert [change["notebook"] for change in undone["undone"]] == [path]
@@ -116,7 +116,7 @@ def test_the_command_asks_the_running_server_and_reads_the_store_where_none_runs
     read = jupyter_agent(tmp_path, "blame", "work/coffee.ipynb", "--json")
     assert read.stderr == ""
     assert json.loads(read.stdout)["cells"] == told["cells"]
-    notebook.write_bytes(written.replace(b"\\n", b"\\r\\n"))  # by another system
+    notebook.write_bytes(written.replace(b"\\n", b"\\r\\n"))  # as on Windows
     read = jupyter_agent(tmp_path, "blame", "work/coffee.ipynb", "--json")
     assert json.loads(read.stdout)["cells"] == told["cells"]
     notebook.write_bytes(written)

@@ -1,4 +1,4 @@
-"""How much of a run's outputs a cell keeps and a model is told is the administrator's choice."""
+"""The administrator limits how much of a run's outputs a cell keeps and a model reads."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def types(chunks: list[dict[str, Any]]) -> list[str]:
 
 
 def results(request: dict[str, Any]) -> list[dict[str, Any]]:
-    """The tool results that a request to the model ends with."""
+    """The tool results at the end of a request to the model."""
     content = request["messages"][-1]["content"]
     return [block for block in content if block["type"] == "tool_result"]
 
@@ -397,7 +397,9 @@ async def test_a_whole_rewrite_needs_a_look_first(
 ) -> None:
     unseen = calls("update_cell", notebook=PATH, cell_id="b2", source="x = 5")
     replies += [[unseen], [says("Sorry.")]]
-    await call("POST", "chat", body=ask("x = 5", notebook=None))  # so it came not with the question
+    await call(
+        "POST", "chat", body=ask("x = 5", notebook=None)
+    )  # so it did not come with the question
     (result,) = results(fake.requests[1])
     assert result["is_error"] is True
     assert "x = 1" in said(result)

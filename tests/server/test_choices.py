@@ -1,4 +1,4 @@
-"""What a person chooses for a turn: how much the model thinks, and who answers if it does not."""
+"""A person's choices for a turn: how much the model thinks, and which model is the fallback."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ async def test_an_effort_that_there_is_not_is_refused_with_those_that_there_are(
     assert "'none', 'low', 'medium', 'high' or 'max'" in answer.body["message"]
 
 
-# -- who answers where the model does not
+# -- fallback models
 
 FIRST = "anthropic:claude-sonnet-5-5"
 SECOND = "anthropic:claude-opus-5-5"
 BUSY = Scripted(status=529, error=("overloaded_error", "Overloaded"), headers={"retry-after": "0"})
 ALWAYS_BUSY: list[FakeReply] = [BUSY] * 3
-"""As often as a step is tried."""
+"""As many as a step has attempts."""
 REFUSES = Scripted(
     blocks=[says("I would ra")],
     stop_reason="refusal",
@@ -192,7 +192,7 @@ async def test_a_wrong_fallback_is_refused_before_anything_is_asked(
 
 
 class TestOfTheServer:
-    """Where the administrator chose it."""
+    """The administrator's choice."""
 
     @pytest.fixture
     def jp_server_config(self, jp_server_config: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Fresh text of the notebook in place of stale copies; a summary where a person asks for one."""
+"""Fresh text of the notebook in place of stale copies; summaries on request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mark_of(request: dict[str, Any]) -> str:
 async def changed_while_the_model_writes(
     call: Call, fake: FakeAnthropic, replies: list[FakeReply], change: Any
 ) -> list[dict[str, Any]]:
-    """A turn of three steps; `change` happens while the second is written. Gives its chunks."""
+    """The chunks of a turn of three steps, with `change` made while the second is written."""
     gate = asyncio.Event()
     second = Scripted(
         blocks=[calls("search_notebook", query="x")], stop_after=3, then="wait", gate=gate
@@ -98,7 +98,7 @@ async def test_what_nobody_else_changed_is_not_told(
     told = json.dumps(fake.requests[-1])
     assert told.count("Edited cell") == 3
     assert "not by you" not in told
-    assert "Somebody typed" not in told
+    assert "Someone typed" not in told
 
 
 async def test_what_changed_between_two_turns_is_told_with_the_question(
@@ -206,7 +206,7 @@ async def test_without_a_key_the_summary_is_refused_with_a_sentence(
 
 
 def first(request: dict[str, Any]) -> str:
-    """What comes before the question of the last turn in a request, and the question."""
+    """The context before the last turn's question in a request, and the question."""
     asked = [
         message
         for message in request["messages"]
@@ -267,14 +267,14 @@ UNCHANGED = "The outline is the same as when the notebook was last shown to you.
 
 @pytest.fixture
 def long(jp_root_dir: Path) -> str:
-    """Path of a notebook that comes as its outline."""
+    """Path of a notebook so large that its outline comes with the question."""
     cells = [new_code_cell(f"a{n} = {n}\n" + "#" * 300, id=f"c{n}") for n in range(80)]
     nbformat.write(new_notebook(cells=cells), jp_root_dir / "long.ipynb")
     return "long.ipynb"
 
 
 def has_outline(request: dict[str, Any]) -> bool:
-    """Whether an outline comes with the last question of a request, or a word that it is known."""
+    """Whether the last question of a request has an outline, or a note that it is known."""
     told = first(request)
     shown = re.search(r"^ *\[\d+ code \w+ In\[.\] .*\]( x = |.*\+1 lines)", told, re.MULTILINE)
     assert bool(shown) != (UNCHANGED in told), told
@@ -344,7 +344,7 @@ async def test_what_is_hidden_or_not_shared_does_not_come_with_the_question(
 
 
 class TestRules:
-    """The notebook comes with the question only where the model might have looked itself."""
+    """The notebook comes with the question only if the model itself might have read it."""
 
     @pytest.fixture
     def jp_server_config(self, jp_server_config: dict[str, Any]) -> dict[str, Any]:

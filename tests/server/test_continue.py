@@ -1,4 +1,4 @@
-"""An answer that a limit ended says so with a part that a client can press, which goes on."""
+"""An answer that hit a limit says so with a part that clients can offer to continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("notebook")
 
 
 async def limited(call: Call, **limits: Any) -> dict[str, Any]:
-    """A turn that a limit ended."""
+    """A turn that hit a limit."""
     return dict((await call("POST", "chat", body=ask("A lot.", stream=False, **limits))).body)
 
 

@@ -1,4 +1,4 @@
-"""Conversations are kept, listed, found, renamed, exported and deleted; the store takes care."""
+"""Conversations are stored, listed, searched, renamed, exported and deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`docs/api.md` says what the server answers."""
+"""`docs/api.md` matches the server's answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_route_is_documented_and_there(agent: Assistant) -> None:
 def test_every_field_of_a_question_is_documented() -> None:
     section = TEXT.split("`POST chat` starts a turn")[1].split("### The stream")[0]
     documented = {name for line in section.splitlines() for name in named(line.split(" | ")[0])}
-    assert set(ChatBody.model_fields) - {"undo"} <= documented  # that is said of `trigger`
+    assert set(ChatBody.model_fields) - {"undo"} <= documented  # documented with `trigger`
 
 
 def test_every_tool_is_documented_with_its_input_and_effect(agent: Assistant) -> None:

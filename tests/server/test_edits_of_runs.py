@@ -13,7 +13,7 @@ from .conftest import PATH, Call, answered, ended
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Gate:
-    """The cell goes on once it is open."""
+    """The cell continues once it is open."""
     return Gate(tmp_path / "gate")
 
 
@@ -22,7 +22,7 @@ def until_open(gate: Gate) -> str:
 
 
 async def start(call: Call, cell_id: str, gate: Gate) -> str:
-    """The id of a run that has begun and goes on until the gate is open."""
+    """The id of a run that has started and continues until the gate is open."""
     body = {"source": until_open(gate)}
     await call("PATCH", "notebooks", PATH, "cells", cell_id, body=body)
     run = await call("POST", "notebooks", PATH, "cells", cell_id, "run", body={"wait": 0})
@@ -32,7 +32,7 @@ async def start(call: Call, cell_id: str, gate: Gate) -> str:
 
 
 def outputs(path: Path) -> dict[str, str]:
-    """Cell id -> what its outputs say."""
+    """Cell id -> the text of its outputs."""
     cells = nbformat.read(path, as_version=4).cells
     return {
         cell.id: "".join(output.get("text", "") for output in cell.get("outputs", []))

@@ -1,4 +1,4 @@
-"""What an odd page sends over the tab bridge ends its socket with a reason, and nothing else."""
+"""Invalid data over the tab bridge closes its socket with a reason, and breaks nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def short(value: str) -> str:
 
 
 class Page:
-    """A page that says what it wants."""
+    """A page under the test's control."""
 
     def __init__(self, socket: Any) -> None:
         self.socket = socket
@@ -52,7 +52,7 @@ class Page:
         return self.socket.close_code, self.socket.close_reason
 
     async def answers(self, update: bytes) -> None:
-        """Answers whatever it is asked; asked for its document, with this."""
+        """Answers every request; for the document, with this update."""
         while (frame := await self.hears()) is not None:
             asked = {} if isinstance(frame, bytes) else json.loads(frame)
             if asked.get("op") == "attach":
@@ -65,7 +65,7 @@ class Page:
 def opens(
     agent: Assistant, jp_ws_fetch: Any, jp_root_dir: Path
 ) -> Iterator[Callable[..., Awaitable[Page]]]:
-    """A page with `n.ipynb`, which is there."""
+    """A page with the existing `n.ipynb`."""
     pages: list[Page] = []
     notebook = new_notebook(cells=[new_code_cell("1", id="a")])
     nbformat.write(notebook, jp_root_dir / "n.ipynb")
@@ -86,7 +86,7 @@ def opens(
 
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> Any:
-    """No traceback and no error stands in the log afterwards."""
+    """Asserts that the log has no traceback and no error."""
     yield
     loud = [r for r in caplog.records if r.exc_info or r.levelno >= logging.ERROR]
     assert [record.getMessage() for record in loud] == []
@@ -125,7 +125,7 @@ async def test_a_message_that_says_nothing_to_us_is_ignored(
 
 
 async def reading(call: Call, page: Page, update: bytes) -> Answer:
-    """The notebook's text, where the page's document is this."""
+    """The notebook's text, with this update as the page's document."""
     answering = asyncio.ensure_future(page.answers(update))
     try:
         return await call("GET", "notebooks", "n.ipynb")
@@ -143,7 +143,7 @@ async def test_what_is_no_update_ends_the_socket_with_a_reason(
     page = await opens()
     answer = await reading(call, page, bytes.fromhex(frame))
     assert answer.status in (200, 409, 422), answer.text
-    if answer.status != 200:  # else it says nothing that we know
+    if answer.status != 200:  # else the text is unknown
         assert await page.is_ended() == (1002, "odd_update")
     assert (jp_root_dir / "n.ipynb").read_bytes() == before
 
@@ -197,7 +197,7 @@ async def test_before_it_is_asked_for_its_document_a_page_sends_little(
     page = await opens()
     if packed:
         page.socket.protocol._compressor = _Packs(65 << 20)
-    with suppress(WebSocketClosedError):  # it may be hung up on before all of it was sent
+    with suppress(WebSocketClosedError):  # the server may close it before all was sent
         await page.says(b"x" if packed else bytes(65 << 20))
     assert (await page.is_ended())[0] in (1009, None, 1006)
     assert (await call("GET", "notebooks", "n.ipynb")).body["carrier"] == "file"
@@ -216,7 +216,7 @@ async def test_when_it_is_asked_for_it_a_page_sends_a_large_document(
 
 
 class _Packs:
-    """Packs so many zeros, whatever it is given."""
+    """Compresses this many zeros, whatever it is given."""
 
     def __init__(self, size: int) -> None:
         packing = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)

@@ -1,4 +1,4 @@
-"""A hidden cell is hidden from other doors too: other notebooks, other names, other spellings."""
+"""A hidden cell is hidden everywhere: in other notebooks, under other names and spellings."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ VARIABLES: dict[str, Any] = {"names": ["password", "rows", "name", "In", "_i1", 
 def other(
     call: Call, jp_fetch: Any, jp_root_dir: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
 ) -> Path:
-    """A notebook in the kernel of `home.ipynb`, whose hidden cell a person ran; what that is,
-    nobody has looked at.
+    """A notebook in the kernel of `home.ipynb`, whose hidden cell a person ran without anyone
+    having looked at it.
     """
     write(jp_root_dir / "home.ipynb", tags=("agent-hidden",))
     cells = [
@@ -47,7 +47,7 @@ def other(
 
 
 async def told(call: Call, tool: str, **input: Any) -> dict[str, Any]:
-    """What a model is told in `other.ipynb`."""
+    """The text that a model reads in `other.ipynb`."""
     body = {"notebook": "other.ipynb", "mode": "auto", "input": input}
     answer = await call("POST", "tools", tool, body=body)
     assert answer.status == 200
@@ -101,7 +101,7 @@ async def test_variables_are_shared_as_little_as_the_strictest_notebook_of_the_k
 async def test_a_hidden_cell_stays_hidden_when_its_notebook_is_renamed(
     call: Call, agent: Assistant, jp_fetch: Any, jp_root_dir: Path
 ) -> None:
-    """Also what it was before: its variables are still in the kernel."""
+    """Also its earlier versions: their variables are still in the kernel."""
     folder = jp_root_dir / "old"
     folder.mkdir()
     write(folder / "home.ipynb", tags=("agent-hidden",))
@@ -152,7 +152,7 @@ async def test_a_copy_of_a_notebook_hides_its_cells_however_it_is_spelled(
 async def test_an_export_of_a_notebook_shows_nothing_of_its_hidden_cells(
     call: Call, jp_root_dir: Path, name: str
 ) -> None:
-    """Under its own name also where nobody has looked at the notebook."""
+    """Under its own name also if no one has looked at the notebook."""
     write(jp_root_dir / "home.ipynb", tags=("agent-hidden",))
     (jp_root_dir / name).write_text(f"# %%\nx = 1\n\n# %%\n{SECRET}\n")
     nbformat.write(new_notebook(cells=[new_code_cell("1", id="o1")]), jp_root_dir / "other.ipynb")
@@ -165,7 +165,7 @@ async def test_an_export_of_a_notebook_shows_nothing_of_its_hidden_cells(
 async def test_the_kernels_of_other_notebooks_are_not_asked_for(
     call: Call, other: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only who uses a kernel wants to know who else does: it is a request to a gateway each."""
+    """Only a kernel's own users need to know its other users: each costs a request to a gateway."""
     asked: list[str] = []
     paths = Kernels.paths
 

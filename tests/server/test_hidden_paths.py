@@ -1,4 +1,4 @@
-"""What Jupyter hides is not there: no route and no tool tells that it exists."""
+"""Files that Jupyter hides do not exist for routes and tools."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ TOOLS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture
 def pair(jp_root_dir: Path, request: pytest.FixtureRequest) -> tuple[str, str]:
-    """A path that is there and hidden, and one that is not there."""
+    """An existing hidden path, and one that does not exist."""
     content = json.dumps({**EMPTY, "cells": [CODE]})
     for path in (*DATA["made"], "../beside.ipynb"):
         file = jp_root_dir / path
@@ -72,7 +72,7 @@ def pair(jp_root_dir: Path, request: pytest.FixtureRequest) -> tuple[str, str]:
 
 
 def said(answer: Answer, path: str) -> tuple[int, str]:
-    """What was answered, but for the path that was asked for, as it was spelled or normalised."""
+    """The answer without the requested path, as spelled or normalised."""
     text = json.dumps(answer.body)
     for spelled in (path, path.strip("/"), posixpath.normpath(path).strip("/")):
         text = text.replace(spelled, "PATH")

@@ -1,4 +1,4 @@
-"""Behind a hub: what keeps a server up, and pages that belong to their users.
+"""Behind a hub: activity that keeps a server running, and pages that belong to their users.
 
 All tests of this folder run under a base URL that needs escaping (`/a@b/`), as a hub gives it.
 """
@@ -47,7 +47,9 @@ async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
     assert jp_serverapp.extension_manager.any_activity()  # for as long as a question is open
     times = jp_serverapp.web_app.settings["last_activity_times"]
     waits = datetime.now(UTC)
-    await until(lambda: times["jupyter_agent"] >= waits)  # a hub is told, though nothing happens
+    await until(
+        lambda: times["jupyter_agent"] >= waits
+    )  # the hub sees activity, though nothing happens
     assert jp_serverapp.web_app.last_activity() >= times["jupyter_agent"]
     (approval,) = turn.questions
     body = {"approvals": [{"id": approval.id, "approved": False}]}
@@ -57,7 +59,7 @@ async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
 
 
 async def open_tab(jp_ws_fetch: Any, agent: Assistant, user: str) -> Any:
-    """The connection of somebody's page called `page`, with `n.ipynb` open."""
+    """The connection of that user's page called `page`, with `n.ipynb` open."""
     count = len(list(agent.tabs))
     socket = await jp_ws_fetch("api", "agent", "tab", headers={"X-User": user})
     hello = {
@@ -75,7 +77,7 @@ async def open_tab(jp_ws_fetch: Any, agent: Assistant, user: str) -> Any:
 async def test_nobody_can_name_somebody_elses_page(
     agent: Assistant, jp_ws_fetch: Any, named_users: None
 ) -> None:
-    """Two users' pages that call themselves the same are two, and each user means their own."""
+    """Pages of two users with the same name are different, and each user means their own."""
     sockets = [await open_tab(jp_ws_fetch, agent, user) for user in ("ann", "bob")]
     ann, bob = agent.tabs
     assert ann.client != bob.client

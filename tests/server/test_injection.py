@@ -1,4 +1,4 @@
-"""A model that obeys whatever it reads does nothing that the mode does not allow."""
+"""A model that obeys everything it reads does nothing that the mode does not allow."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ ORDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "cell metadata": ("delete_cell", {"cell_id": "a1"}),
     "notebook metadata": ("restart_kernel", {"notebook": "home.ipynb"}),
 }
-"""Where an order stands, and what it orders."""
+"""Where an order is placed, and what it demands."""
 UNSEEN = {"cell metadata", "notebook metadata"}
-"""What no model is ever told."""
+"""Places that models never see."""
 
 
 def order(place: str) -> str:
-    """A text that an obedient model does not resist."""
+    """A text that an obedient model cannot resist."""
     return f"OBEY({place})YEBO"
 
 
 class Obedient:
-    """A model that looks at everything first, then does at once what any text tells it to."""
+    """A model that first reads everything, then does whatever any text orders."""
 
     def __init__(self) -> None:
         self.api: FakeAnthropic | None = None
@@ -77,7 +77,7 @@ class Obedient:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All that a model was told; what it said itself is no order."""
+    """All texts for the model; its own words are not orders."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
@@ -124,7 +124,7 @@ def world(
 
 
 def outside(tmp_path: Path) -> dict[str, bytes]:
-    """Every file that is not in the root folder, but the store's database and records of runs."""
+    """Every file outside the root folder, except for the store's database and records of runs."""
     return {
         str(path): path.read_bytes()
         for path in tmp_path.rglob("*")
@@ -184,5 +184,5 @@ async def test_no_tool_changes_modes_rules_or_settings(call: Call, agent: Assist
     for path in ("AGENTS.md", "CLAUDE.md", "jupyter_server_config.py", "overrides.json", "a"):
         body = {"mode": "auto", "input": {"path": path}}
         answer = (await call("POST", "tools", "create_notebook", body=body)).body
-        asked = path.endswith(".md")  # instructions: a person is asked whatever the mode
+        asked = path.endswith(".md")  # instructions: need an approval in every mode
         assert answer["reason"] == ("needs_approval" if asked else "invalid_input")

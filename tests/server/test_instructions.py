@@ -44,7 +44,7 @@ async def found(call: Call, notebook: str = PATH) -> list[dict[str, Any]]:
 
 
 async def decide(call: Call, *, trusted: bool = True) -> None:
-    """As the person does who read all of them."""
+    """Decides like a person who has read all of them."""
     for each in await found(call):
         body = {"source": each["source"], "digest": each["digest"], "trusted": trusted}
         assert (await call("POST", "instructions", body=body)).status == 204

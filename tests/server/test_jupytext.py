@@ -1,4 +1,4 @@
-"""Beside jupytext, which puts a contents manager of its own in place of Jupyter's as it loads."""
+"""Together with jupytext, which replaces Jupyter's contents manager when it loads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""SIGKILL at every durable step of a turn: what is there afterwards is whole and true.
+"""SIGKILL at every durable step of a turn: afterwards the data are complete and true.
 
-A step is a transaction of the store, a save of the notebook or code handed to the kernel; each has
-a point before and one after it. A server is killed at one of them, started again, and asked what
+A step is a transaction of the store, a save of the notebook, or code sent to the kernel; each has a
+point before and one after it. A server is killed at one of them, restarted, and asked what
 happened.
 """
 
@@ -98,7 +98,7 @@ COMMAND = "jupyter server --port 8888 --IdentityProvider.token=secret"
 
 @dataclass(frozen=True)
 class Desk:
-    """A folder with a notebook, and the fake that answers what is asked there."""
+    """A folder with a notebook, and the fake model service for it."""
 
     folder: Path
     api: FakeAnthropic
@@ -118,12 +118,12 @@ class Desk:
 
     @property
     def ran(self) -> int:
-        """How often the cell ran that leaves a mark."""
+        """How often the cell ran; it leaves a mark each time."""
         mark = self.folder / "ran.txt"
         return mark.read_text().count("ran") if mark.exists() else 0
 
     def reset(self, *replies: FakeReply) -> None:
-        """The notebook as it was, nothing stored, and what the model will answer."""
+        """Restores the notebook, empties the store, and sets the model's answers."""
         cells = [new_code_cell(MARK, id="a"), new_code_cell("x = 1", id="b"), new_code_cell(id="d")]
         nbformat.write(new_notebook(cells=cells), self.folder / "work.ipynb")
         for left in ("points.log", "ran.txt"):
@@ -143,7 +143,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 
 
 def check(desk: Desk, server: Server) -> str:
-    """Asserts what holds after any crash; gives the state of the turn."""
+    """Asserts what holds after any crash; returns the state of the turn."""
     notebook = nbformat.read(desk.folder / "work.ipynb", as_version=4)
     nbformat.validate(notebook)
     ids = [cell.id for cell in notebook.cells]
@@ -160,7 +160,7 @@ def check(desk: Desk, server: Server) -> str:
 
 
 def kill(desk: Desk, number: int) -> str:
-    """Kills a turn at that point and asserts what is promised; gives the turn's state."""
+    """Kills a turn at that point and asserts the guarantees; returns the turn's state."""
     desk.reset(*TURN)
     with desk.server(killed_at=number) as server:
         with pytest.raises((urllib.error.URLError, ConnectionError)):

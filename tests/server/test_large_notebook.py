@@ -1,4 +1,4 @@
-"""In a notebook of 300 cells a mistake is found and mended for few tokens, by the real tools."""
+"""In a notebook of 300 cells the real tools find and fix a mistake with few tokens."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ STATIONS = 37
 PATH = "stations.ipynb"
 BUDGET = 30_000
 PRICE = 16_000
-"""As the budget of a turn weighs tokens."""
+"""In tokens as weighted by a turn's budget."""
 
 
 def station(number: int) -> list[Any]:
-    """Eight cells about one weather station, run once; the 21st converts in the wrong way."""
+    """Eight cells about one weather station, run once; the 21st converts wrongly."""
     factor = "9 / 5" if number == 21 else "5 / 9"
     mean = {"5 / 9": 19.5, "9 / 5": 63.2}[factor]
     sources = [
@@ -64,13 +64,13 @@ def write(path: Path) -> None:
 
 
 def told(request: Any) -> str:
-    """All that the newest results told."""
+    """The text of the newest results."""
     return json.dumps(request["messages"][-1]["content"])
 
 
 def weighed(requests: Sequence[Any]) -> float:
-    """The most tokens that these requests may have, as a turn's budget weighs them: what one
-    repeats of the one before is read from the cache.
+    """An upper bound of these requests' tokens, weighted as in a turn's budget: the part that a
+    request repeats of the one before is read from the cache.
     """
     spent, before = 0.0, list[str]()
     for sent in map(blocks, requests):

@@ -1,4 +1,4 @@
-"""The assistant is loaded after Jupyter has started; until then its routes hold what comes."""
+"""The assistant loads after Jupyter has started; until then its routes hold requests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_what_is_no_route_of_ours_is_not_found(jp_fetch: Any) -> None:
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is loaded late, in a server that is left alone for longer than a test takes."""
+    """The modules loaded late, in a server that is idle for longer than a test takes."""
     modules: list[str] = []
 
     def load(name: str) -> Any:

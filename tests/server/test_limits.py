@@ -1,4 +1,4 @@
-"""What is too large, too deep or too clever is refused; no token in what we write."""
+"""Requests that are too large, too deep or too clever are refused; no token is in our output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_body_is_no_larger_than_its_route_has_use_for(
     call: Call, jp_http_port: int, jp_base_url: str, jp_auth_header: Any,
     path: tuple[str, ...], mebibytes: int,
 ) -> None:  # fmt: skip
-    """The answer is there before the body was sent."""
+    """The answer arrives before the body is sent."""
     method = {"conversations": "PATCH", "providers": "PUT"}.get(path[0], "POST")
     route = "/".join(path).replace(" ", "%20")
     reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
@@ -73,7 +73,7 @@ STRANGERS = json.loads((Path(__file__).parents[1] / "security" / "bodies.json").
 async def test_of_a_stranger_no_body_is_taken_whatever_they_send_with_it(
     call: Call, jp_http_port: int, jp_base_url: str, sender: Any, chunked: bool
 ) -> None:
-    """The answer comes, and the connection ends, before the rest of the body was sent."""
+    """The answer comes, and the connection ends, before the rest of the body is sent."""
     reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
     size = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": "1000000"}
     headers = {"Host": "localhost", **sender["headers"], **size}
@@ -93,7 +93,7 @@ async def test_of_a_stranger_no_body_is_taken_whatever_they_send_with_it(
 
 
 async def flood(port: int, begin: bytes, pieces: Iterable[bytes]) -> bytes:
-    """What a server answers to more than it takes; nothing where it just hangs up."""
+    """The answer of a server that gets too much; empty if it just closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(begin)
     try:

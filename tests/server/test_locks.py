@@ -1,4 +1,4 @@
-"""What its author locked stays as it is, in every mode and through every entry."""
+"""Locked cells stay unchanged, in every mode and through every entry."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_a_read_only_file_is_refused_before_anything_is_done(
     call: Call, locked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = locked.read_bytes()
-    # The tests may run as root, who may write anything: only the system's answer is replaced.
+    # The tests may run as root, which may write anything: so the system's answer is faked.
     monkeypatch.setattr(os, "access", lambda target, mode, **_: mode != os.W_OK)
     edits: list[tuple[str, dict[str, Any]]] = [
         ("update_cell", {"cell_id": "free", "old_string": "1", "new_string": "2"}),

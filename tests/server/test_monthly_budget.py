@@ -1,4 +1,4 @@
-"""What each user may use in a calendar month: who asks, in whichever way, is held to it."""
+"""The budget of a user for a calendar month, whichever way they ask."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_a_month_may_be_given_a_budget_in_costs(
 async def test_what_takes_nothing_of_the_budget_is_never_refused(
     call: Call, replies: list[FakeReply], jp_server_config: dict[str, Any], free: bool
 ) -> None:
-    """The tour uses no tokens; a model without a price takes nothing of a budget in costs."""
+    """The tour uses no tokens; a model without a price uses nothing of a cost budget."""
     replies += [[says("One.")]]
     assert (await asked(call)).status == 200
     assert (await asked(call)).status == 429

@@ -1,4 +1,4 @@
-"""Notebooks over REST: edits with ETags, runs with handles, and people's files stay theirs."""
+"""Notebooks over REST: edits with ETags, runs with ids; people's files are preserved."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ async def test_a_one_line_edit_of_a_real_notebook_is_a_one_line_diff(
 async def test_requests_by_token_are_one_owner(call: Call, agent: Assistant) -> None:
     body = {"messages": [{"role": "user", "content": "hi"}], "model": "demo:tour", "stream": False}
     done = (await call("POST", "chat", body=body)).body
-    # Each request without cookies is another user to Jupyter; the conversation is there for all.
+    # Each request without cookies is another user for Jupyter; the conversation is there for all.
     listed = (await call("GET", "conversations")).body["conversations"]
     assert [conversation["id"] for conversation in listed] == [done["conversation_id"]]
     assert (await call("GET", "turns", done["turn_id"])).status == 200
@@ -304,7 +304,7 @@ async def test_an_edit_that_another_program_overtakes_is_a_conflict(
     call: Call, notebook: Path, jp_serverapp: Any, theirs: str | None, match: bool, hook: str
 ) -> None:
     """It writes the file between our look and our save, or right after it: 409, never 504, since
-    nothing is unknown; what it wrote stays.
+    nothing is unknown; its version stays.
     """
     content = json.loads(notebook.read_text(encoding="utf-8"))
     (cell,) = [cell for cell in content["cells"] if cell["id"] == "b2"]
@@ -329,6 +329,6 @@ async def test_an_edit_that_another_program_overtakes_is_a_conflict(
         body={"source": "x = 2"},
         headers={"If-Match": version if match else "*"},
     )
-    before = hook == "pre_save_hook"  # with If-Match nothing was done, as that header asks for
+    before = hook == "pre_save_hook"  # with If-Match nothing was done, as that header demands
     assert (answer.status, answer.body["reason"]) == (412 if before and match else 409, "changed")
     assert json.loads(notebook.read_text(encoding="utf-8")) == content

@@ -1,4 +1,4 @@
-"""A machine without a network: everything opens, nothing is asked of anybody, and it is said."""
+"""A machine without a network: everything opens, no requests are sent, and messages say why."""
 
 from __future__ import annotations
 

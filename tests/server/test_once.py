@@ -1,4 +1,4 @@
-"""A POST that is sent again with its `Idempotency-Key` does nothing again."""
+"""A POST that is sent again with its `Idempotency-Key` is not done again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def keyed(jp_auth_header: Any) -> dict[str, str]:
 
 
 async def made(call: Call) -> int:
-    """How many cells there are of those that the tests make."""
+    """How many of the tests' cells there are."""
     cells = (await call("GET", "notebooks", PATH)).body["cells"]
     return sum(cell["source"].startswith("once") for cell in cells)
 

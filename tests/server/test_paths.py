@@ -1,4 +1,4 @@
-"""Which file a path means: links, and the many ways to spell one path, for rules and for models."""
+"""The file behind a path: links and other spellings of one path, for rules and for models."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def write(path: Path, source: str = "x = 1") -> None:
 
 @pytest.fixture
 def links(jp_root_dir: Path, tmp_path: Path) -> Path:
-    """A folder as somebody may have cloned it: `home.ipynb`, and links to what is elsewhere."""
+    """A folder as someone may have cloned it: `home.ipynb`, and links to outside of it."""
     outside = tmp_path / "outside"
     write(outside / "secret.ipynb", SECRET)
     (outside / "id_rsa").write_text(SECRET)
@@ -218,7 +218,7 @@ SPELLED = {
     ],
     "allow": [spelling.format("free") for spelling in SPELLINGS],
 }
-"""Each path of a notebook below a rule, in every way."""
+"""Each path of a notebook below a rule, in every spelling."""
 TOOLS: list[tuple[str, dict[str, Any]]] = [
     ("get_notebook_state", {}),
     ("read_cells", {"cell_ids": ["a1"]}),
@@ -237,14 +237,14 @@ TOOLS: list[tuple[str, dict[str, Any]]] = [
 def spelled(
     jp_root_dir: Path, jp_asyncio_loop: asyncio.AbstractEventLoop, jp_serverapp: Any, call: Call
 ) -> Path:
-    """`prod`, `free` and `café` have a notebook each, former names, and links that lead there."""
+    """`prod`, `free` and `café` have a notebook each, old names, and links to them."""
     write(jp_root_dir / HOME)
     write(jp_root_dir / "cafe\u0301" / "x.ipynb")  # as a Mac spells it
 
     async def rename(name: str) -> None:
         await jp_serverapp.contents_manager.rename(f"{name}-was", name)
         while (await call("GET", "notebooks", f"{name}-was/x.ipynb")).status != 200:
-            pass  # the news of it is on its way
+            pass  # the news of it is still on its way
 
     for name in ("prod", "free"):
         write(jp_root_dir / f"{name}-was" / "x.ipynb")
@@ -255,7 +255,7 @@ def spelled(
 
 
 def refusal(tool: str) -> str:
-    """What a rule says of a call by that name, which may be one that the tool had before."""
+    """A rule's message about a call by that name, which may be an old name of the tool."""
     name = FORMER[tool].name if tool in FORMER else tool
     return f"A rule forbids `{name}` here."
 

@@ -1,4 +1,4 @@
-"""Notebooks as people bring them, run by a script that leaves nothing behind."""
+"""Real notebooks of people, run by a script that leaves nothing behind."""
 
 from __future__ import annotations
 

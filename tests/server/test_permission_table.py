@@ -1,8 +1,8 @@
-"""Tool x mode x {allowed, deny rule, authorizer, ceiling} for every entry, counted by effect.
+"""Tool x mode x {allowed, deny rule, authorizer, ceiling} for every entry, judged by effects.
 
-The expectation is written out here a second time, from the design, so that neither the table nor
-what enforces it can change unnoticed. An effect is what a person would see afterwards: another
-notebook file, another file beside it, code that ran, a kernel that was interrupted or restarted.
+The expectation is written out here again, from the design, so that neither the table nor its
+enforcement can change unnoticed. An effect is what a person would see afterwards: another notebook
+file, another file beside it, code that ran, a kernel that was interrupted or restarted.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ FORBIDDEN = {("write", "contents"), ("execute", "kernels"), ("write", "kernels")
 
 
 class Grudging(Authorizer):
-    """Lets a user look and talk, and nothing else."""
+    """Lets a user read and chat, and nothing else."""
 
     def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
         return (action, resource) not in FORBIDDEN
@@ -102,7 +102,7 @@ def jp_server_config(jp_server_config: dict[str, Any], condition: str) -> dict[s
 
 
 class World:
-    """A notebook with a kernel, and everything by which an effect can be seen."""
+    """A notebook with a kernel, and everything that makes effects visible."""
 
     def __init__(self, root: Path, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self._root = root
@@ -113,7 +113,7 @@ class World:
             )
 
     def reset(self) -> None:
-        """The notebook as each case finds it; its first cell leaves a mark where it ran."""
+        """Restores the notebook for each case; its first cell leaves a mark when it runs."""
         cells = [
             new_code_cell("x = 1; print(x, file=open('ran.txt', 'a'))", id="a1"),
             new_code_cell("x", id="b2", execution_count=7),
@@ -122,7 +122,7 @@ class World:
         nbformat.write(new_notebook(cells=cells), self._root / HOME)
 
     def seen(self) -> dict[str, str]:
-        """All files but their outputs, and what was done to kernels."""
+        """All files without outputs, and what happened to kernels."""
         files = {
             path.name: hashlib.sha256(path.read_bytes()).hexdigest()
             for path in self._root.iterdir()

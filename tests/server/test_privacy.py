@@ -1,4 +1,4 @@
-"""What leaves the machine, and how its owner sees it."""
+"""What is sent from the machine, and how its owner sees that."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .conftest import Call, ask, frames
 
 @pytest.fixture
 def jp_server_config(jp_server_config: dict[str, Any], fake: FakeAnthropic) -> dict[str, Any]:
-    # The wildcard address reaches the fake too, and is none of the machine's own names.
+    # The wildcard address reaches the fake, too, and is not one of the machine's own names.
     elsewhere = fake.url.replace("127.0.0.1", "0.0.0.0")
     far = {"kind": "anthropic", "base_url": elsewhere, "api_key": fake.api_key}
     jp_server_config["JupyterAgent"]["providers"]["far"] = far

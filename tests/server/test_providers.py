@@ -1,4 +1,4 @@
-"""The same work through another provider is the same work; a conversation may change over."""
+"""The same work through another provider; a conversation may switch providers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def jp_server_config(jp_server_config: dict[str, Any], chat: ChatCompletions) ->
 
 
 def content(path: Path) -> list[Any]:
-    """The cells of a notebook; the ids of new ones are made up, and so not compared."""
+    """The cells of a notebook; ids of new ones are random, so they are not compared."""
     written = nbformat.read(path, as_version=4)
     nbformat.validate(written)
     return [{**cell, "id": "", "metadata": {}} for cell in written.cells]

@@ -1,4 +1,4 @@
-"""What a person is asked about a step's calls, and what an answer is good for, over HTTP."""
+"""Questions to a person about a step's calls, and what their answers cover, over HTTP."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def answer(call: Call, *replies: dict[str, Any]) -> Any:
 
 
 def posted(approvals: list[dict[str, Any]], *, approved: Any = True, **more: Any) -> dict[str, Any]:
-    """The answers as a stock client posts them: in the assistant's message, at the end."""
+    """The answers as posted by a stock client: in the assistant's message, at the end."""
     parts = [
         {
             "type": "dynamic-tool",
@@ -221,7 +221,7 @@ async def test_always_here_is_for_that_notebook(
 
 
 async def endless(call: Call) -> None:
-    """The kernel has started, and what would run next does not end."""
+    """Starts the kernel; the next code will not end."""
     cell = ("notebooks", PATH, "cells", "b2")
     await call("POST", *cell, "run")
     await call("PATCH", *cell, body={"source": "while True: pass"})
@@ -322,7 +322,7 @@ async def test_a_question_waits_over_a_reload_and_unanswered_is_denied(
     asking.cancel()  # the tab is closed
     (approval,) = (await call("GET", "turns", turn.record.id)).body["approvals"]
     messages = (await call("GET", "conversations", "talk")).body["messages"]
-    assert approval["id"] in json.dumps(messages[-1])  # what a page that is loaded again shows
+    assert approval["id"] in json.dumps(messages[-1])  # shown by a reloaded page
     await turn.settled()
     assert turn.task is not None
     await turn.task
@@ -497,11 +497,11 @@ async def test_an_answer_that_is_sent_again_with_its_key_joins_the_turn(
     assert len(fake.requests) == 2
 
 
-# -- what "always" covers, and until when
+# -- the scope and lifetime of "always"
 
 
 async def always(call: Call, replies: list[FakeReply], block: dict[str, Any] = RUN) -> None:
-    """A person allows a run for good, and it runs."""
+    """A person always allows a run, and it runs."""
     replies += [[block], [says("It ran.")]]
     (run,) = await asked(call)
     said = {"id": run["id"], "approved": True, "remember": "conversation"}
@@ -627,13 +627,13 @@ async def test_a_cell_that_was_in_no_question_is_not_run_under_its_answer(
     notebook: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that comes between the last look at what was approved and the act."""
+    """One that is added between the last look at the approved cells and the act."""
     run_them = RunCells.run
 
     async def after_another(self: RunCells, nb: Lease, progress: Progress | None = None) -> Any:
         body = {"source": "print('unseen')", "before": "c3"}
         assert (await call("POST", "notebooks", PATH, "cells", body=body)).status == 201
-        nb._snapshot = None  # its reading is as old as the question
+        nb._snapshot = None  # its reading dates from the question
         return await run_them(self, nb, progress)
 
     monkeypatch.setattr(RunCells, "run", after_another)
@@ -646,13 +646,13 @@ async def test_a_cell_that_was_in_no_question_is_not_run_under_its_answer(
     assert "No one saw cell" in str(fake.requests[-1]["messages"][-1])
 
 
-# -- for which kernel an answer holds
+# -- the kernel that an answer holds for
 
 OTHER = f"{PATH.rpartition('/')[0]}/other.ipynb"
 
 
 async def start_two_kernels(call: Call, notebook: Path) -> None:
-    """One for the notebook, one for a copy of it."""
+    """Starts one for the notebook, and one for a copy of it."""
     shutil.copy(notebook, notebook.with_name("other.ipynb"))
     for path in (PATH, OTHER):
         await call("POST", "notebooks", path, "kernel", body={"action": "start"})
@@ -683,7 +683,7 @@ async def test_an_answer_is_good_for_the_kernel_that_was_there_then(
     monkeypatch: pytest.MonkeyPatch,
     block: dict[str, Any],
 ) -> None:
-    """A person may give the notebook another kernel, in which somebody else is at work."""
+    """A person may give the notebook another kernel, which someone else is using."""
     await start_two_kernels(call, notebook)
     replies += [[block], [says("Something changed.")]]
     (approval,) = await asked(call)

@@ -1,4 +1,4 @@
-"""What tools read of pictures and embedded files: blocks that fit, never their bytes as text."""
+"""Pictures and embedded files in tool results: blocks of a fitting size, never bytes as text."""
 
 from __future__ import annotations
 

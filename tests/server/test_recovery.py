@@ -1,4 +1,4 @@
-"""A person gets back what a notebook was before a turn wrote it; paths follow renames."""
+"""A person gets back a notebook as it was before a turn; paths follow renames."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_undone
     agent: Assistant,
     jp_fetch: Any,
 ) -> None:
-    """The model goes on with the path that it knows; nothing is made there again."""
+    """The model continues with the path it knows; no file is created there again."""
     before = json.loads(notebook.read_text(encoding="utf-8"))
     after = "sales, Q3/second look.ipynb"
     renamed = asyncio.Event()
@@ -88,7 +88,7 @@ async def test_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_undone
         undone = await call("POST", "turns", turn.body["turn_id"], "undo")
         assert undone.body["conflicts"] == []
     assert json.loads(target.read_text(encoding="utf-8"))["cells"] == before["cells"]
-    # One for each turn, one for what was done outside of turns: the undo.
+    # One for each turn, and one for the undo, which is outside of turns.
     assert len((await call("GET", "notebooks", after, "recovery")).body["copies"]) == 3
 
 
@@ -128,7 +128,7 @@ async def test_the_store_does_not_grow_by_whole_notebooks(
 async def test_a_notebook_cut_off_when_the_server_was_killed_is_whole_after_its_next_start(
     call: Call, notebook: Path, agent: Assistant, jp_serverapp: Any
 ) -> None:
-    """On disk, before anybody reads it; what is left of the save is named."""
+    """On disk, before anyone reads it; leftovers of the save are reported."""
     body = {"old_string": "x = 1", "new_string": "x = 2"}
     assert (await call("PATCH", "notebooks", PATH, "cells", "b2", body=body)).status == 200
     whole = notebook.read_bytes()
@@ -147,7 +147,7 @@ async def test_a_notebook_cut_off_when_the_server_was_killed_is_whole_after_its_
 async def test_what_rest_edits_wrote_is_kept_when_another_program_writes_over_it(
     call: Call, notebook: Path
 ) -> None:
-    """No journal has it: there is a copy from before, and one with the edits that are gone."""
+    """No journal has it: there is a copy from before, and one with the lost edits."""
     before = notebook.read_text(encoding="utf-8")
     for old, new in (("x = 1", "x = 2"), ("x = 2", "x = 3")):
         body = {"old_string": old, "new_string": new}

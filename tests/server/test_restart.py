@@ -1,4 +1,4 @@
-"""What outlives the server: conversations, their owner, and the truth about what was cut off."""
+"""What survives the server: conversations, their owner, and the truth about interrupted work."""
 
 from __future__ import annotations
 

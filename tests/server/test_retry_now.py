@@ -1,4 +1,4 @@
-"""A service that wants patience is given it, unless the person wants to try sooner."""
+"""Waiting for a busy model service, unless the person wants to try sooner."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def waiting(agent: Assistant, owner: str = "local") -> LiveTurn:
 
 
 async def retry(call: Call, agent: Assistant) -> Answer:
-    """Presses the button until it works: the notice comes just before the pause begins."""
+    """Presses the button until it works: the notice comes just before the pause starts."""
     while not (answer := await call("POST", "chat", "talk", "retry")).body["retried"]:
         assert agent.runner.live_in("local", "talk") is not None
     return answer
@@ -107,6 +107,6 @@ async def test_the_wait_ends_also_where_the_store_cannot_note_it(
 
     monkeypatch.setattr(agent.runner.stores.conversations, "append", full_once)
     while (answer := await call("POST", "chat", "talk", "retry")).status == 200:
-        assert not answer.body["retried"]  # the notice comes just before the pause begins
+        assert not answer.body["retried"]  # the notice comes just before the pause starts
     assert answer.status == 503
     assert (await asking).body["state"] == "done"

@@ -1,5 +1,5 @@
-"""Runs that go on in a kernel which outlives the server: the next server follows them again, or
-says that they are lost.
+"""Runs that continue in a kernel which outlives the server: the next server follows them again, or
+reports them as lost.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TELLS = "print('after' if os.path.exists({restarted!r}) else 'before', flush=Tru
 
 
 class Desk:
-    """A notebook whose first cell goes on telling until the gate is open."""
+    """A notebook whose first cell keeps printing until the gate is open."""
 
     def __init__(self, folder: Path, options: str = "") -> None:
         self.folder = folder
@@ -63,7 +63,7 @@ def shows(server: Server, run_id: str, text: str) -> bool:
 
 
 async def recorded(desk: Desk, run_id: str, key: str = "id") -> None:
-    """Wait until the next server would know that of it."""
+    """Waits until the next server would know that about it."""
     folder = desk.folder / ".data" / "agent" / "runs"
 
     def there() -> bool:
@@ -85,7 +85,7 @@ async def ended(server: Server, run_id: str) -> Any:
 
 @pytest.fixture
 def far(tmp_path: Path) -> Iterator[Desk]:
-    """Its kernels are behind a gateway."""
+    """A desk whose kernels are behind a gateway."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -112,7 +112,7 @@ def far(tmp_path: Path) -> Iterator[Desk]:
 
 
 async def left_running(desk: Desk) -> str:
-    """A run that its server was killed in; its kernel knows that a next server runs."""
+    """A run that its server was killed in; its kernel knows when the next server runs."""
     with desk.server() as first:
         run_id = start(first)
         await until(lambda: shows(first, run_id, "before"))

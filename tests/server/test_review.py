@@ -1,4 +1,4 @@
-"""What waits for a person's review, over HTTP and in what the model is told."""
+"""Changes that wait for a person's review, over HTTP and in the model's context."""
 
 from __future__ import annotations
 

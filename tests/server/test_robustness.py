@@ -20,7 +20,7 @@ import pytest
 
 from jupyter_agent import tools
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.client.stores import Unknown, opened
+from jupyter_agent.client.stores import Unknown, open_store
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.liveness import Interrupted, Presence
 from jupyter_agent.conversations.log import LogEntry, TurnEnded
@@ -62,7 +62,7 @@ COMMAND = "jupyter server --port 8888 --IdentityProvider.token=secret"
 
 @pytest.fixture
 def shared_store(tmp_path: Path) -> Iterator[tuple[Path, FakeAnthropic]]:
-    """A folder whose servers have one store, and the fake that they ask."""
+    """A folder whose servers share one store, and their fake model service."""
     config = tmp_path / ".config" / "jupyter_server_config.py"
     config.parent.mkdir()
     with in_thread(FakeAnthropic([])) as api:
@@ -82,7 +82,7 @@ def question(id: str) -> dict[str, Any]:
 
 
 def begin(api: FakeAnthropic, server: Server, id: str, pool: ThreadPoolExecutor) -> None:
-    """A turn that runs until the model goes on, which it never does."""
+    """A turn that waits for the model, which never continues."""
     api.script = Script([Scripted(blocks=[says("Well...")], stop_after=2, then="ping")])
     api.asked.clear()
     pool.submit(server.request, "POST", "chat", question(id))
@@ -105,7 +105,7 @@ def test_two_servers_share_a_store_and_one_is_killed_and_one_told_to_end(
         jupyter_server(folder, COMMAND) as second,
     ):
         begin(api, first, "one", pool)
-        assert state(second, "one") == "running"  # it is not called interrupted
+        assert state(second, "one") == "running"  # not reported as interrupted
         with pytest.raises(urllib.error.HTTPError) as refused:
             second.request("POST", "chat", question("one"))
         with refused.value as answer:
@@ -151,7 +151,7 @@ def test_servers_that_begin_at_once_make_one_store(tmp_path: Path) -> None:
             assert list(path.parent.glob("*.set-aside-*")) == []
 
 
-# -- a store that cannot be used
+# -- an unusable store
 
 
 def test_a_corrupt_store_is_set_aside_with_a_name(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_a_command_does_not_read_a_store_with_other_tables(tmp_path: Path, versi
     with sqlite3.connect(tmp_path / "conversations.db") as other:
         other.execute(f"PRAGMA user_version = {version}")
     other.close()
-    with pytest.raises(Unknown, match="is of another version.*start Jupyter once"):
-        with opened(tmp_path):
+    with pytest.raises(Unknown, match="is from another version.*start Jupyter once"):
+        with open_store(tmp_path):
             pass
 
 
@@ -288,7 +288,7 @@ TURN: list[FakeReply] = [
 async def fails_from(
     number: int, call: Call, agent: Assistant, fake: FakeAnthropic, patch: pytest.MonkeyPatch
 ) -> bool:
-    """A turn whose store fails from that access on; whether it came so far."""
+    """Runs a turn whose store fails from that access on; whether it came that far."""
     accesses = 0
     real = Database.run
 
@@ -320,7 +320,7 @@ async def fails_from(
     assert {turn["state"] for turn in turns} <= {"done", "failed", "interrupted"}
     assert fake.refusals == []
     source = (await call("GET", "notebooks", PATH, "cells", "b2")).body["source"]
-    if source != "x = 1":  # what was done before is left; the next round begins with it
+    if source != "x = 1":  # earlier changes stay; the next round starts with them
         await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1"})
     return accesses >= number
 
@@ -340,7 +340,7 @@ async def test_when_the_store_fails_at_some_access_who_follows_gets_an_end(
 async def test_a_step_of_a_turn_is_written_in_three_transactions(
     call: Call, fake: FakeAnthropic, notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reply with what it calls, the result, then what the model is sent next."""
+    """The reply with its calls, the result, then the next request to the model."""
     accesses = 0
     real = Database.run
 
@@ -375,8 +375,8 @@ async def test_what_failed_for_a_moment_is_in_the_journal_all_the_same(
     call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The store fails just when the edit is told: it is stored with what follows, and can be
-    undone.
+    """The store fails just when the edit is recorded: it is stored with the following records, and
+    can be undone.
     """
     replies += [TURN[1], TURN[3]]
     real = ConversationStore.append
@@ -513,7 +513,7 @@ async def test_a_bug_in_any_tool_ends_the_turn_and_is_loud(
             done = (await call("POST", "chat", body=body)).body
         assert done["state"] == "failed", tool.name
         state = (await call("GET", "turns", done["turn_id"])).body
-        if tool.name != "get_notebook_state":  # with which the turn itself looked before any call
+        if tool.name != "get_notebook_state":  # the turn itself used it before any call
             assert [made["state"] for made in state["calls"]] == ["failed"], tool.name
         assert "our own bug" not in json.dumps(done)
         assert "internal error" in caplog.text
@@ -548,7 +548,7 @@ async def test_what_blocks_the_event_loop_is_named(caplog: pytest.LogCaptureFixt
 async def test_the_watchdog_ends_whatever_it_is_about_to_ask(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`close` comes when its thread is about to ask the loop, which then waits for that thread."""
+    """`close` comes when its thread is about to ping the loop, which then waits for that thread."""
     events: list[Slow] = []
 
     class Slow(threading.Event):
@@ -572,7 +572,7 @@ async def test_the_watchdog_ends_whatever_it_is_about_to_ask(
         patched.setattr(threading, "Event", Slow)
         watchdog = Watchdog(LOG, seconds=0.01)
     answered = next(event for event in events if event.clearing.acquire(timeout=5))
-    rescue = threading.Timer(5, answered.set)  # else this test would never end
+    rescue = threading.Timer(5, answered.set)  # or this test would never end
     rescue.start()
     watchdog.close()
     assert rescue.is_alive()
@@ -605,7 +605,7 @@ def test_without_what_is_optional_the_server_runs_and_says_what_is_missing(
         assert server.request("POST", "chat", body)["state"] == "done"
 
 
-# -- what is durable when
+# -- when data are durable
 
 
 async def test_what_a_crash_left_open_is_unknown_and_what_waited_was_refused(
@@ -684,7 +684,7 @@ async def test_the_question_is_durable_before_the_first_upstream_byte(
     stored: list[str] = []
 
     class Looking(list[dict[str, Any]]):
-        """Looks into the file, as another program would, before the request is answered."""
+        """Reads the store, like another program, before the request is answered."""
 
         def append(self, body: dict[str, Any]) -> None:
             other = sqlite3.connect(agent.database.path)

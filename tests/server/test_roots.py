@@ -1,4 +1,4 @@
-"""Two servers of one person with different root folders, which share a store."""
+"""Two servers of one person with different root folders and a shared store."""
 
 from __future__ import annotations
 

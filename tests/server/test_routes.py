@@ -19,7 +19,7 @@ from .conftest import PATH, Call, ask
 
 
 def filled(template: str) -> str:
-    """A path of that route, of a notebook that is not there."""
+    """A path of that route, for a notebook that does not exist."""
     return re.sub(r"\{\w+\}", "x", template.replace("{path}", "x.ipynb"))
 
 
@@ -44,7 +44,7 @@ async def test_every_method_of_every_route_is_guarded(agent: Assistant) -> None:
 
 
 class Nobody(Authorizer):
-    """Lets nobody do anything."""
+    """Denies everything."""
 
     def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""Runs by REST: parts of a notebook, with parameters, code in no cell, and all of it as streams."""
+"""Runs by REST: parts of a notebook, parameters, code without a cell, and all of it as streams."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ async def test_code_in_no_cell_leaves_the_person_s_results_alone(
     call: Call, notebook: Path
 ) -> None:
     async def cell(source: str) -> list[str]:
-        """What a cell of the person shows."""
+        """The text of a cell run by the person."""
         await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": source})
         run = await call("POST", "notebooks", PATH, "cells", "b2", "run")
         return [output["data"]["text/plain"] for output in run.body["outputs"]]
 
     async def scratch(code: str, timeout: float = 60) -> tuple[str, list[str]]:
-        """How code in no cell ends, and what values it shows."""
+        """The status and values of code without a cell."""
         run = (await call("POST", *KERNEL, "code", body={"code": code, "timeout": timeout})).body
         shown = [output["data"]["text/plain"] for output in run["outputs"] if "data" in output]
         return run["status"], shown
@@ -232,7 +232,7 @@ async def test_a_run_as_a_stream_tells_outputs_as_they_come(
 
 
 def applied(told: list[dict[str, Any]]) -> list[Any]:
-    """The outputs that a client of the stream has in the end."""
+    """The outputs that a client of the stream has at the end."""
     outputs: list[Any] = []
     for frame in copy.deepcopy(told):
         if frame["type"] == "outputs":
@@ -398,7 +398,7 @@ async def test_a_run_goes_on_past_an_error_that_is_expected(call: Call, notebook
     body = {"notebook": PATH, "mode": "auto", "input": {}}
     text = (await call("POST", "tools", "run_cells", body=body)).body["text"]
     assert "Cell `z`" in text
-    tagged.source = "import os; os._exit(1)"  # this is no error of the code
+    tagged.source = "import os; os._exit(1)"  # not an error of the code
     nbformat.write(content, notebook)
     answer = (await call("POST", *RUN, body={})).body["cells"]
     assert [run["cell_id"] for run in answer] == ["t"]
@@ -407,7 +407,7 @@ async def test_a_run_goes_on_past_an_error_that_is_expected(call: Call, notebook
 async def test_after_a_restart_a_cell_is_stale_by_the_new_kernels_runs(
     call: Call, six: Path
 ) -> None:
-    """Each run from the top gives every cell the count that it had."""
+    """Each run from the top gives every cell the count that it had before."""
 
     async def stale() -> list[str]:
         cells = (await call("GET", "notebooks", PATH)).body["cells"]
@@ -475,7 +475,7 @@ NIGHTLY = {"by": "Nightly"}
 
 
 async def cell_of(call: Call, cell_id: str) -> tuple[Any, Any]:
-    """What a cell shows: its outputs and its number."""
+    """A cell's outputs and execution count."""
     cell = (await call("GET", "notebooks", PATH, "cells", cell_id)).body
     return cell["outputs"], cell["execution_count"]
 
@@ -550,7 +550,7 @@ async def test_edits_and_runs_of_a_script_are_one_turn_with_what_code_in_no_cell
 
 
 class NoTurns(Authorizer):
-    """Lets everybody do all but write into conversations."""
+    """Denies nothing but writing into conversations."""
 
     def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
         return (action, resource) != ("write", "agent")
@@ -632,7 +632,7 @@ async def test_a_cell_that_could_not_be_run_is_told_in_the_turn(call: Call, note
 
 
 async def kernels(jp_fetch: Any) -> list[str]:
-    """Ids of all that run in the server."""
+    """Ids of all kernels of the server."""
     found = json.loads((await jp_fetch("api", "kernels")).body)
     return [kernel["id"] for kernel in found]
 
@@ -720,9 +720,7 @@ async def test_a_kernel_stays_that_somebody_else_uses(
     elif who == "a look":
         assert (await call("GET", *KERNEL, "variables")).status == 409
     elif who == "a page":
-        agent.server.kernel_manager.kernel_info_timeout = (
-            1.0  # a busy kernel tells nothing of itself
-        )
+        agent.server.kernel_manager.kernel_info_timeout = 1.0  # a busy kernel reports nothing
         page = await jp_ws_fetch("api", "kernels", kernel_id, "channels")
     gate.open()
     await ended(call, late.body["run_id"])

@@ -34,7 +34,7 @@ def runs(agent: Assistant) -> list[Run]:
 
 
 def told(request: dict[str, Any]) -> str:
-    """What the last message of a request to the model says."""
+    """The text of the last message of a request to the model."""
     return json.dumps(request["messages"][-1], ensure_ascii=False)
 
 
@@ -44,7 +44,7 @@ async def change(call: Call, cell_id: str, source: str) -> None:
 
 @asynccontextmanager
 async def persons_cell(call: Call, agent: Assistant, gate: Gate) -> AsyncIterator[Any]:
-    """A cell that a person runs in a browser until the gate is open; gives its reply."""
+    """A cell that a person runs in a browser until the gate is open; yields its reply."""
     client = await client_of(call, agent)
     reply = asyncio.ensure_future(client.execute(gate.waits, reply=True, timeout=60))
     kernel = await agent.services.kernels.get(PATH)
@@ -56,7 +56,7 @@ async def persons_cell(call: Call, agent: Assistant, gate: Gate) -> AsyncIterato
 
 
 async def client_of(call: Call, agent: Assistant) -> Any:
-    """A second client of the notebook's kernel, which is started."""
+    """A second client of the notebook's kernel, which it starts."""
     await call("POST", "notebooks", PATH, "kernel", body={"action": "start"})
     (session,) = await agent.server.session_manager.list_sessions()
     client = agent.server.kernel_manager.get_kernel(session["kernel"]["id"]).client()
@@ -66,8 +66,8 @@ async def client_of(call: Call, agent: Assistant) -> Any:
 
 
 class Inspector:
-    """What another extension does that looks into the kernel: at each code that somebody runs it
-    sends a request of its own, which takes longer than a run waits for a person's cell.
+    """Another extension that looks into the kernel: for each code that anyone runs, it sends its
+    own request, which takes longer than a run waits for a person's cell.
     """
 
     def __init__(self, client: Any, kind: str) -> None:
@@ -176,7 +176,7 @@ async def test_behind_an_extension_a_run_waits_as_long_as_it_may_and_says_for_wh
     second = asyncio.create_task(call("POST", "tools", "run_cell", body=body))
     await until(lambda: len(runs(agent)) == 2)
     gates[2].open()
-    async with asyncio.timeout(30):  # the person's own cell came before it: that is told at once
+    async with asyncio.timeout(30):  # behind the person's own cell: reported at once
         assert (await second).body["blocked_by"] == "user"
     gates[1].open()
     assert (await reply)["content"]["status"] == "ok"
@@ -265,7 +265,7 @@ async def test_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
         assert "nothing is interrupted for it" in first["text"]
         assert second["queued"] == [first["run_id"]]
         assert f"Queued before it: `{first['run_id']}`." in second["text"]
-        await change(call, "b2", "x = 5")  # edits go on; what was queued is what runs
+        await change(call, "b2", "x = 5")  # edits still work; the queued version runs
         await call("POST", "runs", second["run_id"], "interrupt")
         assert not reply.done()
         gate.open()
@@ -304,7 +304,7 @@ async def test_a_death_is_told_with_what_is_lost(
     fake: FakeAnthropic,
     tmp_path: Path,
 ) -> None:
-    heard = Gate(tmp_path / "heard")  # a process that dies at once takes along what it has to send
+    heard = Gate(tmp_path / "heard")  # a process that dies at once loses its unsent messages
     dies = f"import os\nprint('last words', flush=True)\n{heard.waits}\nos._exit(1)"
     await change(call, "b2", dies)
     replies += [[calls("run_cell", cell_id="b2")], [says("It died.")]]

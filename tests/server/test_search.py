@@ -1,4 +1,4 @@
-"""A search that takes for ever holds up nobody else."""
+"""A search that never ends delays no one else."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ EVIL = r"\s+\s+\s+\s+x"
 
 @pytest.fixture
 def spaces(jp_root_dir: Path) -> str:
-    """A notebook over which that expression takes longer than anybody lives."""
+    """A notebook in which that expression takes longer than anyone lives."""
     cells = [new_code_cell(" " * 20_000, id="a1"), new_code_cell("price = 1", id="b2")]
     nbformat.write(new_notebook(cells=cells), jp_root_dir / "a.ipynb")
     return "a.ipynb"
 
 
 def matching() -> list[psutil.Process]:
-    """The processes that match now."""
+    """The running processes that match."""
     return [each for each in psutil.Process().children() if "matcher.py" in str(each.cmdline())]
 
 

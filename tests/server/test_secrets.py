@@ -1,4 +1,4 @@
-"""The key is in no byte that we write or send, and what a model reads hides nothing."""
+"""The key is in nothing that we write or send, and models read no hidden text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ display(key)
 {waits}
 raise ValueError(f'no good: {{key}}')"""
 HIDDEN = "\x1b\u202e\u200b\u2066\u2069\ufeff\x9b\U000e0041"
-"""The beginnings of terminal commands, changes of direction, and characters of no width."""
+"""Starts of terminal commands, changes of direction, and characters of no width."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def jp_server_config(
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Gate:
-    """The cell shows the key, and goes on once it is open."""
+    """The cell prints the key, and continues once the gate is open."""
     return Gate(tmp_path / "gate")
 
 
@@ -78,7 +78,7 @@ async def test_the_key_is_in_no_byte_that_we_write_or_send(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    # Both are said by a service that repeats the key that it got.
+    # Both are messages of a service that repeats the key.
     again = Scripted(status=500, error=("api_error", f"{KEY} failed"), headers={"retry-after": "0"})
     wrong = Scripted(status=401, error=("authentication_error", f"{KEY} is wrong"))
     replies += [
@@ -112,7 +112,7 @@ async def test_the_key_is_in_no_byte_that_we_write_or_send(
     ).text
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert "conversations.db" in [path.name for path in files]
-    # What a kernel printed stands in the notebook and its checkpoint: the person's, and true.
+    # Printed text is in the notebook and its checkpoint: it is the person's, and true.
     having = {path for path in files if KEY.encode() in path.read_bytes()}
     assert {path.name.replace("-checkpoint", "") for path in having} == {"home.ipynb"}
     body = {"notebook": "home.ipynb", "mode": "auto", "input": {"cell_id": "k1"}}
@@ -154,7 +154,7 @@ async def test_a_model_reads_nothing_that_a_person_cannot_see(
     await call("POST", "chat", body=ask("Look.", context=context))
     sent = json.dumps(fake.requests, ensure_ascii=False)
     assert "seen" in sent
-    # JSON spells what is below a space; DEL and above are themselves.
+    # JSON escapes characters below a space; DEL and above are verbatim.
     spelled = {json.dumps(letter, ensure_ascii=False)[1:-1] for letter in HIDDEN}
     code = repr(trick).replace("\\", "\\\\")[1:-1]  # what a person wrote visibly stays
     assert {letter for letter in spelled if letter in sent.replace(code, "")} == set()
@@ -180,11 +180,11 @@ async def test_the_code_that_is_asked_about_is_the_code_that_runs(
     assert cell["outputs"][0]["text"] == f"{[ord(letter) for letter in HIDDEN + chr(13)]}\n"
 
 
-# -- no paging, search or cut takes a secret apart
+# -- no paging, search or cut splits a secret
 
 
 def fragments(text: str) -> list[str]:
-    """What of the key is in a text, in pieces that tell something."""
+    """Parts of the key in a text that are long enough to matter."""
     return [
         KEY[i : i + 4] for i in range(len(KEY) - 3) if KEY[i : i + 4] in text.replace("***", "")
     ]
@@ -196,7 +196,7 @@ def html(page: str) -> Any:
 
 @pytest.fixture
 def telling(home: Path, jp_root_dir: Path) -> None:
-    """A key in a cell, in its outputs, in a file, each time where something else may cut it."""
+    """A key in a cell, in its outputs, in a file, each where something else may cut it."""
     stream = new_output("stream", name="stdout", text=["key: sk-ant-canary", KEY[13:], "\n"])
     coloured = new_output("stream", name="stderr", text="\x1b[31m".join(KEY) + "\n")
     error = new_output("error", ename="ValueError", evalue=KEY, traceback=[f"no good: {KEY}"])
@@ -255,7 +255,7 @@ async def test_what_is_cut_shows_no_beginning_of_a_key(call: Call, telling: None
 async def test_a_cell_with_a_key_is_edited_but_not_rewritten_whole(
     call: Call, telling: None, home: Path
 ) -> None:
-    """Of a rewrite the stars would take the place of the key."""
+    """In a rewrite, the stars would replace the key."""
     await use(call, "read_cells", cell_ids=["k1"])
     assert 'is_error": true' in await use(call, "update_cell", cell_id="k1", source="key = '***'")
     edit = {"cell_id": "k1", "old_string": "key = ", "new_string": "secret = "}

@@ -1,4 +1,4 @@
-"""The security rows of the fault matrix that concern the server's own door, by their names."""
+"""The security rows of the fault matrix about the server's own routes, by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .conftest import PATH, Call, ask, frames
 
 
 async def by_cookie(jp_serverapp: Any, base: str, path: str, method: str, **headers: str) -> int:
-    """The status for a browser that is logged in and sends what a foreign page makes it send."""
+    """The status for a logged-in browser that a foreign page makes send this."""
     client = AsyncHTTPClient()
     login = await client.fetch(
         f"{base}tree?token={jp_serverapp.identity_provider.token}",

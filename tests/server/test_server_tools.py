@@ -1,4 +1,4 @@
-"""Tools that a model service has itself: declared, shown, kept, and sent back as they came."""
+"""Tools of a model service itself: declared, shown, stored, and sent back unchanged."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def printed(path: Path, index: int) -> str:
 
 
 async def asked(call: Call, **more: Any) -> dict[str, Any]:
-    """The one approval that a turn in mode `ask` waits for."""
+    """The only approval that a turn in mode `ask` waits for."""
     waiting = (await call("POST", "chat", body=ask("Go.", mode="ask", stream=False, **more))).body
     assert waiting["state"] == "waiting", waiting
     (approval,) = waiting["approvals"]
@@ -62,7 +62,7 @@ async def allow(call: Call, approval: dict[str, Any], **more: Any) -> dict[str, 
 
 
 def results(fake: FakeAnthropic) -> list[dict[str, Any]]:
-    """The results that the last request brought."""
+    """The results in the last request."""
     content = fake.requests[-1]["messages"][-1]["content"]
     return [block for block in content if block["type"] == "tool_result"]
 
@@ -75,7 +75,7 @@ def told(fake: FakeAnthropic) -> str:
 
 
 async def tool(call: Call, name: str, **more: Any) -> dict[str, Any]:
-    """A call over REST, where nobody can be asked."""
+    """A call over REST, without anyone to ask."""
     body = {"notebook": PATH, "mode": "auto", **more}
     return dict((await call("POST", "tools", name, body=body)).body)
 
@@ -142,7 +142,7 @@ async def test_cells_are_inserted_all_or_none(call: Call, notebook: Path) -> Non
 
 
 def began(agent: Assistant) -> bool:
-    """Whether code of a turn runs and has shown something."""
+    """Whether code of a turn runs and has printed something."""
     runs = agent.services.runs
     return any(
         run.outputs() for turn in agent.runner.running for run in runs.of_turn(turn.record.id)
@@ -354,7 +354,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 async def reasons(call: Call, **more: Any) -> dict[str, str]:
-    """What each case is refused for, if it is."""
+    """Why each case is refused, if it is."""
     found = {}
     for case, given in CASES.items():
         answer = await tool(call, case.partition(",")[0], input=given, **more)
@@ -363,7 +363,7 @@ async def reasons(call: Call, **more: Any) -> dict[str, str]:
 
 
 class TestRules:
-    """Rules that were written for one cell hold for the tools that do the same to several."""
+    """Rules for tools for one cell also hold for those that do the same to several."""
 
     @pytest.fixture
     def jp_server_config(

@@ -1,4 +1,4 @@
-"""Several edits in one request: all or none, and edits of scripts that say who they are."""
+"""Several edits in one request, all or none; edits of scripts that name themselves."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ async def test_what_a_script_did_is_named_and_taken_back_in_one_call(
     assert [(each["id"], each["client"]) for each in listed] == [(first["turn_id"], "Nightly")]
     blamed = (await call("GET", "notebooks", PATH, "blame")).body["cells"]
     assert {each["model"] for each in blamed} == {"Nightly"}
-    # A person writes into what the script wrote, and keeps that.
+    # A person edits the script's text, which stays.
     await call(
         "PATCH", "notebooks", PATH, "cells", "b2", body={"old_string": "2", "new_string": "2  # me"}
     )
@@ -226,7 +226,7 @@ async def test_two_agents_in_one_cell_merge_or_are_told_the_current_text(
     first = await tool("one", "update_cell", cell_id="b2", source=text.replace("1", "10"))
     second = await tool("two", "update_cell", cell_id="b2", source=text.replace("2", "20"))
     assert (first["is_error"], second["is_error"]) == (False, False)
-    assert "merged, it is now:\nx = 10\n\ny = 20" in second["text"]
+    assert "the merged text is:\nx = 10\n\ny = 20" in second["text"]
     late = await tool("one", "update_cell", cell_id="b2", source="x = 10\n\ny = 30")
     assert late["reason"] == "changed"
     assert late["current"]["source"] == "x = 10\n\ny = 20"

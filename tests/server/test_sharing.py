@@ -1,7 +1,7 @@
-"""What is kept from models never reaches the service: a canary, and every tool after it.
+"""Text withheld from models never reaches the service: a canary, and every tool to find it.
 
-The canary is never spelled in what the model asks for, so that wherever it turns up in a request
-it came from the notebook, its kernel or its files.
+The model's requests never spell the canary, so wherever it appears in a request it came from the
+notebook, its kernel or its files.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def write(path: Path, *, share: str | None = None, tags: tuple[str, ...] = ()) -
 
 
 def every_call() -> list[list[dict[str, Any]]]:
-    """Every tool, and every way of asking it for what is in the way."""
+    """Every tool, with every way to ask for the canary."""
     some = ["m1", "h1", "v1", "v2"]
     return [
         [calls("get_notebook_state"), calls("get_notebook_state", outline=True)],
@@ -111,7 +111,7 @@ def attachments() -> list[dict[str, Any]]:
 
 
 async def tell_everything(call: Call, replies: list[FakeReply], **more: Any) -> str:
-    """Two turns that use every tool; what their person is told of them."""
+    """Two turns with every tool; returns what their person sees of them."""
     replies += every_call()
     first = await call("POST", "chat", body=ask("Look at all of it.", **more))
     assert frames(first.text)[-2]["type"] == "finish", first.text[-500:]
@@ -119,7 +119,7 @@ async def tell_everything(call: Call, replies: list[FakeReply], **more: Any) -> 
 
 
 async def wait_for_a_run(call: Call, replies: list[FakeReply], **more: Any) -> None:
-    """A run whose outputs are asked for in another turn."""
+    """A run whose outputs another turn asks for."""
     replies += [[calls("run_cell", cell_id="v2", wait=0)], [says("It runs.")]]
     chunks = frames((await call("POST", "chat", body=ask("Run it.", **more))).text)
     (output,) = [c["output"] for c in chunks if c["type"] == "tool-output-available"
@@ -129,7 +129,7 @@ async def wait_for_a_run(call: Call, replies: list[FakeReply], **more: Any) -> N
 
 
 def sent(fake: FakeAnthropic) -> str:
-    """All that the service was sent, but for the tools' descriptions."""
+    """Everything sent to the service, except for the tools' descriptions."""
     assert fake.refusals == []
     return json.dumps([{**request, "tools": []} for request in fake.requests], ensure_ascii=False)
 

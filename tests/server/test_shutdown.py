@@ -1,4 +1,4 @@
-"""SIGTERM, whatever waits: the process ends within seconds, and what it leaves is whole."""
+"""SIGTERM, whatever waits: the process ends within seconds and leaves complete data."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from .conftest import PATH, Call
 PROGRAM = Path(__file__).parent.parent / "mcp" / "program.py"
 COMMAND = "jupyter server --port 8888 --IdentityProvider.token=secret"
 WITHIN = 5.0
-"""Seconds in which the process ends (R2); what an idle one takes is added, for slow machines."""
+"""Seconds in which the process ends (R2), plus the time of an idle one, for slow machines."""
 BEGINS = f"import pathlib\npathlib.Path('begun').touch()\n{FOREVER}"
 
 
 @dataclass
 class Desk:
-    """A folder with a notebook that takes its time, its server, and the fake that it asks."""
+    """A folder with a slow notebook, its server, and the server's fake model service."""
 
     folder: Path
     api: FakeAnthropic
@@ -50,7 +50,7 @@ class Desk:
     pool: ThreadPoolExecutor
 
     def send(self, route: str, body: Any = None, method: str = "POST") -> None:
-        """A request whose answer nobody waits for here."""
+        """Sends a request without waiting for its answer."""
         self.pool.submit(self.server.request, method, route, body)
 
     def ask(self, **more: Any) -> None:
@@ -62,23 +62,23 @@ class Desk:
         self.api.script = Script(replies)
 
     def until(self, true: Callable[[], Any]) -> None:
-        """Waits; another process tells us nothing by itself."""
+        """Polls, since another process cannot notify us."""
         try:
             eventually(true, bool)
         except AssertionError:
             pytest.fail((self.folder / "server.log").read_text())
 
     def begun(self) -> bool:
-        """Whether the cell runs that takes its time."""
+        """Whether the slow cell runs."""
         return (self.folder / "begun").exists()
 
     def called(self, tool: str) -> bool:
-        """Whether the program that is an MCP server was asked for this."""
+        """Whether the MCP server program has received this call."""
         log = self.folder / "mcp.jsonl"
         return log.exists() and f'"name":"{tool}"' in log.read_text()
 
     def state(self) -> str | None:
-        """Of the conversation, as the store has it now."""
+        """State of the conversation, as now stored."""
         listed = self.server.request("GET", "conversations")["conversations"]
         return listed[0]["state"] if listed else None
 
@@ -114,19 +114,19 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
             try:
                 yield Desk(tmp_path, api, server, pool)
             finally:
-                server.process.kill()  # else the requests of the pool never end
+                server.process.kill()  # or the requests of the pool never end
 
 
 @pytest.fixture(scope="module")
 def idle(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """Seconds that a server takes to end in which nothing waits."""
+    """Seconds that an idle server takes to stop."""
     with jupyter_server(tmp_path_factory.mktemp("idle"), COMMAND) as server:
         server.request("GET", "status")
         return terminated(server)
 
 
 def terminated(server: Server) -> float:
-    """Seconds from SIGTERM to the end of the process, which has to come."""
+    """Seconds from SIGTERM to the end of the process."""
     told = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
     server.process.wait(60)
@@ -134,7 +134,7 @@ def terminated(server: Server) -> float:
 
 
 def silent() -> Scripted:
-    """A reply that never begins."""
+    """A reply that never starts."""
     return Scripted(blocks=[says("Never.")], stop_after=0, then="wait", gate=asyncio.Event())
 
 
@@ -234,7 +234,7 @@ def stream_of_a_live_turn(desk: Desk) -> None:
 
 
 def tab_is_open(desk: Desk) -> None:
-    """Open until the process ends: the socket is this test's."""
+    """A tab that stays open until the process ends: the socket is this test's."""
     connected = socket.create_connection(("localhost", desk.server.port), timeout=60)
     key = base64.b64encode(os.urandom(16)).decode()
     connected.sendall(
@@ -298,7 +298,7 @@ ROUTES: Mapping[Callable[[Desk], None], str | None] = {
     mcp_call_without_an_answer: "stopped",
     mcp_server_that_does_not_want_to_end: None,
 }
-"""What waits, and the state in which its conversation is afterwards."""
+"""What the process waits for, and the state of its conversation afterwards."""
 
 
 @pytest.mark.full
@@ -337,7 +337,7 @@ def test_a_server_that_is_told_to_end_ends_whatever_waits(
         (
             "mcp_servers",
             {"db": {"command": "uvx x"}},
-            "mcp_servers.db: `command` is a list of texts.",
+            "mcp_servers.db: `command` has to be a list of strings.",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Models and keys, and what the server says of itself."""
+"""Models and keys, and the server's status."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def test_every_option_has_a_sentence(agent: Assistant) -> None:
 async def test_in_the_rooms_of_another_package_every_request_says_what_to_do(
     agent: Assistant, call: Call, notebook: Path
 ) -> None:
-    """As jupyter-server-documents 0.3 has it: it stands in for jupyter-collaboration, too."""
+    """Like jupyter-server-documents 0.3, which replaces jupyter-collaboration."""
     settings = agent.server.web_app.settings
     settings |= {"yroom_manager": object(), "jupyter_server_ydoc": object()}
     before = notebook.read_bytes()

@@ -1,4 +1,4 @@
-"""Stock clients of the AI SDK, its versions 6 and 7, drive turns of a real server."""
+"""Stock clients of the AI SDK, versions 6 and 7, drive turns of a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn that is stopped, wherever it is and however often, ends, and the next one is whole."""
+"""A turn ends when stopped, anywhere and any number of times, and the next one is complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ends(stream: str) -> list[str]:
 
 
 def held(after: int) -> Scripted:
-    """A reply that stops for ever after so many events."""
+    """A reply that hangs for ever after that many events."""
     blocks = [says("I write.")]
     return Scripted(blocks=blocks, stop_after=after, then="wait", gate=asyncio.Event())
 

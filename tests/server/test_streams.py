@@ -1,4 +1,4 @@
-"""Streams that are cut, not read, or read twice: the turn goes on, and nothing is lost."""
+"""Streams that are cut, not read, or read twice: the turn continues, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .conftest import Call, ask, frames, live
 
 
 def held(*blocks: Any, after: int = 1) -> tuple[Scripted, asyncio.Event]:
-    """A reply that waits for its gate after so many events."""
+    """A reply that waits for its gate after that many events."""
     gate = asyncio.Event()
     return Scripted(blocks=blocks, stop_after=after, then="wait", gate=gate), gate
 
 
 def numbered(stream: str) -> list[str]:
-    """The frames but for heartbeats, byte by byte."""
+    """The frames without heartbeats, byte by byte."""
     return [frame for frame in stream.split("\n\n") if not frame.startswith(":")]
 
 
@@ -48,7 +48,7 @@ async def test_a_stream_cut_after_any_event_goes_on_with_the_same_bytes(
 
 
 def long_text(pieces: int) -> bytes:
-    """A reply of so many pieces of 100,000 characters, each six bytes in our stream's JSON."""
+    """A reply of that many pieces of 100,000 characters, each six bytes in our stream's JSON."""
     start, opened, _, closed, delta, stop = Scripted(blocks=[says("x")]).events()
     piece = {"type": "text_delta", "text": "€" * 100_000}
     written = [{"type": "content_block_delta", "index": 0, "delta": piece}] * pieces

@@ -1,4 +1,4 @@
-"""A turn over two notebooks, taken back in one call over HTTP."""
+"""A turn over two notebooks, undone in one call over HTTP."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOME, OTHER = "home.ipynb", "other/second.ipynb"
 
 @pytest.fixture
 def files(jp_root_dir: Path) -> list[Path]:
-    """Two notebooks with cells a to f: outputs, tags, attachments and a key of somebody else's."""
+    """Two notebooks with cells a to f: outputs, tags, attachments and another program's key."""
     picture = new_output("display_data", {"text/html": "<b>1</b>"}, metadata={"width": 2})
     paths = []
     for name in (HOME, OTHER):
@@ -130,7 +130,7 @@ async def test_an_undo_that_is_given_up_says_of_each_notebook_what_is_true(
     agent: Assistant, call: Call, replies: list[FakeReply], files: list[Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Who undoes goes away while what became of the first notebook is stored."""
+    """The client disconnects while the result of the first notebook is stored."""
     turn_id = await do(call, replies)
     after = cells(files[1])
     store, storing, stored = agent.runner.stores.conversations, asyncio.Event(), asyncio.Event()
@@ -317,7 +317,7 @@ async def test_each_takes_back_their_own_steps_only(
 ) -> None:
     await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 1\n\ny = 2"})
     tab = await Tab(agent.tabs, jp_serverapp.contents_manager, PATH).open()
-    # As JupyterLab's: it takes back what has no origin, the person's own steps.
+    # Like JupyterLab's: it undoes changes without an origin, the person's own.
     own = UndoManager(scopes=[tab.notebook.ycells], capture_timeout_millis=0)
     tab.type("b2", "  # mine", 5)
     replies += [

@@ -1,4 +1,4 @@
-"""What turns use and cost: in the stream, in the answers of REST, in the server's log."""
+"""Tokens and costs of turns: in the stream, in REST answers, in the server's log."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ async def test_the_log_has_a_line_for_each_step_and_why_the_turn_ended(
     ]
 
 
-# -- added up
+# -- sums
 
 
 async def asked(call: Call, id: str = "talk", **more: Any) -> dict[str, Any]:
-    """A turn to its end."""
+    """Runs a turn to its end."""
     answer = await call("POST", "chat", body=ask("Hi", id=id, stream=False, **more))
     assert answer.status == 200, answer.text
     return dict(answer.body)
@@ -82,7 +82,7 @@ async def used(call: Call, **query: str) -> dict[str, Any]:
 
 
 async def move_to(agent: Assistant, turn_id: str, day: str, seconds: int) -> None:
-    """As if the turn had been asked then, and had taken so long."""
+    """Changes the turn's start to that day and its duration to that many seconds."""
     await agent.database.execute(
         "UPDATE turns SET started = ?, ended = ? WHERE id = ?",
         f"{day}T23:59:00.000Z",
@@ -249,4 +249,4 @@ def test_the_command_asks_a_running_server_and_reads_the_store_where_none_runs(
     assert len({len(each) for each in (head, line, total)}) == 1
     odd = jupyter_agent(tmp_path, "usage", "--from", "soon")
     assert (odd.returncode, odd.stdout) == (2, "")
-    assert "`soon` is no day such as 2026-11-23" in odd.stderr
+    assert "`soon` is not a day such as 2026-11-23" in odd.stderr

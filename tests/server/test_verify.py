@@ -1,4 +1,4 @@
-"""A notebook is verified over REST and in a turn: asked about, and stopped when nobody waits."""
+"""A notebook is verified over REST and in a turn: with approval, and stopped if no one waits."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def kernels(agent: Assistant) -> list[str]:
 
 
 def rewrite(notebook: Path, source: str) -> None:
-    """Another first code cell."""
+    """Replaces the first code cell's text."""
     content = nbformat.read(notebook, as_version=4)
     content.cells[1].source = source
     nbformat.write(content, notebook)
 
 
 async def begun(notebook: Path) -> None:
-    """Wait until the code of BEGINS runs."""
+    """Waits until the code of BEGINS runs."""
     await until((notebook.parent / "begun").exists)
 
 
@@ -177,7 +177,7 @@ async def test_a_client_that_goes_away_stops_it(
 
 
 class Reader(Authorizer):
-    """Lets everybody do everything but start kernels."""
+    """Denies nothing but starting kernels."""
 
     def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
         return (action, resource) != ("write", "kernels")
@@ -208,7 +208,7 @@ async def test_the_question_says_that_code_starts_a_cluster_job(
 
 
 def new_notebook(file: Path, *sources: str) -> None:
-    """Not run yet."""
+    """A notebook that was not run yet."""
     cells = [nbformat.v4.new_code_cell(source, id=f"c{n}") for n, source in enumerate(sources)]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), file)
 
@@ -224,13 +224,13 @@ def test_the_command_verifies_without_a_server_and_updates(tmp_path: Path) -> No
     assert done.stdout.startswith("Verified work/new one.ipynb ")
     assert "2 of 2 cells, same results (python3" in done.stdout
     assert file.read_bytes() == before
-    assert not (tmp_path / ".data" / "agent").exists()  # nothing is left of its store
+    assert not (tmp_path / ".data" / "agent").exists()  # its store was removed
     done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb", "--update", "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert (answer["ok"], answer["updated"], answer["saved"]) == (True, True, True)
     assert nbformat.read(file, as_version=4).cells[1].outputs[0].text == "42\n"
-    assert (tmp_path / ".data" / "agent").exists()  # a copy of what was overwritten
+    assert (tmp_path / ".data" / "agent").exists()  # a copy of the overwritten notebook
     content = nbformat.read(file, as_version=4)
     content.cells[0].source = "x = 7"
     nbformat.write(content, file)
@@ -240,7 +240,7 @@ def test_the_command_verifies_without_a_server_and_updates(tmp_path: Path) -> No
     assert done.stdout.splitlines()[1].startswith("  c1  differs: ")
     done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb", "--update")
     assert done.returncode == 0
-    assert "The fresh outputs were written" in done.stdout
+    assert "The new outputs were written" in done.stdout
 
 
 @pytest.mark.full

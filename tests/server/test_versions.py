@@ -1,4 +1,4 @@
-"""The oldest and the newest packages that `pyproject.toml` allows, each in an environment."""
+"""The oldest and newest packages that `pyproject.toml` allows, each in an environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLE = "work.ipynb"
 
 
 def installed(folder: Path, resolution: str, extras: str) -> Path:
-    """The programs of an environment with us and what that resolution of our pins chooses."""
+    """The programs of an environment with us and that resolution of our pins."""
     uv = shutil.which("uv")
     assert uv is not None, "this test makes environments with uv: pip install uv"
     environment = folder / "environment"

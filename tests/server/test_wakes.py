@@ -1,4 +1,4 @@
-"""A run that ends after its turn wakes its conversation, where its person wants that: once."""
+"""A run that ends after its turn wakes its conversation, if its person wants that: once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def replies(replies: list[FakeReply]) -> list[FakeReply]:
 
 
 async def started(call: Call, gate: Gate, then: str = "6 * 7", **more: Any) -> str:
-    """A turn that is over, and the id of the run that it left behind."""
+    """A finished turn, and the id of the run that it left behind."""
     source = {"source": f"{gate.waits}\n{then}"}
     await call("PATCH", "notebooks", PATH, "cells", "b2", body=source)
     answer = (await call("POST", "chat", body=ask("Train it.", stream=False, **more))).body
@@ -50,13 +50,13 @@ async def turns(call: Call) -> list[dict[str, Any]]:
 
 
 async def woken(call: Call, number: int = 2) -> list[dict[str, Any]]:
-    """The turns of the conversation, once there are so many and all are over."""
+    """The turns of the conversation, once there are that many and all have ended."""
     states = ["done"] * number
     return await turned(call, lambda turns: [turn["state"] for turn in turns] == states)
 
 
 async def turned(call: Call, holds: Callable[[list[dict[str, Any]]], object]) -> Any:
-    """The turns of the conversation, once that holds of them."""
+    """The turns of the conversation, once `holds` is true of them."""
     talk = await answered(
         lambda: call("GET", "conversations", "talk"), lambda talk: holds(talk["turns"])
     )

@@ -1,4 +1,4 @@
-"""The golden streams in tests/wire: what our server sends, for the tests of the browser's side.
+"""The golden streams in tests/wire: our server's output, for the tests of the browser's side.
 
 `RECORD=1 pytest tests/server/test_wire.py` records them again.
 """
@@ -40,7 +40,7 @@ class Turn:
     """A person's answer to each question."""
     stop: bool = False
     gate: Gate | None = None
-    """At which a cell waits until it was told what it has shown."""
+    """The gate at which a cell waits until its outputs were sent."""
 
 
 def edit(cell_id: str) -> dict[str, Any]:
@@ -112,7 +112,7 @@ async def test_the_server_still_sends_what_the_golden_stream_has(
 
 
 async def _waiting(call: Call, state: str) -> dict[str, Any]:
-    """The part of the answer that is in that state, once one is."""
+    """The part of the answer in that state, once there is one."""
     async with asyncio.timeout(60):
         while True:
             body = (await call("GET", "conversations", "talk")).body
@@ -123,7 +123,7 @@ async def _waiting(call: Call, state: str) -> dict[str, Any]:
 
 
 def _named(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """With ids that are the same each time, and without what a clock says."""
+    """With stable ids, and without clock times."""
     names: dict[str, str] = {}
     text = json.dumps([{k: v for k, v in chunk.items() if k != "seq"} for chunk in chunks])
     text = re.sub(
@@ -138,7 +138,7 @@ def _named(chunks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _shapes(chunks: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Type and fields of each chunk; how often the same comes in a row is nobody's contract."""
+    """Type and fields of each chunk; the number of repeats in a row is not part of the contract."""
     shapes = [(str(chunk["type"]), *sorted(chunk)) for chunk in chunks]
     return [shape for shape, _ in groupby(shapes)]
 

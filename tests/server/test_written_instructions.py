@@ -1,4 +1,4 @@
-"""Where any Markdown is a notebook, instructions are no place for a model to write into."""
+"""If any Markdown file is a notebook, a model may not write instructions into it."""
 
 from __future__ import annotations
 

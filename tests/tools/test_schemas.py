@@ -1,4 +1,4 @@
-"""What models are told of the tools: each is explained, and takes what its schema allows."""
+"""The tools' descriptions for models: complete, and consistent with what the tools accept."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_the_schema_forbids_is_refused_and_nothing_else(tool: Any) -> None:
 
 
 def fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """All parameters below a schema, those of items too, by their path."""
+    """All parameters of a schema, including those of items, by path."""
     for name, field in schema.get("properties", {}).items():
         yield f"{path}{name}", field
         yield from fields(field.get("items", {}), f"{path}{name}.")

@@ -1,4 +1,4 @@
-"""The tools make work shorter: fewer model calls for the same tasks, and no higher price."""
+"""The tools shorten work: fewer model calls for the same tasks, at no higher price."""
 
 from __future__ import annotations
 

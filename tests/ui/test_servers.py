@@ -61,8 +61,8 @@ def test_a_question_about_a_call_shows_server_tool_and_arguments_and_a_failed_on
     panel.unfold()
     call = panel.call("Call die on shop")
     expect(call).to_contain_text("failed")
-    expect(call).to_contain_text("The MCP server `shop` did not do it:")
-    expect(call).to_contain_text("it ended (exit code 3).")
+    expect(call).to_contain_text("The MCP server `shop` failed:")
+    expect(call).to_contain_text("it exited (exit code 3).")
     panel.region.get_by_label("Mode", exact=True).select_option("ask")
     wide = {"sql": "SELECT " + ", ".join(f"column_{n}" for n in range(40)), "x" * 60: ["y" * 200]}
     replies.append([calls("mcp__shop__echo", **wide)])

@@ -114,7 +114,7 @@ class Assistant:
             self.toolbox,
             record=_audit_into(stores.audit),
             retries=options.read_retries,
-            others=McpTools(self.mcp),
+            external_tools=McpTools(self.mcp),
         )
         self.runner = TurnRunner(
             stores,

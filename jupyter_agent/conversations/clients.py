@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from jupyter_agent.agent import permissions
 from jupyter_agent.agent.approval import Answer, Approval, approval_of
 from jupyter_agent.agent.attempt import Audit, CallOutcome, Ruling, ToolCall
-from jupyter_agent.agent.calls import UNANSWERED, declined, news_notice
+from jupyter_agent.agent.calls import UNANSWERED, decline_text, news_notice
 from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Dispatcher
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
@@ -204,7 +204,7 @@ class Clients:
         for opened in self.services.notebooks.open():
             named = {"notebook": opened["path"]}
             with suppress(ToolError):
-                looking = self.dispatcher.unrecorded()
+                looking = self.dispatcher.without_record()
                 call = looking.parse("get_notebook_state", named, work)
                 async with looking.attempt(call, work, policy) as attempt:
                     if not attempt.ruling.asks:
@@ -375,9 +375,10 @@ class _Client:
         )
         live = LiveTurn(opening.turn, runner.stores, ends_to_ask=False, entry=caller.entry)
         policy = self._policy()
-        policy.grants = list(opening.grants)
+        policy.standing_grants = list(opening.grants)
         if identity is not None:
-            policy.touched.add(identity.name)  # the turn is about it, as ours is about its own
+            # The turn is about this notebook, as a turn of ours is about its own.
+            policy.changed_notebooks.add(identity.name)
         live.under(policy)
         await live.show(started(opening.turn))
         runner.stores.announce(opening.turn.conversation_id, turn_id)
@@ -417,7 +418,7 @@ class _Turn:
         self._caller = caller
         self._live = live
         self._work = work
-        self._dispatcher = clients.dispatcher.recording(self._record)
+        self._dispatcher = clients.dispatcher.with_record(self._record)
         self._recorded: set[str] = set()
         self._pending: dict[str, _Pending] = {}
         """By tool and input."""
@@ -468,7 +469,7 @@ class _Turn:
                     await self._live.resume()
                     self._announce()
                 self._live.stop = Stop()
-                self._live.stop.calls(self._stop)
+                self._live.stop.set_action(self._stop)
                 self._clients.runner.enter(self._live)
                 self._live.task = asyncio.create_task(self._run())
             self._entered += 1
@@ -759,7 +760,7 @@ class _Turn:
             raise Conflict("The same call was made twice: the other one has the answer.")
         del self._pending[key]
         if not answer.approved:
-            said = declined(answer)
+            said = decline_text(answer)
             await self._dispatcher.decline(ruling, work, said)
             raise NotPermitted(said)
         return pending.approval

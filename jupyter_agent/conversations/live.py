@@ -152,7 +152,7 @@ class LiveTurn:
 
     def under(self, policy: Policy) -> None:
         """What holds in this turn, with the grants that the file has."""
-        self.policy, self._kept = policy, tuple(policy.grants)
+        self.policy, self._kept = policy, tuple(policy.standing_grants)
 
     # -- writing
 
@@ -208,7 +208,7 @@ class LiveTurn:
     async def _append(self, entries: Sequence[Entry]) -> None:
         questions = [entry for entry in entries if isinstance(entry, Approval)]
         async with self._lock:
-            grants = tuple(self.policy.grants)
+            grants = tuple(self.policy.standing_grants)
             bound = [GrantBound(each) for each in grants if each not in self._kept]
             state = [StateChanged("waiting")] if questions else []
             written = [*self._log_entries(entries), *bound, *state]
@@ -493,10 +493,10 @@ class LiveTurn:
     def _allow_more(self, approval: Approval, answer: Answer) -> None:
         """What an answer allows besides its call, before the turn continues."""
         if answer.remember == "turn":
-            self.policy.edit_freely()
+            self.policy.relax_to_edit()
         for grant in _granted(approval, answer):
             self.policy.grant(grant.tool, grant.notebook, grant.kernel)
-            self._kept = tuple(self.policy.grants)
+            self._kept = tuple(self.policy.standing_grants)
 
 
 def _granted(approval: Approval, answer: Answer) -> Sequence[Grant]:
@@ -557,7 +557,7 @@ class ServerLog:
             self._turn_id,
             ending.state,
             ending.steps,
-            ending.why,
+            ending.log_reason,
             _amount(ending.usage),
             self._clock() - self._began,
         )

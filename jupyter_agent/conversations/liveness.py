@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jupyter_agent.agent.history import Transcript
-from jupyter_agent.agent.turn import failure
+from jupyter_agent.agent.turn import failure_notice
 from jupyter_agent.conversations.log import TurnEnded
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
 from jupyter_agent.errors import StoreUnavailable
@@ -116,7 +116,7 @@ class Interrupted:
         before = _closing(event for _, event in told) if told else (started(record),)
         entries = (
             *before,
-            failure("interrupted", error),
+            failure_notice("interrupted", error),
             TurnFailed(error=error),
             *history.finish(),
             TurnEnded("interrupted", "interrupted"),

@@ -72,7 +72,9 @@ async def situation(
                 place = (await nb.look(patience=None)).place
                 news = await work.news()
                 kernel = await nb.kernel()
-                known = transcript.outline(nb.path) if transcript.shows(nb.path) else None
+                known = (
+                    transcript.outline_digest(nb.path) if transcript.has_shown(nb.path) else None
+                )
                 shown = await look.notebook(
                     nb, share, place, known=known if nb.path in work.reads.paths else None
                 )
@@ -85,9 +87,9 @@ async def situation(
         notebook=options.notebook,
         kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
         active_cell=place.cell_id if place else None,
-        kept_back=KEPT_BACK[share],
+        not_shared=KEPT_BACK[share],
         mark=work.fence.mark,
-        attended=options.attended,
+        attended=options.is_attended,
         changes=[*verdicts, *(each.text for each in news)],
     )
     told = work.told(told)

@@ -19,7 +19,7 @@ from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
-from jupyter_agent.agent.turn import Ending, Fallback, Log, Turn, broken
+from jupyter_agent.agent.turn import Ending, Fallback, Log, Turn, internal_failure_ending
 from jupyter_agent.choices import Share
 from jupyter_agent.conversations.allowances import Allowances
 from jupyter_agent.conversations.attachments import (
@@ -90,10 +90,10 @@ def _instruct(transcript: Transcript, begun: _Begun) -> tuple[MessageAdded, ...]
     """Gives the model the instructions of the project, unless it has the same ones."""
     followed = begun.project.followed
     digest = ":".join(each.digest for each in followed)
-    if digest == transcript.instructed:
+    if digest == transcript.instructions_digest:
         return ()
     text = project_instructions(followed, begun.work.fence)
-    return transcript.instruct(begun.work.told(text), digest)
+    return transcript.add_instructions(begun.work.told(text), digest)
 
 
 class TurnRunner:
@@ -206,7 +206,7 @@ class TurnRunner:
         return Policy(
             mode=options.mode,
             max_mode=self.allowances.of(person).max_mode,
-            allow=frozenset(options.allow),
+            preapproved_tools=frozenset(options.allow),
             rules=[rule for rule in self._rules.rules if rule.is_for(person)],
             allow_remote_content=self._rules.allow_remote_content,
         )
@@ -392,7 +392,7 @@ class TurnRunner:
             ending = self._without_store(live, error)
         except Exception:  # the outermost edge of a turn: a bug ends it, and every client learns it
             self.log.exception("Turn %s failed: internal error", turn_id)
-            ending = broken(INTERNAL, "internal_error")
+            ending = internal_failure_ending(INTERNAL, "internal_error")
         try:
             await live.end(ending)
         except StoreUnavailable as error:  # its followers have its end all the same
@@ -411,7 +411,7 @@ class TurnRunner:
         work, opening = begun.work, begun.opening
         await live.show(started(record))
         policy = self.policy(request.person, request.options)
-        policy.grants = list(opening.grants)
+        policy.standing_grants = list(opening.grants)
         live.under(policy)
         transcript = Transcript(opening.history)
         now = await situation(
@@ -423,10 +423,10 @@ class TurnRunner:
             transcript=transcript,
         )
         leading = [
-            *transcript.situate(now.text, shows=now.shows, outline=now.outline),
+            *transcript.add_facts(now.text, shows=now.shows, outline=now.outline),
             *_instruct(transcript, begun),
         ]
-        dispatcher = await self._dispatcher.with_others()
+        dispatcher = await self._dispatcher.with_mcp_tools()
         said = [
             *await notices(self.stores.requests, opening, model, begun.project.notice()),
             *(Notice(kind="tools-missing", text=text) for text in self._missing()),
@@ -494,7 +494,7 @@ class TurnRunner:
 
     def _without_store(self, live: LiveTurn, error: StoreUnavailable) -> Ending:
         self.log.error("Turn %s failed: %s", live.record.id, error)
-        return broken(error.message, NO_STORE)
+        return internal_failure_ending(error.message, NO_STORE)
 
     async def _beat(self) -> None:
         """A turn may be silent for long: the model thinks, a cell runs, a person is asked."""

@@ -228,7 +228,7 @@ class ChatHandler(TurnAnswers):
             conversation_id=conversation_id,
             question=question,
             options=await options.on_path(self.services.identities),
-            limits=body.within(self.limits, self.ceiling),
+            limits=body.apply_to(self.limits, self.ceiling),
             attachments=attachments,
             client=page_of(self, body.client),
             idempotency_key=key,

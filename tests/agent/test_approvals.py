@@ -134,7 +134,7 @@ async def test_a_denied_edit_stops_nothing_and_its_run_is_asked_about_again_as_t
     assert bench.desk.log == ["run x = 1"]
     assert sent(model) == [
         "The user declined this call. They said: Not today. "
-        "Do not try the same in another way; go on or ask.",
+        "Do not try the same in another way; continue or ask.",
         "ran x = 1",
     ]
     assert [event.call_id for event in bench.told(CallDenied)] == ["toolu_1"]
@@ -262,7 +262,9 @@ async def test_a_refusing_mode_is_told_to_the_model(bench: Bench) -> None:
 
 async def test_the_authorizer_comes_before_every_mode_and_rule(bench: Bench) -> None:
     bench.forbidden = {("execute", "kernels")}
-    bench.policy = Policy(mode="auto", allow=frozenset({"execute"}), rules=[Rule(verdict="allow")])
+    bench.policy = Policy(
+        mode="auto", preapproved_tools=frozenset({"execute"}), rules=[Rule(verdict="allow")]
+    )
     model = ScriptedModel([[calls("execute", cell_id="a")], [says("Done.")]])
     await bench.run(model)
     assert bench.desk.log == []
@@ -301,4 +303,6 @@ async def test_where_nobody_can_be_asked_a_call_runs_only_if_it_is_allowed_by_na
     assert bench.audits[-1].outcome == "refused"
     with pytest.raises(NotPermitted, match="Mode `read` forbids"):
         await execute(Policy(mode="read"))
-    assert await execute(Policy(mode="ask", allow=frozenset({"execute"}))) == "ran x = 1"
+    assert (
+        await execute(Policy(mode="ask", preapproved_tools=frozenset({"execute"}))) == "ran x = 1"
+    )

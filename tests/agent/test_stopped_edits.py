@@ -85,7 +85,7 @@ async def test_a_timeout_around_a_call_fires_though_its_audit_is_slow(bench: Ben
         turn = bench.turn(ScriptedModel([]))
         write = {"cell_id": "a", "source": "x = 2"}
         async with limit:
-            door = turn.dispatcher.recording(slowly)
+            door = turn.dispatcher.with_record(slowly)
             await door.call("write", write, turn.work, Policy(mode="auto"))
 
     with pytest.raises(TimeoutError):

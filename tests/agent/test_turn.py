@@ -157,7 +157,7 @@ async def test_input_that_is_no_json_object_is_never_executed(bench: Bench, raw:
 
 async def test_a_call_without_input_is_an_empty_object(bench: Bench) -> None:
     call = {"type": "tool_use", "name": "restart", "input": ""}
-    bench.policy.allow = frozenset({"restart"})
+    bench.policy.preapproved_tools = frozenset({"restart"})
     await bench.run(ScriptedModel([[call], [says("Done.")]]))
     assert bench.desk.log == ["restart"]
 
@@ -240,7 +240,7 @@ async def test_cached_tokens_count_in_full_for_the_cap(bench: Bench) -> None:
     model = looking(usage)
     ending = await bench.run(model)
     assert [request.tool_choice for request in model.requests] == ["auto", "none"]
-    assert ending.why == "end_turn (tokens limit)"
+    assert ending.log_reason == "end_turn (tokens limit)"
     (notice,) = bench.told(Notice)
     assert "9,009 of at most 9,000 tokens" in notice.text
 
@@ -272,7 +272,7 @@ async def test_a_spent_budget_forces_the_answer_before_the_next_request(bench: B
     assert isinstance(ending.event, TurnFinished)
     assert ending.event.budget_reached
     assert ending.usage.cost == pytest.approx(0.4)
-    assert ending.why == "end_turn (cost limit)"
+    assert ending.log_reason == "end_turn (cost limit)"
     assert [notice.kind for notice in bench.told(Notice)] == ["budget"]
     assert [more.limit for more in bench.told(Continuable)] == ["cost"]
 

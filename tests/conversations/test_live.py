@@ -17,7 +17,7 @@ import pytest
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.history import MessageAdded
-from jupyter_agent.agent.turn import broken
+from jupyter_agent.agent.turn import internal_failure_ending
 from jupyter_agent.conversations import live
 from jupyter_agent.conversations.approvals import (
     AnswerGiven,
@@ -117,7 +117,7 @@ async def test_a_log_has_all_of_it_once_and_in_order(
     following = asyncio.create_task(follow())
     await asyncio.gather(*map(write, range(WRITERS)))
     store.fails = 0.0
-    await turn.end(broken("That was all.", "test"))
+    await turn.end(internal_failure_ending("That was all.", "test"))
     await following
     await turn.close()
 
@@ -191,7 +191,7 @@ async def test_a_question_is_not_answered_any_more_while_the_end_of_its_turn_is_
     slow: Slow,
 ) -> None:
     turn, question = await asking(slow)
-    ending = asyncio.create_task(turn.end(broken("Stopped.", "test")))
+    ending = asyncio.create_task(turn.end(internal_failure_ending("Stopped.", "test")))
     await soon(slow.reached)
     answering = asyncio.create_task(turn.answer({question.id: YES}))
     await asyncio.sleep(0)
@@ -244,7 +244,7 @@ async def test_a_question_that_expires_after_its_turn_changes_nothing(database: 
     with suppress(StoreUnavailable):
         await turn.withdraw()
     store.fails = 0.0
-    await turn.end(broken("Stopped.", "test"))
+    await turn.end(internal_failure_ending("Stopped.", "test"))
     await waiting
     await until(lambda: datetime.now(UTC) > question.expires)
     assert await state_of(store, turn) == ("failed", "expired")

@@ -17,7 +17,7 @@ from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Policy
-from jupyter_agent.agent.turn import Ending, broken
+from jupyter_agent.agent.turn import Ending, internal_failure_ending
 from jupyter_agent.conversations import live
 from jupyter_agent.conversations.audit import AuditLog
 from jupyter_agent.conversations.changes import Journal
@@ -72,7 +72,7 @@ async def played(turn: LiveTurn, bench: Bench, history: Sequence[dict[str, objec
     try:
         return await run_turn(played)
     except StoreUnavailable as error:
-        return broken(error.message, "store_unavailable")
+        return internal_failure_ending(error.message, "store_unavailable")
 
 
 @pytest.mark.sample(6)

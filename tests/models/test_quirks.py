@@ -519,7 +519,7 @@ async def test_a_message_is_understood_or_told_as_what_it_is(quirk: Quirk) -> No
 def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless() -> None:
     window = Window(1_000)
     asked = request({"role": "user", "content": [says("word " * 2_000)]})
-    window.learn(asked, Usage(input_tokens=1))
+    window.calibrate(asked, Usage(input_tokens=1))
     assert window.is_full(asked)
 
 

@@ -125,7 +125,7 @@ async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
     await turn.log.show(StepStarted())
     attempt = 1
     while True:
-        exhausted = await turn.exhausted(turn.model)
+        exhausted = await turn.why_exhausted(turn.model)
         if limit := meter.reach(month_is_over=exhausted is not None):
             kind, reached = _LIMIT_NOTICES[limit]
             spent = exhausted if limit == "month" else meter.usage_text

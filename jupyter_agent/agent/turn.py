@@ -144,7 +144,7 @@ class Turn:
     """Id of the container in which the model's service ran code; the next step finds its files
     there."""
     stop: Stop = field(default_factory=Stop)
-    exhausted: Callable[[Model], Awaitable[str | None]] = _never_exhausted
+    why_exhausted: Callable[[Model], Awaitable[str | None]] = _never_exhausted
     """The usage of the month, as part of a sentence, if the user may use no more of that model this
     month; None otherwise."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -267,7 +267,7 @@ class ChatHandler(TurnAnswers):
         if body.stream:
             await self.stream(turn, after)
         else:
-            await turn.settled()
+            await turn.wait_while_running()
             self.answer(await self.outcome(turn.record.id))
 
 
@@ -336,7 +336,7 @@ class ChatApprovalsHandler(TurnAnswers):
         if body.wait is None:
             self.answer({"turn_id": turn.record.id, "state": turn.state})
         else:
-            await turn.settled(body.wait)
+            await turn.wait_while_running(body.wait)
             self.answer(await self.outcome(turn.record.id))
 
 

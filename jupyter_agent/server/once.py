@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
-from jupyter_agent.conversations.keyed import Keyed, KeyStore
+from jupyter_agent.conversations.idempotency import IdempotencyStore, KeyedRequest
 from jupyter_agent.errors import RequestError
 
 ONCE = "jupyter_agent_once"
@@ -21,12 +21,14 @@ _LONGEST_KEY = 255
 class Once:
     """The requests with a key, one after the other for each key."""
 
-    def __init__(self, store: KeyStore) -> None:
+    def __init__(self, store: IdempotencyStore) -> None:
         self.store = store
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def repeated(self, owner: str, key: str, digest: str) -> AsyncIterator[Keyed | None]:
+    async def repeated(
+        self, owner: str, key: str, digest: str
+    ) -> AsyncIterator[KeyedRequest | None]:
         """The earlier request that this one repeats, where there is one; held until it is answered.
 
         Raises RequestError 422 where the key was used for something else, 400 for one too long.

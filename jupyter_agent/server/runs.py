@@ -428,7 +428,7 @@ class RunHandler(TurnRunsHandler):
         told = described_run(run, outputs=outputs == "full")
         if outputs == "text":
             told["outputs"] = output_text(run.outputs())
-        self.answer({**told, "wake": await self.wakes.wanted(run)})
+        self.answer({**told, "wake": await self.wakes.is_scheduled(run)})
 
 
 class RunStreamHandler(StreamHandler, RunsHandler):
@@ -448,13 +448,13 @@ class WakeHandler(TurnRunsHandler):
     async def put(self, run_id: str) -> None:
         """Has the end of a run start a turn of its conversation, once; again after a restart."""
         run = await self.known(run_id)
-        await self.wakes.want(run, self.person, Authorizer(self), self.limits)
+        await self.wakes.schedule(run, self.person, Authorizer(self), self.limits)
         self.answer_nothing()
 
     @operation("write", answers=204)
     async def delete(self, run_id: str) -> None:
         """Has its end start nothing."""
-        await self.wakes.drop(await self.known(run_id))
+        await self.wakes.cancel(await self.known(run_id))
         self.answer_nothing()
 
 

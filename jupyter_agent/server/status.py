@@ -167,7 +167,7 @@ class StatusHandler(ProjectHandler):
                 "turns": turns,
                 "share": self.runner.share("all"),
                 "policy": self._policy(),
-                "instructions": describe(project.followed),
+                "instructions": describe(project.active),
                 "mcp_servers": self.mcp.describe(),
                 "store": {"ok": database.note is None, "note": database.note},
             }

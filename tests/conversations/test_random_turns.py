@@ -88,7 +88,7 @@ async def test_what_the_file_says_of_a_turn_is_whole(
     turn = LiveTurn(opening.turn, stores_on(database, store), ends_to_ask=chance.random() < 0.3)
     bench = Bench(policy=Policy(mode=chance.choice(("ask", "auto"))))
     bench.limits = replace(bench.limits, approval_seconds=chance.choice((0.005, 5)))
-    turn.under(bench.policy)
+    turn.use_policy(bench.policy)
     running = asyncio.create_task(played(turn, bench, opening.history))
     if chance.random() < 0.7:
         for _ in range(chance.randrange(120)):

@@ -146,7 +146,7 @@ def facts(
     """The facts of this turn, to put before its question.
 
     `kernel` is a phrase such as "python3 (Python), idle"; `changes` are sentences about what the
-    person did since the last turn; `not_shared` says what is not shared with the model; `mark` is
+    person did since the last turn; `not_shared` names content that the model may not see; `mark` is
     the mark of the turn's fence; `attended` says whether anyone can answer questions. Names are
     quoted so that none can add a line.
     """

@@ -34,14 +34,14 @@ from jupyter_agent.events import (
 from jupyter_agent.legible import clip
 from jupyter_agent.models.base import (
     Block,
-    LeftOut,
     Model,
     ModelEvent,
     ModelRequest,
+    Omission,
     is_of_service,
     token_count,
 )
-from jupyter_agent.models.faults import readable
+from jupyter_agent.models.faults import catch_unreadable
 
 INVALID_INPUT = "INVALID_JSON"
 """Key under which the history keeps the raw text of an input that is not a JSON object."""
@@ -166,7 +166,7 @@ class Reply:
             foreign.refuse_deep(event, _DEEPEST)
         except ValueError as error:
             _broken(f"it is not a valid message: {error}")
-        if isinstance(event, LeftOut):
+        if isinstance(event, Omission):
             return [Notice(kind=event["kind"], text=event["text"], facts=event["facts"])]
         event = foreign.printable(event)
         match event.get("type"):
@@ -497,7 +497,7 @@ async def receive(
     Raises ModelError if the reply is not complete. A silence of more than `idle_seconds` counts as
     a broken connection.
     """
-    with readable():
+    with catch_unreadable():
         async with aclosing(_events(model, request, idle_seconds)) as events:
             async for event in events:
                 if shown := tuple(reply.feed(event)):

@@ -164,7 +164,7 @@ class Database:
                 source = Path(f"{self.path}{suffix}")
                 if source.exists():
                     source.rename(f"{aside}{suffix}")
-            self.note = f"The store could not be used ({error}); it was renamed to {aside.name}."
+            self.note = f"The store could not be used ({error}); it was kept as {aside.name}."
             self._log.error("jupyter_agent: %s", self.note)
             return self._connect()
 

@@ -431,8 +431,8 @@ class LiveTurn:
         await surely(self._close(self._questions if ids is None else ids, WITHDRAWN))
 
     async def _close(self, ids: Collection[str], answer: Answer | None) -> None:
-        """Close those of the questions that are still open. Their waiters get this answer; if it is
-        None, the question counts as expired.
+        """Close those of the questions that are still open. Their waiters get this answer; without
+        an answer, the question counts as expired.
         """
         async with self._lock:
             closed = [each for each in self._open_questions() if each[0].id in ids]

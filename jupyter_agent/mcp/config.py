@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.models.keys import SHORTEST_SECRET, secrets_in
-from jupyter_agent.models.network import Network, Value, reveal, revealed
+from jupyter_agent.models.network import Network, Value, reveal, reveal_all
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 _MOST_OF_A_NAME = 24
@@ -82,7 +82,7 @@ class ServerConfig:
         return frozenset(secret for secret in found if len(secret) >= SHORTEST_SECRET)
 
     def _revealed(self, named: str, environment: Mapping[str, str]) -> dict[str, str]:
-        return revealed(getattr(self, named), environment, self._what(f"{named}."))
+        return reveal_all(getattr(self, named), environment, self._what(f"{named}."))
 
     def _what(self, named: str) -> str:
         return f"mcp_servers.{self.name}.{named}"

@@ -88,7 +88,7 @@ class OfferedHandler(ProvidersHandler):
         """The models that the provider itself says it has, of those that the user may ask; it is
         asked now, and only now."""
         mine = self.allowances.of(self.person)
-        names = await self.models.offered(provider)
+        names = await self.models.list_models(provider)
         self.answer({"models": [name for name in names if mine.permits(f"{provider}:{name}")]})
 
 

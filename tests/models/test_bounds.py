@@ -86,7 +86,7 @@ class Turns:
 async def refused(kind: type[AnthropicModel] | type[OpenAIModel], url: str) -> tuple[str, int, int]:
     """The kind of fault, the bytes that were held at most, and the turns of others meanwhile."""
     model = kind("m", api_key="sk-test-key", base_url=url)
-    await model._connected()  # imports the SDK, which is no part of this
+    await model._get_client()  # imports the SDK, which is no part of this
     turns = Turns()
     tracemalloc.start()
     try:

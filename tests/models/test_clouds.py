@@ -75,7 +75,7 @@ async def test_a_cloud_is_named_as_who_is_sent_what_and_lists_no_models(
     known = models(tmp_path, kind=kind, account={})
     assert known.get("cloud:claude").host == host
     with pytest.raises(ModelError, match="does not list its models"):
-        await known.offered("cloud")
+        await known.list_models("cloud")
     await known.close()
 
 

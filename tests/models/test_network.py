@@ -306,15 +306,15 @@ async def test_a_provider_is_asked_for_its_models_only_when_somebody_asks(tmp_pa
         other = known(tmp_path, kind="openai", base_url=chat.url)
         models.describe(), other.describe()
         assert chat.addresses == []
-        assert await models.offered("lab") == ["claude-sonnet-5-5", "claude-haiku-5-5"]
-        assert await other.offered("lab") == ["llama"]
+        assert await models.list_models("lab") == ["claude-sonnet-5-5", "claude-haiku-5-5"]
+        assert await other.list_models("lab") == ["llama"]
         assert chat.addresses == ["/v1/models"]
 
 
 async def test_a_provider_that_cannot_be_asked_says_why(tmp_path: Path) -> None:
     models = known(tmp_path, base_url="http://127.0.0.1:9")
     with pytest.raises(ModelError, match="127.0.0.1:9"):
-        await models.offered("lab")
-    with pytest.raises(RequestError, match="`moon` is no provider"):
-        await models.offered("moon")
-    assert await models.offered("demo") == ["tour"]
+        await models.list_models("lab")
+    with pytest.raises(RequestError, match="`moon` is not a provider"):
+        await models.list_models("moon")
+    assert await models.list_models("demo") == ["tour"]

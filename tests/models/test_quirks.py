@@ -20,7 +20,7 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ServerTool
-from jupyter_agent.models.dialect import Dialect, learned_tools
+from jupyter_agent.models.dialect import Dialect, learn_tools
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.responses import ResponsesModel
 from jupyter_agent.testing import FakeAnthropic, Scripted, says
@@ -285,13 +285,13 @@ STREAMS = [
     Quirk(
         "a-web-page",
         PORTAL,
-        Fault(kind="not_a_model_service", words="a web page came"),
+        Fault(kind="not_a_model_service", words="it sent a web page"),
         headers={"Content-Type": "text/html"},
     ),
     Quirk(
         "a-web-page-that-says-it-is-a-stream",
         b"\n" + PORTAL,
-        Fault(kind="not_a_model_service", words="a web page came"),
+        Fault(kind="not_a_model_service", words="it sent a web page"),
     ),
     # Thinking
     Quirk(
@@ -502,7 +502,7 @@ MESSAGES = [
     Quirk(
         "a-web-page",
         PORTAL,
-        Fault(kind="not_a_model_service", words="a web page came"),
+        Fault(kind="not_a_model_service", words="it sent a web page"),
         headers={"Content-Type": "text/html"},
     ),
 ]
@@ -554,7 +554,7 @@ def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless(
     ],
 )  # fmt: skip
 def test_only_the_tool_that_a_refusal_names_is_left_out(said: str, lacks: set[str]) -> None:
-    assert learned_tools(Dialect(), said, ALL).no_server_tools == lacks
+    assert learn_tools(Dialect(), said, ALL).no_server_tools == lacks
 
 
 ABOUT_A_PICTURE = (

@@ -172,10 +172,10 @@ def test_the_address_may_come_from_the_environment(tmp_path: Path) -> None:
         ("openai", ["temperature"], "are a mapping of fields"),
         ("openai", "temperature=0.2", "are a mapping of fields"),
         ("openai", {3: 1}, "are a mapping of fields"),
-        ("anthropic", {"stop": {"END"}}, "`stop` is no JSON"),
-        ("openai", {"temperature": float("nan")}, "`temperature` is no JSON"),
-        ("openai", {"logit_bias": object()}, "`logit_bias` is no JSON"),
-        ("openai", {"metadata": {"when": b"now"}}, "`metadata` is no JSON"),
+        ("anthropic", {"stop": {"END"}}, "`stop` is not JSON"),
+        ("openai", {"temperature": float("nan")}, "`temperature` is not JSON"),
+        ("openai", {"logit_bias": object()}, "`logit_bias` is not JSON"),
+        ("openai", {"metadata": {"when": b"now"}}, "`metadata` is not JSON"),
         ("openai", {"stream": False}, "`stream` is made by the assistant"),
         ("anthropic", {"messages": []}, "`messages` is made by the assistant"),
         ("openai", {"extra_body": {"model": "other"}}, "`model` is made by the assistant"),
@@ -291,7 +291,7 @@ async def test_an_odd_list_of_models_leaves_windows_unknown_and_ends_nothing(
             known = models(tmp_path, providers={"lab": lab})
             assert await window_of(known, "lab:a") is None, service.plain
             try:
-                assert set(await known.offered("lab")) <= {"a"}, service.plain
+                assert set(await known.list_models("lab")) <= {"a"}, service.plain
             except ModelError as error:
                 assert error.kind in FAULTS_OF_LISTS, (service.plain, error.kind)  # noqa: PT017
             await known.close()
@@ -311,7 +311,7 @@ async def test_a_list_of_models_that_never_comes_is_waited_for_only_so_long(
         known.get("lab:m")
         await known.look_up("lab:m")
         with pytest.raises(ModelError, match="did not list its models within 0.2 s") as caught:
-            await known.offered("lab")
+            await known.list_models("lab")
         assert caught.value.kind == "stalled"
         await known.close()
 
@@ -325,7 +325,7 @@ async def test_a_list_of_models_without_end_is_given_up(tmp_path: Path) -> None:
         service.bodies = list(pages)
         lab = {"kind": "anthropic", "base_url": service.url, "needs_key": False}
         known = models(tmp_path, providers={"lab": lab})
-        assert await known.offered("lab") == [f"m{n}" for n in range(20)]
+        assert await known.list_models("lab") == [f"m{n}" for n in range(20)]
         assert service.asked == 20
         await known.close()
 
@@ -405,8 +405,8 @@ def test_the_extra_installs_an_sdk_that_can_be_used() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"kind": "opnai"}, "kind: `opnai` is none"),
-        ({"kind": "openai", "dialect": "klingon"}, "dialect: `klingon` is no dialect"),
+        ({"kind": "opnai"}, "kind: `opnai` is not a kind"),
+        ({"kind": "openai", "dialect": "klingon"}, "dialect: `klingon` is not a dialect"),
     ],
 )
 def test_a_kind_or_dialect_that_there_is_not_is_refused_at_once(

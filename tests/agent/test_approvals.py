@@ -1,4 +1,4 @@
-"""Calls that a person has to allow: what is asked, when, and what an answer is good for."""
+"""Calls that a person has to allow: the questions, their order, and the effect of answers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def asking(bench: Bench, *blocks: Block, mode: str = "ask") -> ScriptedModel:
 
 
 def sent(model: ScriptedModel) -> list[str]:
-    """What the model was told of its calls."""
+    """The results that the model got for its calls."""
     return [block["content"][0]["text"] for block in model.requests[1].messages[-1]["content"]]
 
 
 def meanwhile(act: Callable[[], None]) -> Answering:
-    """Somebody who allows everything, after something else was done."""
+    """A person who allows everything after some other action."""
 
     async def answer(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
         act()
@@ -40,7 +40,7 @@ def meanwhile(act: Callable[[], None]) -> Answering:
 
 
 def groups(asked: Sequence[Approval]) -> list[list[str]]:
-    """The tools of each group, in the order in which they are asked about."""
+    """The tools of each group, in the order of their questions."""
     found: dict[str, list[str]] = {}
     for approval in asked:
         found.setdefault(approval.group, []).append(approval.tool)
@@ -83,7 +83,7 @@ async def test_an_edit_and_the_run_of_it_are_one_question(bench: Bench) -> None:
     )
     ((edit, run),) = bench.asked
     assert groups([edit, run]) == [["write", "execute"]]
-    assert run.question.code == "x = 2"  # what the approved edit leaves: that runs, or nothing
+    assert run.question.code == "x = 2"  # the call runs what the approved edit leaves, or nothing
     assert edit.id != run.id
     assert edit.binding != run.binding
     assert bench.desk.log == ["write a", "run x = 2"]
@@ -287,7 +287,7 @@ async def test_stop_while_a_question_waits_answers_its_call(bench: Bench) -> Non
     assert bench.stored[-1]["content"][0]["is_error"]
 
 
-# -- where nobody can be asked
+# -- when no one can be asked
 
 
 async def test_where_nobody_can_be_asked_a_call_runs_only_if_it_is_allowed_by_name(

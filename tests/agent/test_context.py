@@ -1,4 +1,4 @@
-"""What the model is sent when a conversation grows: the same prefix, then less, then a summary."""
+"""Requests while a conversation grows: the same prefix, then shorter results, then a summary."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_over_ten_steps_each_request_begins_with_the_bytes_of_the_one_befo
             assert json.dumps(earlier[part]) == json.dumps(later[part])
         before = json.dumps(without_marks(earlier["messages"]))[:-1]
         assert json.dumps(without_marks(later["messages"])).startswith(before)
-        # What was marked is marked again or lies before a mark: the cache finds it.
+        # Earlier marks are set again or lie before another mark, so the cache finds them.
         marked = [n for n, m in enumerate(later["messages"]) if "cache_control" in json.dumps(m)]
         assert len(earlier["messages"]) - 1 in marked
     assert all(json.dumps(request).count("cache_control") <= 4 for request in api.requests)

@@ -1,4 +1,4 @@
-"""The table of permissions, row by row, and what stands above it."""
+"""The table of permissions, row by row, and the rules that override it."""
 
 from __future__ import annotations
 

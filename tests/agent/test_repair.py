@@ -1,4 +1,4 @@
-"""Any history becomes one that the API takes, and a valid one stays as it is."""
+"""Any history becomes one that the API accepts, and a valid one stays unchanged."""
 
 from __future__ import annotations
 

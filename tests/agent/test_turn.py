@@ -1,4 +1,4 @@
-"""The loop: every way through it, and the history that each leaves."""
+"""The loop: each of its paths, and the history that each leaves."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def results(bench: Bench) -> list[Block]:
 
 
 async def results_of(bench: Bench, *calls: Block) -> list[Block]:
-    """What the model is told of calls that it makes in one step."""
+    """The results that the model gets for the calls of one step."""
     model = ScriptedModel([list(calls), [says("Done.")]])
     assert (await bench.run(model)).state == "done"
     return list(model.requests[1].messages[-1]["content"])
@@ -97,7 +97,7 @@ async def test_all_results_come_in_one_message_in_the_order_of_the_calls(bench: 
         ]
     )
     running = asyncio.create_task(bench.run(model))
-    await until(lambda: len(bench.told(CallOutput)) == 2)  # they do not wait for the slow one
+    await until(lambda: len(bench.told(CallOutput)) == 2)  # the others do not wait for the slow one
     bench.desk.gates["late"].set()
     await running
     answers = model.requests[1].messages[-1]["content"]
@@ -181,7 +181,7 @@ async def test_thinking_of_another_model_is_not_sent(bench: Bench) -> None:
 
 
 def looking(usage: Mapping[str, int]) -> ScriptedModel:
-    """A model that looks at a cell, with this usage, and answers."""
+    """A model that reads a cell, with this usage, and answers."""
     look = Scripted(blocks=[calls("look", cell_id="a")], usage=usage)
     return ScriptedModel([look, [says("x is 1.")]])
 
@@ -524,7 +524,7 @@ async def test_nothing_is_left_running_of_a_turn_whose_log_fails(bench: Bench) -
 
     full, before = Full(), asyncio.all_tasks()
     looks = [calls("look", cell_id="a"), calls("look", cell_id="none"), calls("linger", gate="g")]
-    with pytest.raises(StoreUnavailable, match="disk is full"):  # as it is, not in a group
+    with pytest.raises(StoreUnavailable, match="disk is full"):  # not in a group
         await run_turn(full.turn(ScriptedModel([looks])))
     assert asyncio.all_tasks() == before
     assert [message["role"] for message in full.stored[1:]] == ["assistant", "user"]

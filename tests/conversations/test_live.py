@@ -1,5 +1,5 @@
-"""What is written into the log of a turn is in the file and with its followers: all of it, once and
-in order, whoever gives up meanwhile and whenever the store fails. So is what it asks.
+"""Entries and questions in the log of a turn reach the file and its followers: all of them, once
+and in order, even if writers are cancelled or the store fails.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NEW = NewTurn(
 
 
 class Unsteady(ConversationStore):
-    """Fails now and then, and takes its time."""
+    """A store that is slow and fails now and then."""
 
     chance: random.Random
     fails = 0.2
@@ -139,7 +139,7 @@ def message(text: str) -> MessageAdded:
 
 
 class Slow(ConversationStore):
-    """Stands still before entries of a type, until it is released."""
+    """Waits before entries of a type until it is released."""
 
     at: type[object] = TurnEnded
 
@@ -160,7 +160,7 @@ def slow(database: Database) -> Slow:
 
 
 async def asking(store: ConversationStore, seconds: float = 60) -> tuple[LiveTurn, Approval]:
-    """A turn that has put a question."""
+    """A turn that has asked a question."""
     opening = await store.begin(NEW)
     turn = LiveTurn(opening.turn, stores_on(store.database, store), ends_to_ask=False)
     approval = Approval(
@@ -203,7 +203,7 @@ async def test_a_question_is_not_answered_any_more_while_the_end_of_its_turn_is_
 
 
 async def test_an_answer_counts_for_the_turn_if_it_counts_for_the_file(slow: Slow) -> None:
-    """It is being stored when the time for it is over."""
+    """An answer is being stored when its question expires."""
     turn, question = await asking(slow, seconds=0.3)
     waiting = asyncio.create_task(turn.wait([question]))
     slow.at = AnswerGiven

@@ -17,7 +17,7 @@ STEP = Usage(input_tokens=100, cache_read_tokens=700, output_tokens=64, cost=0.0
 
 
 class Nowhere:
-    """A log of a turn that nobody reads."""
+    """A log of a turn without readers."""
 
     async def append(self, *entries: Entry) -> None: ...
 

@@ -1,5 +1,5 @@
 """Turns with tiny tools on a real store, stopped at random moments while the store fails now and
-then: what the file says of each is whole.
+then: each is stored completely.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STEPS = [
 
 
 class Person:
-    """Answers what is asked, at some time, or not at all."""
+    """Answers questions at some time, or not at all."""
 
     def __init__(self, turn: LiveTurn, chance: random.Random) -> None:
         self._turn = turn
@@ -112,7 +112,7 @@ async def test_what_the_file_says_of_a_turn_is_whole(
     written = [entry.removeprefix("write ") for entry in bench.desk.log if "write" in entry]
     assert [entry.change.cell_id for entry in await Journal(database).of_turn("t1")] == written
     audits = Counter(each["call_id"] for each in await AuditLog(database).of_turn("t1"))
-    assert max(audits.values(), default=0) <= 2  # what a person answered, and what came of it
+    assert max(audits.values(), default=0) <= 2  # a person's answers, and their outcomes
     record = await store.turn("t1")
     assert record is not None
     assert (record.state, turn.state) == (ending.state, ending.state)

@@ -1,4 +1,4 @@
-"""What servers that have one store, and people who share a server, keep from each other."""
+"""Isolation between servers with the same store, and between people on the same server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which models there are, which is the default, and where keys are kept."""
+"""The available models, the default model, and the storage of keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def models(path: Path, environment: Mapping[str, str] | None = None, **more: Any
 
 
 def at(chat: Chat, path: Path, **more: Any) -> Models:
-    """With a provider `lab` at this server."""
+    """Models with a provider `lab` at this server."""
     lab = {"kind": "openai", "base_url": chat.url, "needs_key": False, **more}
     return models(path, providers={"lab": lab}, facts=CONFIGURED)
 
@@ -41,7 +41,7 @@ CONFIGURED = FactBook({"lab:small": {"window": 4096}})
 
 
 async def window_of(known: Models, name: str) -> int | None:
-    """What is known of how much the model can read, once it was looked up twice."""
+    """The known window of the model, after two look-ups."""
     known.get(name)
     for _ in range(2):
         await known.look_up(name)
@@ -202,7 +202,7 @@ def test_options_may_be_any_json(tmp_path: Path) -> None:
     assert models(tmp_path, providers=providers).get("lab:any").id == "lab:any"
 
 
-# -- how much a model can read
+# -- context windows
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ LISTS = (
     b'{"data": [{"id": "a"}], "has_more": true, "last_id": "a"}',
     b'{"data": [], "has_more": "yes", "last_id": 7}',
 )  # fmt: skip
-"""Answers to `GET models` (and to those of Ollama) that say little or nothing."""
+"""Answers to `GET models` (and to Ollama's requests) with little or no information."""
 FAULTS_OF_LISTS = ("broken_stream", "not_a_model_service", "not_found", "service")
 
 
@@ -360,7 +360,7 @@ def test_the_sdk_is_imported_beforehand_where_there_is_a_key(
 
 @pytest.fixture
 def older_openai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The SDK that somebody else's assistant needs by way of litellm, as notebook-intelligence."""
+    """The SDK that another assistant, such as notebook-intelligence, requires through litellm."""
     for name, number, requirement in (
         ("openai", "2.54.0", "anyio"),
         ("litellm", "1.106.2", "openai<3.0.0,>=2.20.0"),

@@ -21,7 +21,7 @@ class KeyedRequest:
     digest: str
     """Hash of the request."""
     status: int | None
-    """Status of the stored answer; None while in progress or after a crash."""
+    """Status of the stored answer; None if still in progress or after a crash."""
     answer: str
 
 

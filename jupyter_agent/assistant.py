@@ -27,7 +27,7 @@ from jupyter_agent.conversations.allowances import Allowance, Allowances
 from jupyter_agent.conversations.audit import AuditLog, entry_of
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.keyed import KeyStore
+from jupyter_agent.conversations.idempotency import IdempotencyStore
 from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.namings import StoredNamings
@@ -114,7 +114,7 @@ class Assistant:
             self.toolbox,
             record=_audit_into(stores.audit),
             retries=options.read_retries,
-            others=McpTools(self.mcp),
+            external_tools=McpTools(self.mcp),
         )
         self.runner = TurnRunner(
             stores,
@@ -131,7 +131,7 @@ class Assistant:
         )
         self.wakes = Wakes(WakeStore(database), self.runner)
         self.requests = server.web_app.settings[REQUESTS] = InFlightRequests()
-        server.web_app.settings[ONCE] = Once(KeyStore(database))
+        server.web_app.settings[ONCE] = Once(IdempotencyStore(database))
         self.routes = self._routes()
 
     def _models(self) -> Models:
@@ -177,7 +177,7 @@ class Assistant:
     def _leftovers(self, server: ServerApp, kind: str) -> Leftovers:
         folder = Path(self.options.store_dir) / kind
         root = root_of(server.contents_manager)
-        return Leftovers(folder, self.presence.id, root, self.presence.alive)
+        return Leftovers(folder, self.presence.id, root, self.presence.is_alive)
 
     def _services(self, server: ServerApp) -> Services:
         notebooks = Notebooks(

@@ -24,18 +24,18 @@ class Approval:
     input: Mapping[str, Any]
     question: Question
     notebook: str | None
-    """What rules know its notebook by; to people it is named as in the question."""
+    """The notebook's name in rules; people see the name in the question."""
     kernel: str | None = None
-    """The kernel that code would run in, in which of its lives; empty while none runs, None for
-    what runs none there. Of a tool of another server: what that is, as a hash."""
+    """Which life of the kernel would run the code, empty if no kernel is running; None if the call
+    runs no code. For an MCP tool, a hash of its definition."""
     group: str
-    """The same for those that are one question to a person, such as an edit and its run."""
+    """Shared by calls that form one question to a person, such as an edit and its run."""
     rests_on: frozenset[str] = frozenset()
-    """Ids of the calls, asked about with it, whose edits it takes as done."""
+    """Ids of the calls in the same round whose edits it assumes to be done."""
     binding: str
-    """What the answer is given for; if it is another when the call acts, it does not act."""
+    """Hash of everything that the answer is given for; the call only acts if it is unchanged."""
     expires: datetime
-    """UTC; unanswered by then it counts as denied."""
+    """UTC; a question without an answer by then counts as denied."""
 
     def describe(self) -> dict[str, Any]:
         """docs/api.md's approval object."""
@@ -77,7 +77,7 @@ class Approval:
 
     @property
     def events(self) -> tuple[Notice, ApprovalRequested]:
-        """How the question is shown."""
+        """The events that show the question."""
         described = self.describe()
         text = f"`{self.tool}` waits for your answer."
         if self.question.loads:
@@ -96,7 +96,7 @@ def approval_of(
     group: str,
     rests_on: frozenset[str] = frozenset(),
 ) -> Approval:
-    """The question of a call as it is put to a person, for so many seconds."""
+    """The question about a call, open for so many seconds."""
     call = ruling.call
     assert call.id is not None
     return Approval(
@@ -115,33 +115,33 @@ def approval_of(
 
 
 Remember: TypeAlias = Literal["conversation", "turn"]
-"""`conversation`: the same tool needs no answer there in that notebook (`Grant`); `turn`: edits
-need none in what is left of the turn, as in mode `edit`."""
+"""`conversation`: allow the same tool in that notebook for the rest of the conversation (`Grant`);
+`turn`: allow edits for the rest of the turn, as in mode `edit`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a person said to one question."""
+    """A person's answer to one question."""
 
     approved: bool
     reason: str = ""
     remember: Remember | None = None
-    """For how long more than this call is allowed; None: for this call only."""
+    """For how long similar calls are allowed; None allows this call only."""
 
 
 @dataclass(kw_only=True)
 class Round:
-    """The questions that are put at once."""
+    """The questions that are asked together."""
 
     seconds: float
-    """How long they wait for an answer."""
+    """How long they stay open."""
     asked: dict[str, tuple[Ruling, Approval]] = field(default_factory=dict)
-    """By call id."""
+    """The questions by call id."""
     _edits: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def foreseen(self) -> Mapping[tuple[str, str], Cell]:
-        """(path, cell id) -> the cell as it will be once all that was asked so far is allowed."""
+        """(path, cell id) -> the cell as it will be if all questions so far are approved."""
         return {
             (approval.question.notebook, cell_id): cell
             for _, approval in self.asked.values()
@@ -150,8 +150,8 @@ class Round:
         }
 
     def add(self, ruling: Ruling, question: Question) -> None:
-        """Has the question put, unless an earlier one may change what it shows: it is made again
-        once that has its answer.
+        """Add the question, unless an earlier one may change what it shows; it is then made again
+        once that one is answered.
         """
         assert ruling.call.id is not None
         if self._must_wait_for_answer(question):
@@ -180,7 +180,7 @@ class Round:
             if ruling.call.tool.effect != "edit":
                 continue
             if question.whole and not earlier.after:
-                return True  # a cell comes or goes, or they change places
+                return True  # cells are added, removed or moved
             for cell_id in earlier.cells.keys() & question.cells.keys():
                 cell = foreseen.get((earlier.notebook, cell_id))
                 if cell is None or cell.version != question.cells[cell_id]:
@@ -188,7 +188,7 @@ class Round:
         return False
 
     def _rests_on(self, question: Question) -> frozenset[str]:
-        """Ids of the earlier calls whose edits this question takes as done."""
+        """Ids of the earlier calls whose edits this question assumes to be done."""
         return frozenset(
             call_id
             for call_id, (_, approval) in self.asked.items()

@@ -1,4 +1,4 @@
-"""One call in the lease that it acts by: decided, asked about, done, recorded."""
+"""One call with its lease on a notebook: decide, ask, act, record."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class ToolCall:
 
     @property
     def runs(self) -> bool:
-        """Whether it has a kernel do something."""
+        """Whether it makes a kernel do something."""
         return self.tool.effect == "run" or self.tool.executes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ruling:
-    """What is to happen to a call."""
+    """The decision about a call."""
 
     call: ToolCall
     act: Act
@@ -68,7 +68,7 @@ class Ruling:
         return self.decision.verdict == "ask"
 
     def binding(self, question: Question) -> str:
-        """A hash of all that the answer to this question is given for."""
+        """A hash of everything that the answer to this question is given for."""
         return question.binding(self.call.tool.name, self.call.input)
 
     def audit(
@@ -80,7 +80,7 @@ class Ruling:
         result: Result | None = None,
         changes: Sequence[Change] = (),
     ) -> Audit:
-        """What came of the call."""
+        """The audit entry for the call's outcome."""
         return Audit(
             work=work,
             call_id=self.call.id,
@@ -96,7 +96,7 @@ class Ruling:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """Who wanted what where, by which decision, and what came of it."""
+    """A call, the decision about it and its outcome."""
 
     work: Workspace
     call_id: str | None
@@ -107,15 +107,13 @@ class Audit:
     why: str = ""
     """Why it failed or was refused."""
     result: Result | None = None
-    """What the model gets; None unless it is done."""
+    """The result for the model; None unless the call succeeded."""
     changes: Sequence[Change] = ()
-    """What it did to cells, also if it failed."""
+    """Its changes to cells, even if it failed."""
 
     @property
     def events(self) -> Iterator[Event]:
-        """What is shown of a call in a turn: its outcome, then what it changed, notebook by
-        notebook.
-        """
+        """The events of a call in a turn: its outcome, then its changes, notebook by notebook."""
         assert self.call_id is not None
         yield self._outcome(self.call_id)
         made = [replace(change, call_id=self.call_id) for change in self.changes]
@@ -145,8 +143,8 @@ Record: TypeAlias = Callable[[Audit], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """A call that was decided, as long as its lease is held: the notebook that the decision saw is
-    the one that a question shows and that the call acts on.
+    """A call that was decided, while its lease is held: the decision, the question and the call
+    all see the same notebook.
     """
 
     ruling: Ruling
@@ -154,25 +152,24 @@ class Attempt:
     policy: Policy
     record: Record
     again: Callable[[], AbstractAsyncContextManager[Attempt]] | None = None
-    """The call once more, after a pause, if it only reads: a tab or a kernel that is busy may
-    answer soon.
-    """
+    """Tries a call that only reads again after a pause: a busy tab or kernel may answer soon."""
 
     @classmethod
     async def begin(cls, call: ToolCall, nb: Lease, policy: Policy, record: Record) -> Attempt:
-        """The call, decided as far as that needs no look into the notebook. Raises NotPermitted."""
+        """The call, decided without reading the notebook. Raises NotPermitted."""
         act = await act_of(call.tool, await call.tool.current_action(nb), nb.paths, policy)
         await nb.paths.refuse_outside(call.tool.paths.values())
         ruling = Ruling(call=call, act=act, decision=decide(act, policy))
         return cls(ruling=ruling, nb=nb, policy=policy, record=record)
 
     def of(self, call: ToolCall) -> Attempt:
-        """The same for another call, which differs in nothing that permission depends on."""
+        """The same for another call that permission does not distinguish from this one."""
         return replace(self, ruling=replace(self.ruling, call=call))
 
-    async def settled(self) -> Attempt:
-        """The same, decided by what is in the notebook, unless it is denied already. Others are
-        kept out of a notebook that is to be changed until it is. Raises ToolError.
+    async def decide_by_content(self) -> Attempt:
+        """The call, decided again by the notebook's content, unless it is already denied.
+
+        If the call changes the notebook, no one else can until it has. Raises ToolError.
         """
         call, act = self.ruling.call, self.ruling.act
         if self.ruling.decision.verdict == "deny":
@@ -180,17 +177,17 @@ class Attempt:
         try:
             if call.tool.is_exclusive:
                 await self.nb.take()
-            seen = await look_into(act, call.tool, self.nb, self.policy)
+            full = await look_into(act, call.tool, self.nb, self.policy)
         except ToolError as error:
             raise await self._failure(error) from error
-        if seen == act:
+        if full == act:
             return self
-        ruling = Ruling(call=call, act=seen, decision=decide(seen, self.policy))
+        ruling = Ruling(call=call, act=full, decision=decide(full, self.policy))
         return replace(self, ruling=ruling)
 
     async def question(self, foreseen: Mapping[tuple[str, str], Cell] | None = None) -> Question:
-        """What a person has to see first, where the cells in `foreseen` (see `Workspace`) are as
-        they are there. Raises ToolError where the call could not succeed.
+        """The question for a person, with the cells in `foreseen` (see `Workspace`) as they are
+        there. Raises ToolError if the call could not succeed.
         """
         try:
             with self.nb.with_pending_cells(foreseen or {}):
@@ -201,7 +198,7 @@ class Attempt:
     async def run(
         self, progress: Progress | None = None, *, approved: Question | None = None
     ) -> Result:
-        """Act. Raises ToolError; Conflict where what a person saw and approved is no longer so."""
+        """Do the call. Raises ToolError; Conflict if it is no longer what a person approved."""
         nb, tool, act = self.nb, self.ruling.call.tool, self.ruling.act
         try:
             if approved is not None:
@@ -209,22 +206,22 @@ class Attempt:
             elif self.ruling.asks:
                 raise NeedsApproval(self.ruling.decision.reason)
             await nb.refuse_hidden(tool.acts_on)
-            result = await tool.run(nb, progress and _masking(progress, nb.work))
+            result = await tool.run(nb, progress and _masking_progress(progress, nb.work))
             if tool.executes and (kernel := await nb.kernel()) is not None:
-                self.policy.started(act, kernel.life)
-            result = _masked(result, nb.work)
+                self.policy.bind_grants(act, kernel.life)
+            result = _mask(result, nb.work)
         except ToolError as error:
             if self.again is None or not isinstance(error, Busy):
                 raise await self._failure(error) from error
         except asyncio.CancelledError:
             await self._note("stopped", _STOPPED)
             raise
-        except Exception as error:  # a bug: what the call did until then is in the audit
+        except Exception as error:  # a bug: the audit has what the call did before it
             await self._note("failed", f"{_BUG} ({type(error).__name__})")
             raise
         else:
             if not self.ruling.call.reads and act.notebook is not None:
-                self.policy.touched.add(act.notebook)
+                self.policy.changed_notebooks.add(act.notebook)
             await self._note("done", result=result)
             return result
         async with self.again() as attempt:
@@ -243,9 +240,9 @@ class Attempt:
         """Raises Conflict unless the call is still what a person saw."""
         current = await self._question()
         if not approved.kernel:
-            current = replace(current, kernel="")  # no kernel ran then; a fresh one was approved
+            current = replace(current, kernel="")  # no kernel ran then: a new one was approved
         if not approved.kernelspec:
-            current = replace(current, kernelspec="")  # nor was there a notebook
+            current = replace(current, kernelspec="")  # there was no notebook then
         as_approved = self.ruling.binding(approved) == self.ruling.binding(current)
         if not as_approved or not set(current.loads) <= set(approved.loads):
             raise Conflict(
@@ -255,25 +252,25 @@ class Attempt:
         self.nb.approve(current.cells)
 
     async def _failure(self, error: ToolError) -> ToolError:
-        """The error as a model may be told it, once it is recorded."""
+        """Record the error; returns it in a form fit for a model."""
         if "current" in error.facts:
             error = (await self.nb.view()).error(error)
-        error = _as_told(error, self.nb.work, self.ruling.call.input)
+        error = _for_model(error, self.nb.work, self.ruling.call.input)
         outcome: CallOutcome = "refused" if isinstance(error, NotPermitted) else "failed"
         made = error.changes if isinstance(error, NotConfirmed) else ()
-        await surely(self._recorded(outcome, error.message, changes=made))
+        await surely(self._write_audit(outcome, error.message, changes=made))
         return error
 
     async def _note(
         self, outcome: CallOutcome, why: str = "", *, result: Result | None = None
     ) -> None:
-        """Records what has happened, whoever cancels the call meanwhile."""
+        """Record the outcome, even if the call is cancelled in the meantime."""
         try:
-            await surely(self._recorded(outcome, why, result=result))
-        except StoreUnavailable as error:  # it has happened: that must be told all the same
+            await surely(self._write_audit(outcome, why, result=result))
+        except StoreUnavailable as error:  # the call is done: the caller must get its outcome
             log.error("`%s` is not in the audit: %s", self.ruling.act.tool, error)
 
-    async def _recorded(
+    async def _write_audit(
         self,
         outcome: CallOutcome,
         why: str,
@@ -281,35 +278,35 @@ class Attempt:
         result: Result | None = None,
         changes: Sequence[Change] = (),
     ) -> None:
-        await self.nb.release()  # nobody waits for the store
+        await self.nb.release()  # others need not wait for the store
         made = [*self.nb.changes, *changes]
         await self.record(
             self.ruling.audit(self.nb.work, outcome, why, result=result, changes=made)
         )
 
 
-def _as_told(error: ToolError, work: Workspace, input: Mapping[str, Any]) -> ToolError:
-    """The error of a call with this input as a model may be told it."""
+def _for_model(error: ToolError, work: Workspace, input: Mapping[str, Any]) -> ToolError:
+    """The error of a call with this input, without secrets and with its names quoted."""
     named = {field: value for field, value in input.items() if field not in TEXTS}
     return work.redact_error(error, named)
 
 
 @contextmanager
-def telling(work: Workspace, input: Mapping[str, Any]) -> Iterator[None]:
-    """Errors leave as a model may be told them."""
+def errors_for_model(work: Workspace, input: Mapping[str, Any]) -> Iterator[None]:
+    """Make the ToolErrors raised inside fit for a model: no secrets, names quoted."""
     try:
         yield
     except ToolError as error:
-        raise _as_told(error, work, input) from error
+        raise _for_model(error, work, input) from error
 
 
-def _masked(result: Result, work: Workspace) -> Result:
+def _mask(result: Result, work: Workspace) -> Result:
     redactor = work.services.redactor
     return replace(result, text=redactor.text(result.text), facts=redactor.mask_all(result.facts))
 
 
-def _masking(progress: Progress, work: Workspace) -> Progress:
-    async def masked(output: Mapping[str, Any]) -> None:
+def _masking_progress(progress: Progress, work: Workspace) -> Progress:
+    async def report(output: Mapping[str, Any]) -> None:
         await progress(work.services.redactor.mask_all(output))
 
-    return masked
+    return report

@@ -1,8 +1,8 @@
-"""The calls of one step: every one gets an answer, all in one message, in the order of the calls.
+"""The calls of one step: each gets a result, all in one message, in the order of the calls.
 
-Calls run in their order; neighbours that only read run side by side. Questions of a step are asked
-together (`asking`), after the calls that need no answer: what only reads or edits does not wait for
-them, a run waits for every answer before it.
+Calls run in order; adjacent calls that only read run concurrently. The questions of a step are put
+together (`Round`), after the calls that need no answer: calls that read or edit do not wait for the
+answers, a run waits for all answers before it.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ LAST_STEP = "Not executed: the limit of this turn is reached."
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
 _ALONE = (
     "Declined: this needs an answer, and nobody can answer in this turn. Do not try the same in "
-    "another way; go on without it, and say what is left to do."
+    "another way; continue without it, and say what remains to be done."
 )
 
 
 async def run_calls(turn: Turn, answer: Sequence[Entry], calls: Sequence[Call]) -> None:
-    """Show the answer that has these calls, execute them, and append their results to the history;
-    also when stopped.
+    """Show the answer with these calls, execute them, and append their results to the history, even
+    when stopped.
     """
     step = _Step(turn)
     try:
         await turn.log.show(*answer)
         await step.run(calls)
-        await step.tell_news(calls)
+        await step.append_news(calls)
     finally:
-        open_ = [step.failure(call.id, INTERRUPTED) for call in calls if not step.answered(call)]
+        open_ = [step.failure(call.id, INTERRUPTED) for call in calls if not step.has_result(call)]
         results = turn.transcript.append("user", [step.results[call.id] for call in calls])
         await turn.log.show(*open_, *results)
 
 
 def refuse_calls(transcript: Transcript, calls: Sequence[Call]) -> list[Entry]:
-    """Answer the calls of a reply that was cut off: what is left of them is not what was meant."""
+    """Answer the calls of a cut-off reply with an error: their input may be incomplete."""
     failed = [CallFailed(call_id=call.id, error=CUT_OFF) for call in calls if call.error is None]
     results = [error_result(call.id, CUT_OFF) for call in calls]
     return [*failed, *transcript.append("user", results)]
 
 
 def drop_calls(calls: Sequence[Call]) -> list[Entry]:
-    """Calls of a last reply are not executed; they are no part of the history."""
+    """Report the calls of a last reply: they are not executed and not part of the history."""
     return [
         CallInvalid(call_id=call.id, tool=call.name, input=call.input, error=LAST_STEP)
         for call in calls
@@ -73,7 +73,7 @@ class _Pending:
 
     call: ToolCall
     approval: Approval | None = None
-    """What a person approved."""
+    """The question that a person approved."""
 
     @property
     def id(self) -> str:
@@ -81,31 +81,31 @@ class _Pending:
         return self.call.id
 
     def comes_after(self, earlier: Sequence[_Pending]) -> bool:
-        """Whether it is done only once these are, which wait for an answer."""
+        """Whether it has to wait for these earlier calls, which wait for an answer."""
         return bool(earlier) and (self.call.runs or self.approval is not None)
 
 
 class _Step:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._dispatcher = turn.dispatcher.recording(self._record)
+        self._dispatcher = turn.dispatcher.with_record(self._record)
         self.results: dict[str, Block] = {}
 
     async def run(self, calls: Sequence[Call]) -> None:
         pending = [item for call in calls if (item := await self._parse(call))]
         while pending:
-            pending = await self._ask(*await self._go_through(pending))
+            pending = await self._ask(*await self._run_in_order(pending))
 
-    def answered(self, call: Call) -> bool:
+    def has_result(self, call: Call) -> bool:
         return call.id in self.results
 
     def failure(self, call_id: str, text: str) -> CallFailed:
-        """The call failed, or was not executed."""
+        """Set the result of a call that failed or was not executed; returns its event."""
         self.results[call_id] = error_result(call_id, text)
         return CallFailed(call_id=call_id, error=self._turn.work.fence.strip_marks(text))
 
     async def _parse(self, call: Call) -> _Pending | None:
-        if call.error is not None:  # told when the block ended
+        if call.error is not None:  # its event was shown when the block ended
             self.results[call.id] = error_result(call.id, call.error)
             return None
         try:
@@ -115,11 +115,11 @@ class _Step:
             return None
         return _Pending(call=parsed)
 
-    async def tell_news(self, calls: Sequence[Call]) -> None:
-        """What changed meanwhile, as a part of the last result.
+    async def append_news(self, calls: Sequence[Call]) -> None:
+        """Add to the last result what others have changed since the last step.
 
-        There it is part of the history, so that what was sent stays what it was; a text after the
-        results would be taken for another question.
+        As part of a result it stays in the history, so that the text sent so far never changes; a
+        text after the results would look like another question.
         """
         for news in await self._turn.work.news() if calls else ():
             who = await self._turn.authors(news)
@@ -131,11 +131,11 @@ class _Step:
 
     # -- acting
 
-    async def _go_through(
+    async def _run_in_order(
         self, pending: Sequence[_Pending], *, act: bool = True
     ) -> tuple[Round, Sequence[_Pending]]:
-        """Does in order what needs no answer, as far as it does not come after one; gives the
-        questions of the others, and all that is left. Without `act` it only asks.
+        """Run in order the calls that neither need an answer nor have to wait for one; returns the
+        questions of the others, and all calls that are left. Without `act` it only asks.
         """
         asking = Round(seconds=self._turn.limits.approval_seconds)
         waiting: list[_Pending] = []
@@ -143,23 +143,26 @@ class _Step:
         for group in _side_by_side(pending):
             acts = act and not any(item.comes_after(waiting) for item in group)
             has_asked = bool(asking.asked)
-            left = await self._try(group, asking, act=acts)
+            left = await self._run_group(group, asking, act=acts)
             outdated |= act and has_asked and len(left) < len(group)
             waiting += left
-        if outdated:  # a call after it changed what a question shows, or took its time
-            return await self._go_through(waiting, act=False)
+        if outdated:  # a later call changed what a question shows, or used up its time
+            return await self._run_in_order(waiting, act=False)
         return asking, waiting
 
-    async def _try(self, group: Sequence[_Pending], asking: Round, *, act: bool) -> list[_Pending]:
-        """Those that wait."""
+    async def _run_group(
+        self, group: Sequence[_Pending], asking: Round, *, act: bool
+    ) -> list[_Pending]:
+        """Run the calls of a group; returns those that have to wait."""
         if act:
-            await self._turn.log.append()  # all that led to it is stored before anything is done
-        waits = await gather_or_cancel(self._waits(item, asking, act=act) for item in group)
+            await self._turn.log.append()  # everything so far is stored before the calls act
+        waits = await gather_or_cancel(self._run_or_wait(item, asking, act=act) for item in group)
         return [item for item, waiting in zip(group, waits, strict=True) if waiting]
 
-    async def _waits(self, item: _Pending, asking: Round, *, act: bool) -> bool:
-        """Does the call if it may; true if it waits instead, for its own answer or an earlier one.
-        Whatever comes of it is told by `_record`; only an internal error is raised.
+    async def _run_or_wait(self, item: _Pending, asking: Round, *, act: bool) -> bool:
+        """Run the call if it may act; True if it has to wait for its own answer or an earlier one.
+
+        `_record` reports the outcome; only internal errors are raised.
         """
         if item.approval is not None and not act:
             return True
@@ -181,11 +184,11 @@ class _Step:
             await self._fail(item.id, error)
         except asyncio.CancelledError:
             if _is_cancelled():
-                raise  # otherwise something within the tool was cancelled
+                raise  # otherwise something inside the tool was cancelled
         return False
 
     async def _record(self, audit: Audit) -> None:
-        """What came of a call is a result for the model, and in the log."""
+        """Keep the outcome of a call as the model's result, and log it."""
         assert audit.call_id is not None
         if audit.result is not None:
             content = _content(audit.result, self._turn.limits.result_chars)
@@ -199,14 +202,14 @@ class _Step:
         await self._turn.log.append(audit)
 
     async def _fail(self, call_id: str, error: ToolError) -> None:
-        """Tells of an error that came before anything was decided, and is in no audit."""
+        """Report an error from before the decision, which is not audited."""
         if call_id not in self.results:
             await self._turn.log.append(self.failure(call_id, error.message))
 
     # -- asking
 
     async def _ask(self, asking: Round, waiting: Sequence[_Pending]) -> list[_Pending]:
-        """Puts the questions; gives what is still to be done, in order."""
+        """Ask the questions; returns the calls that are still to be run, in order."""
         asked = [asking.asked[item.id] for item in waiting if item.id in asking.asked]
         answers = await self._put(tuple(approval for _, approval in asked)) if asked else {}
         left: list[_Pending] = []
@@ -219,20 +222,20 @@ class _Step:
             answer = answers.get(approval.id, UNANSWERED)
             if not answer.approved:
                 denied.add(item.id)
-                said = declined(answer) if self._turn.options.attended else _ALONE
+                reason = decline_text(answer) if self._turn.options.is_attended else _ALONE
                 if answer is UNANSWERED and ruling.act.loads:
-                    said = f"{said} {NOBODY_TO_ASK}"
-                await self._dispatcher.decline(ruling, self._turn.work, said)
+                    reason = f"{reason} {NOBODY_TO_ASK}"
+                await self._dispatcher.decline(ruling, self._turn.work, reason)
             elif approval.rests_on & denied:
-                denied.add(item.id)  # what rests on it in turn was not seen as it will be either
-                left.append(item)  # asked again, about the cell as it is without that edit
+                denied.add(item.id)  # questions that rest on this call were outdated, too
+                left.append(item)  # asked again, about the cell without that edit
             else:
                 left.append(replace(item, approval=approval))
         return left
 
     async def _put(self, questions: tuple[Approval, ...]) -> Mapping[str, Answer]:
-        if not self._turn.options.attended:
-            # Followers see what it was about; nothing waits for them.
+        if not self._turn.options.is_attended:
+            # Followers see the questions, but the turn does not wait for answers.
             await self._turn.log.show(*(event for each in questions for event in each.events))
             return {}
         await self._turn.log.append(*questions)
@@ -240,16 +243,16 @@ class _Step:
 
 
 def news_notice(news: News, reader: str) -> Notice:
-    """How a person is shown that the reader is told of others' changes."""
+    """The notice that the notebook was changed by others and the reader learns about it."""
     return Notice(
         kind="notebook-changed",
-        text=f"{news.notebook} changed meanwhile; {reader} is told.",
+        text=f"{news.notebook} was changed by others; {reader} gets the changes.",
         facts={"notebook": news.notebook, "cell_ids": list(news.cell_ids)},
     )
 
 
 def _side_by_side(pending: Sequence[_Pending]) -> Sequence[Sequence[_Pending]]:
-    """In order: neighbours that only read together, all others alone."""
+    """Groups of calls, in order: adjacent calls that only read together, all others alone."""
     groups: list[list[_Pending]] = []
     for item in pending:
         if groups and item.call.reads and groups[-1][-1].call.reads:
@@ -264,10 +267,10 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def declined(answer: Answer) -> str:
-    """The answer to a model whose call a person denied."""
-    said = f" They said: {answer.reason}" if answer.reason else ""
-    return f"The user declined this call.{said} Do not try the same in another way; go on or ask."
+def decline_text(answer: Answer) -> str:
+    """The result for a model whose call a person declined."""
+    why = f" They said: {answer.reason}" if answer.reason else ""
+    return f"The user declined this call.{why} Do not try the same in another way; continue or ask."
 
 
 def _content(result: Result, limit: int) -> list[Block]:

@@ -1,4 +1,4 @@
-"""The one door to the tools, behind chat, REST and MCP: check, decide, act, record."""
+"""The only way to the tools, for chat, REST and MCP: check, decide, act, record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from functools import partial
 from typing import Any, Protocol
 
 from jupyter_agent.agent.acts import act_of
-from jupyter_agent.agent.attempt import Attempt, Audit, Record, Ruling, ToolCall, telling
+from jupyter_agent.agent.attempt import (
+    Attempt,
+    Audit,
+    Record,
+    Ruling,
+    ToolCall,
+    errors_for_model,
+)
 from jupyter_agent.agent.permissions import Decision, Policy
 from jupyter_agent.errors import NeedsApproval, NotPermitted
 from jupyter_agent.tools.base import Progress, Result, Tool, Toolbox
@@ -20,66 +27,67 @@ from jupyter_agent.workspace.paths import Lookup
 from jupyter_agent.workspace.workspace import Workspace
 
 
-class Others(Protocol):
-    """The tools that other servers offer."""
+class ExternalTools(Protocol):
+    """The tools of the configured MCP servers."""
 
     async def __call__(self, *, ask: bool) -> Sequence[type[Tool]]:
-        """Those of now; of the last time, if the servers are not to be asked."""
+        """The tools that the servers offer now; without `ask`, those they offered last time."""
 
 
-async def _unrecorded(audit: Audit) -> None:
+async def _record_nothing(audit: Audit) -> None:
     """For callers that keep no audit."""
 
 
-async def _no_others(*, ask: bool) -> Sequence[type[Tool]]:
-    """Where no other servers are configured."""
+async def _no_external_tools(*, ask: bool) -> Sequence[type[Tool]]:
+    """For servers without configured MCP servers."""
     return ()
 
 
 NO_RETRIES: Mapping[str, int] = {}
 _FIRST_PAUSE_S = 0.5
-"""Before a call is tried again; twice as long each further time."""
+"""Seconds before a call is tried again; doubles with each retry."""
 NOBODY_TO_ASK = (
     "Only a person, or the administrator, lets an edit load from elsewhere: in mode `auto` with "
     "`c.JupyterAgent.allow_remote_content = True`."
 )
-"""Where nobody answers."""
+"""Added to a refusal when no one answers."""
 
 
 class Dispatcher:
-    """Turns the name and input of a call into a result, where that is permitted.
+    """Turns the name and input of a call into a result, if that is permitted.
 
-    Whatever it returns, raises, records or shows of a run is what a model may be told.
+    Everything that it returns, raises, records or reports as progress is fit for a model to read.
     """
 
     def __init__(
         self,
         toolbox: Toolbox,
         *,
-        record: Record = _unrecorded,
+        record: Record = _record_nothing,
         retries: Mapping[str, int] = NO_RETRIES,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        others: Others = _no_others,
+        external_tools: ExternalTools = _no_external_tools,
     ) -> None:
         """`retries`: how often calls that only read are tried again, by name of the tool, `*` for
-        all others. `others` are tools of other servers, for `with_others`.
+        all other tools. `external_tools` are those that `with_mcp_tools` adds.
         """
         self._toolbox = toolbox
-        self._others = others
+        self._external_tools = external_tools
         self._record = record
         self._retries = retries
         self._sleep = sleep
 
-    def recording(self, record: Record) -> Dispatcher:
-        """The same door with another record, which runs to its end also if a call is cancelled."""
+    def with_record(self, record: Record) -> Dispatcher:
+        """A copy with another record, which is awaited to its end even if a call is cancelled."""
         return self._copy(self._toolbox, record)
 
-    async def with_others(self, *, ask: bool = True) -> Dispatcher:
-        """The same door, with what other servers offer: for one turn, or one request. They are
-        asked, which takes a moment; else it is what they offered last.
+    async def with_mcp_tools(self, *, ask: bool = True) -> Dispatcher:
+        """A copy that also has the tools of MCP servers, for one turn or one request.
+
+        Asking the servers takes a moment; without `ask` it has the tools that they offered last.
         """
-        found = await self._others(ask=ask)
-        return self._copy(self._toolbox.with_others(found), self._record) if found else self
+        tools = await self._external_tools(ask=ask)
+        return self._copy(self._toolbox.with_others(tools), self._record) if tools else self
 
     def _copy(self, toolbox: Toolbox, record: Record) -> Dispatcher:
         return Dispatcher(
@@ -87,29 +95,29 @@ class Dispatcher:
             record=record,
             retries=self._retries,
             sleep=self._sleep,
-            others=self._others,
+            external_tools=self._external_tools,
         )
 
-    def unrecorded(self) -> Dispatcher:
-        """The same door for what the server itself looks at."""
-        return self.recording(_unrecorded)
+    def without_record(self) -> Dispatcher:
+        """A copy that keeps no audit, for calls of the server itself."""
+        return self.with_record(_record_nothing)
 
     def specs(self) -> list[dict[str, Any]]:
-        """What a model is offered."""
+        """The tools as models get them in a request."""
         return self._toolbox.specs()
 
     @property
     def toolbox(self) -> Toolbox:
-        """The tools behind this door."""
+        """The tools that it can call."""
         return self._toolbox
 
     def parse(
         self, name: str, input: Mapping[str, Any], work: Workspace, *, call_id: str | None = None
     ) -> ToolCall:
         """The call, checked against its tool's schema. Raises InvalidInput."""
-        with telling(work, input):
+        with errors_for_model(work, input):
             tool = self._toolbox.parse(name, input)
-        if name != tool.name:  # a former name, whose input may have been another
+        if name != tool.name:  # a former name, whose input may have had another form
             input = tool.model_dump(by_alias=True, exclude_unset=True)
         return ToolCall(tool=tool, input=input, id=call_id)
 
@@ -121,7 +129,7 @@ class Dispatcher:
         policy: Policy,
         progress: Progress | None = None,
     ) -> Result:
-        """One call where nobody can be asked. Raises ToolError, NeedsApproval among them."""
+        """One call when no one can be asked. Raises ToolError, including NeedsApproval."""
         call = self.parse(name, input, work)
         async with self.attempt(call, work, policy) as attempt:
             ruling = attempt.ruling
@@ -139,19 +147,20 @@ class Dispatcher:
     async def attempt(
         self, call: ToolCall, work: Workspace, policy: Policy, *, tries: int = 0
     ) -> AsyncIterator[Attempt]:
-        """The call, decided now, and the lease to do it by, after so many `tries` that were in
-        vain. Raises NotPermitted, or ToolError where it cannot be done anyway.
+        """The call, decided now, with the lease for it; `tries` counts the failed tries before.
+
+        Raises NotPermitted, or another ToolError if the call could not succeed anyway.
         """
         if tries:
             await self._sleep(_FIRST_PAUSE_S * 2 ** (tries - 1))
-        with telling(work, call.input):
+        with errors_for_model(work, call.input):
             paths = work.lookup()
             again = partial(self.attempt, call, work, policy, tries=tries + 1)
-            call = replace(call, tool=await _located(call.tool, paths))
+            call = replace(call, tool=await _with_jupyter_paths(call.tool, paths))
             act = await act_of(call.tool, call.tool.action, paths, policy)
         async with AsyncExitStack() as stack:
             try:
-                with telling(work, call.input):
+                with errors_for_model(work, call.input):
                     nb = await stack.enter_async_context(
                         lease(work, call.tool.target, *call.tool.call_needs, paths=paths)
                     )
@@ -163,7 +172,7 @@ class Dispatcher:
             if ruling.decision.verdict == "deny":
                 await self.decline(ruling, work, ruling.decision.reason)
                 raise NotPermitted(ruling.decision.reason)
-            attempt = await attempt.settled()
+            attempt = await attempt.decide_by_content()
             if call.reads and tries < self._retries.get(call.tool.name, self._retries.get("*", 0)):
                 attempt = replace(attempt, again=again)
             yield attempt
@@ -171,24 +180,25 @@ class Dispatcher:
     async def read(
         self, name: str, inputs: Sequence[Mapping[str, Any]], nb: Lease, policy: Policy
     ) -> list[Result]:
-        """What a tool that only reads says of the turn's own notebook, which is at hand, for each
-        of these inputs, which name no other. It is in no audit. Raises ToolError, which is
-        NotPermitted where a model would have to ask.
+        """The results of a tool that only reads, for the leased notebook of the turn.
+
+        One result for each input; the inputs name no other notebook. Nothing is audited. Raises
+        ToolError; NotPermitted if a model would have to ask first.
         """
         calls = [self.parse(name, input, nb.work) for input in inputs]
-        with telling(nb.work, calls[0].input):
-            attempt = await Attempt.begin(calls[0], nb, policy, _unrecorded)
-        attempt = await attempt.settled()
+        with errors_for_model(nb.work, calls[0].input):
+            attempt = await Attempt.begin(calls[0], nb, policy, _record_nothing)
+        attempt = await attempt.decide_by_content()
         if attempt.ruling.decision.verdict != "run":
             raise NotPermitted(attempt.ruling.decision.reason)
         return [await attempt.of(call).run() for call in calls]
 
     async def decline(self, ruling: Ruling, work: Workspace, reason: str) -> None:
-        """The call is not done: somebody said no, or nobody can be asked."""
+        """Record that the call is refused: a person said no, or no one can be asked."""
         await self._record(ruling.audit(work, "refused", work.redact(reason)))
 
 
-async def _located(tool: Tool, paths: Lookup) -> Tool:
+async def _with_jupyter_paths(tool: Tool, paths: Lookup) -> Tool:
     """The same call with each of its paths as Jupyter spells it."""
-    named = {field: await paths.of(path) for field, path in tool.paths.items()}
-    return tool.model_copy(update={field: each.path for field, each in named.items() if each})
+    found = {field: await paths.of(path) for field, path in tool.paths.items()}
+    return tool.model_copy(update={field: each.path for field, each in found.items() if each})

@@ -1,11 +1,14 @@
-"""The messages of a conversation as the model sees them: append, elide, and what may be sent.
+"""The messages of a conversation as the model sees them: append, elide, make valid for sending.
 
-Messages are Anthropic's JSON. One of the assistant may carry one key more, `model`, which says who
-wrote it; one with `keeps` is a summary that stands for all messages before it but for so many of
-the last; one with `leads` holds what comes before the question of a turn, in the same message;
-one with `instructs` begins with the instructions of the project, and the key is their digest; one
-with `shows` tells of the notebook of that path, and has its outline where `outline` is the digest
-of that; one with `plan` ends a summary with that plan. Such keys are taken off before sending.
+Messages are Anthropic's JSON with further keys, which are removed before sending:
+
+* `model`: the model that wrote a message of the assistant;
+* `keeps`: the message is a summary of all messages before it except this many of the last;
+* `leads`: the message is put before the question of its turn, into the same message;
+* `instructs`: digest of the project's instructions, with which the message starts;
+* `shows`: path of the notebook that the message describes;
+* `outline`: digest of that notebook's outline, if the message has it;
+* `plan`: the plan with which a summary ends.
 """
 
 from __future__ import annotations
@@ -26,19 +29,19 @@ from jupyter_agent.models.base import (
 from jupyter_agent.models.chat import EXTRA
 
 PLAN = "write_plan"
-"""The tool whose last input outlives a summary."""
+"""The tool whose last input is kept when a summary replaces the history."""
 _PLAN_MARKS = {"done": "x", "doing": ">"}
 _LONGEST_NAME = 64
-"""Characters of the name of a tool that services take, also in calls of one that is not there."""
+"""Characters that services accept for the name of a tool, also in calls of unknown tools."""
 _IMAGES_SENT = 20
-"""The API refuses images above 2,000 pixels in a request that has more of them than this."""
+"""The API refuses images above 2,000 pixels in a request with more images than this."""
 _ELIDED_FROM = 500
-"""Characters of a tool result that are worth eliding."""
+"""Characters from which on a tool result is worth eliding."""
 
 
 @dataclass(frozen=True)
 class MessageAdded:
-    """A message that is part of the history from now on."""
+    """A message was added to the history."""
 
     message: Message
 
@@ -46,13 +49,13 @@ class MessageAdded:
 class Transcript:
     """The history of one conversation: append-only.
 
-    Whatever adds to it returns what has to be stored: a message, or none.
+    Methods that add to it return the messages to store: one, or none.
     """
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.messages: list[Message] = []
         for message in messages:
-            self._take(message)
+            self._apply(message)
 
     def append(
         self, role: str, content: Sequence[Block], *, model: str | None = None
@@ -65,14 +68,14 @@ class Transcript:
             message["model"] = model
         return self._add(message)
 
-    def situate(
+    def add_facts(
         self, facts: str, *, shows: str | None = None, outline: str = ""
     ) -> tuple[MessageAdded, ...]:
-        """Tell what holds while the last question is answered; `shows` is the notebook that it
-        tells of, `outline` the digest of the outline that is in it.
+        """Put the facts of this turn before the last question. `shows` is the notebook that they
+        describe, `outline` the digest of the outline in them.
 
-        It stays in the history: in the system prompt it would make every turn pay for the whole
-        conversation again, since what is cached is a prefix.
+        They stay in the history: in the system prompt they would make every turn pay for the whole
+        conversation again, since services cache prefixes.
         """
         message: dict[str, Any] = {"role": "user", "content": [_text(facts)], "leads": True}
         if shows is not None:
@@ -81,87 +84,85 @@ class Transcript:
             message["outline"] = outline
         return self._add(message)
 
-    def shows(self, notebook: str) -> bool:
-        """Whether the notebook was put before a question that no summary has replaced."""
+    def has_shown(self, notebook: str) -> bool:
+        """Whether a question has the notebook before it and no summary has replaced it."""
         return any(message.get("shows") == notebook for message in self.messages)
 
-    def outline(self, notebook: str) -> str:
-        """Digest of the notebook's outline that was last put before such a question; empty where
-        none was.
-        """
+    def outline_digest(self, notebook: str) -> str:
+        """Digest of the notebook's outline that was last put before such a question, or empty."""
         shown = (each for each in reversed(self.messages) if each.get("shows") == notebook)
         return next((str(each["outline"]) for each in shown if "outline" in each), "")
 
-    def instruct(self, text: str, digest: str) -> tuple[MessageAdded, ...]:
-        """Put the instructions of the project before the last question; they outlive a summary."""
+    def add_instructions(self, text: str, digest: str) -> tuple[MessageAdded, ...]:
+        """Put the project's instructions before the last question; summaries keep them."""
         block = _text(text)
         return self._add({"role": "user", "content": [block], "leads": True, "instructs": digest})
 
     @property
-    def instructed(self) -> str:
-        """The digest of the instructions that the model was last given, or empty."""
-        return next((str(each["instructs"]) for each in self._instructing()), "")
+    def instructions_digest(self) -> str:
+        """The digest of the instructions that the model got last, or empty."""
+        return next((str(each["instructs"]) for each in self._with_instructions()), "")
 
     def finish(self) -> tuple[MessageAdded, ...]:
-        """Answer the calls that the last message left open, as after a crash."""
-        open_calls = unanswered(self.messages)
-        return self.append("user", [error_result(call_id, INTERRUPTED) for call_id in open_calls])
+        """Answer the open calls of the last message with an error, as after a crash."""
+        calls = open_calls(self.messages)
+        return self.append("user", [error_result(call_id, INTERRUPTED) for call_id in calls])
 
     def sendable(self, model: str) -> list[Message]:
-        """A valid history with the same meaning, as this model takes it.
+        """A valid history with the same meaning, as this model accepts it.
 
-        Thinking is only valid for the model that thought it; of images the newest stay.
+        Thinking is only valid for the model that wrote it; only the newest images stay.
         """
         own = [_without_foreign_thinking(message, model) for message in self.messages]
         return _newest_images(repair(own))
 
     @property
-    def awaited(self) -> list[str]:
+    def open_service_calls(self) -> list[str]:
         """Ids of the service's own calls in this turn that have no result yet."""
         answered = _results_of_service(self.messages)
-        awaited: list[str] = []
+        calls: list[str] = []
         for message in reversed(self.messages):
-            if message["role"] == "user" and not _answers(message):
+            if message["role"] == "user" and not _has_results(message):
                 break
-            awaited += _calls_of_service(message, answered)
-        return awaited
+            calls += _calls_of_service(message, answered)
+        return calls
 
     @property
     def older(self) -> list[Message]:
-        """What a summary can replace: all but the question or the last step that is open."""
+        """The messages that a summary can replace: all but the open question or last step."""
         older = self.messages[: len(self.messages) - self._open]
         return [] if len(older) == 1 and "keeps" in older[0] else older
 
     def replace_older(self, summary: str) -> tuple[MessageAdded, ...]:
-        """From now on the summary stands for what is older; the store keeps all of it."""
+        """Replace the older messages by a summary; the store keeps all of them."""
         content = [_text(f"[Summary of the conversation so far]\n{summary}")]
         if plan := self._plan():
             content.append(_text(plan))
-        if self._open > 1:  # within a turn: what is asked is not left to the summary
+        if self._open > 1:  # within a turn: the question itself is not left to the summary
             content += [_text("[The question of this turn]"), *self._question()]
         message: dict[str, Any] = {"role": "user", "content": content, "keeps": self._open}
         if plan:
             message["plan"] = plan
         kept = self.messages[len(self.messages) - self._open :]
-        instructing = next(self._instructing(), None)
-        if instructing is not None and instructing not in kept:
-            instructions = instructing["content"][0]
+        latest = next(self._with_instructions(), None)
+        if latest is not None and latest not in kept:
+            instructions = latest["content"][0]
             others = [block for block in content if block != instructions]
             message |= {
                 "content": [instructions, *others],
-                "instructs": instructing["instructs"],
+                "instructs": latest["instructs"],
             }
         return self._add(message)
 
     def elide(self) -> bool:
-        """Shorten what older calls returned; False when there is nothing left to shorten.
+        """Shorten the results of older calls; False if nothing is left to shorten.
 
-        The results of the last step stay. It is done for all the others at once, because each time
-        the cached prefix is lost.
+        The results of the last step stay. All others are shortened at once, because the service's
+        cached prefix is lost each time.
         """
         last = len(self.messages) - 1
         shorter = [
-            message if position == last else _elided(message)
+            message if position == last else _elide(message)
             for position, message in enumerate(self.messages)
         ]
         changed = shorter != self.messages
@@ -169,7 +170,7 @@ class Transcript:
         return changed
 
     def _plan(self) -> str:
-        """The plan as it was last written down, for a summary that stands for where it was."""
+        """The last plan, for the summary that replaces the call that wrote it."""
         for message in reversed(self.messages):
             for block in reversed(message["content"]):
                 if block["type"] == "tool_use" and block["name"] == PLAN:
@@ -184,21 +185,21 @@ class Transcript:
         """How many of the last messages the model has not answered."""
         if not self.messages or self.messages[-1]["role"] == "assistant":
             return 0
-        return 2 if _answers(self.messages[-1]) else 1
+        return 2 if _has_results(self.messages[-1]) else 1
 
-    def _instructing(self) -> Iterator[Message]:
-        """The messages that begin with instructions of the project, the last first."""
+    def _with_instructions(self) -> Iterator[Message]:
+        """The messages that start with the project's instructions, the last first."""
         return (message for message in reversed(self.messages) if "instructs" in message)
 
     def _question(self) -> list[Block]:
-        asked = (m for m in reversed(self.messages) if m["role"] == "user" and not _answers(m))
+        asked = (m for m in reversed(self.messages) if m["role"] == "user" and not _has_results(m))
         return list(next(asked, {"content": []})["content"])
 
     def _add(self, message: Message) -> tuple[MessageAdded, ...]:
-        self._take(message)
+        self._apply(message)
         return (MessageAdded(message),)
 
-    def _take(self, message: Message) -> None:
+    def _apply(self, message: Message) -> None:
         if "keeps" in message:
             self.messages = [message, *self.messages[len(self.messages) - message["keeps"] :]]
         elif "leads" in message and self.messages:
@@ -214,7 +215,7 @@ class Transcript:
 
 
 def _plan_lines(input: Mapping[str, Any]) -> Iterator[str]:
-    """What was written down, as it stood; nothing of what was no plan."""
+    """The steps of a plan, as the model wrote them; nothing of invalid ones."""
     steps = input.get("steps")
     for step in steps if isinstance(steps, list) else ():
         if isinstance(step, Mapping):
@@ -222,7 +223,7 @@ def _plan_lines(input: Mapping[str, Any]) -> Iterator[str]:
             yield f"- [{mark}] {step.get('text', '')}"
 
 
-def _answers(message: Message) -> bool:
+def _has_results(message: Message) -> bool:
     return any(block["type"] == "tool_result" for block in _blocks(message))
 
 
@@ -237,13 +238,13 @@ def _without_foreign_thinking(message: Message, model: str) -> Message:
     return {"role": message["role"], "content": content}
 
 
-def _elided(message: Message) -> Message:
+def _elide(message: Message) -> Message:
     if message["role"] != "user" or isinstance(message["content"], str):
         return message
-    return {**message, "content": [_elided_result(block) for block in message["content"]]}
+    return {**message, "content": [_elide_result(block) for block in message["content"]]}
 
 
-def _elided_result(block: Block) -> Block:
+def _elide_result(block: Block) -> Block:
     if block["type"] != "tool_result" or not isinstance(block["content"], list):
         return block
     length = sum(len(part.get("text", "")) for part in block["content"])
@@ -286,18 +287,18 @@ _NO_OUTPUT = "(no output)"
 
 
 def repair(messages: Sequence[Message]) -> list[Message]:
-    """A valid history with the same meaning; equal to the given one where that was valid.
+    """A valid history with the same meaning; equal to the given one if that was valid.
 
-    A history can be broken by a crash or by a stop. The API refuses it as a whole and for ever, so
-    it is made valid before each request:
+    A crash or a stop can break a history. The API then refuses every request with it, so it is made
+    valid before each request:
 
-    * messages alternate, begin with the user, and none is empty; no text block is blank;
+    * messages alternate, start with the user, and are not empty; text blocks are not blank;
     * each `tool_use` is answered in the user message right after it, in order, before anything
       else;
-    * no `tool_result` answers anything but the message right before it (ids may occur again later);
-    * a call of the service itself that got no result before the next question is gone;
-    * a call names a tool as one can be named;
-    * thinking comes with its signature, or as one that needs none, and never alone.
+    * a `tool_result` only answers the message right before it (ids may occur again later);
+    * the service's own calls without a result before the next question are removed;
+    * the names in calls are valid names of tools;
+    * thinking has its signature or needs no signature, and is never alone in a message.
     """
     alternating: list[dict[str, Any]] = []
     for message in _without_lost_calls(messages):
@@ -308,12 +309,12 @@ def repair(messages: Sequence[Message]) -> list[Message]:
             alternating[-1]["content"] += content
         elif content:
             alternating.append({"role": message["role"], "content": content})
-    return _answered(alternating)
+    return _answer_all(alternating)
 
 
 def _without_lost_calls(messages: Sequence[Message]) -> Iterator[Message]:
     answered = _results_of_service(messages)
-    asked = [n for n, m in enumerate(messages) if m["role"] == "user" and not _answers(m)]
+    asked = [n for n, m in enumerate(messages) if m["role"] == "user" and not _has_results(m)]
     last = asked[-1] if asked else -1
     for n, message in enumerate(messages):
         lost = set(_calls_of_service(message, answered)) if n < last else ()
@@ -342,7 +343,7 @@ def _blocks(message: Message) -> Sequence[Block]:
     return () if isinstance(content, str) else content
 
 
-def unanswered(messages: Sequence[Message]) -> list[str]:
+def open_calls(messages: Sequence[Message]) -> list[str]:
     """Ids of the calls in the last message, if it is the assistant's."""
     return _calls(messages[-1:])
 
@@ -357,22 +358,22 @@ def error_result(call_id: str, text: str) -> Block:
     }
 
 
-def _answered(alternating: Sequence[Mapping[str, Any]]) -> list[Message]:
+def _answer_all(alternating: Sequence[Mapping[str, Any]]) -> list[Message]:
     valid: list[dict[str, Any]] = []
     for message in alternating:
         content = message["content"]
         if message["role"] == "user":
             content = _with_answers(_calls(valid[-1:]), content)
         elif not valid:
-            continue  # a history begins with the user
+            continue  # a history starts with the user
         if not content:
             continue
         if valid and valid[-1]["role"] == message["role"]:
             valid[-1]["content"] += content
         else:
             valid.append({"role": message["role"], "content": content})
-    if open_calls := _calls(valid[-1:]):
-        valid.append({"role": "user", "content": _with_answers(open_calls, [])})
+    if calls := _calls(valid[-1:]):
+        valid.append({"role": "user", "content": _with_answers(calls, [])})
     return list(valid)
 
 

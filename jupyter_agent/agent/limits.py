@@ -15,30 +15,30 @@ Limit: TypeAlias = Literal["steps", "tokens", "cost", "month"]
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one turn may use."""
+    """The limits of one turn."""
 
     max_steps: int = 25
     """Model calls; the last one must answer."""
     max_tokens: int = 16_000
     """Tokens of one reply."""
     token_budget: int = 300_000
-    """Tokens of all steps together, weighted by price (`Usage.weighted_tokens`); once spent,
+    """Tokens of all steps together, weighed by their price (`Usage.weighted_tokens`); once spent,
     the next step must answer."""
     token_cap: int = 3_000_000
-    """The same, each token counted as one."""
+    """The same, but each token counts as one."""
     cost_budget: float | None = None
-    """What all steps together may cost, where the price is known; then the next must answer."""
+    """Cost of all steps together, if the price is known; once spent, the next step must answer."""
     attempts: int = 3
-    """How often one step is tried in all when the model service fails."""
+    """Attempts per step, the first included, when the model service fails."""
     rate_pauses: tuple[float, ...] = (2.0, 4.0, 8.0)
-    """Seconds before each further attempt where the service limits the rate of requests and does
+    """Seconds before each further attempt when the service limits the rate of requests and does
     not say for how long."""
     longest_wait: float = 900.0
-    """Seconds we wait at most when the service asks for patience; longer is an error."""
+    """Longest wait, in seconds, that a service may ask for; a longer one is an error."""
     idle_seconds: float = 60.0
     """Seconds without an event after which a stream counts as broken."""
     approval_seconds: float = 1800.0
-    """Seconds a question stays open before it counts as denied."""
+    """Seconds that a question stays open before it counts as denied."""
     reply_chars: int = 2_000_000
     """Characters of one reply; more ends the turn."""
     reply_calls: int = 128
@@ -48,7 +48,7 @@ class Limits:
 
 
 class Meter:
-    """What one turn has used so far."""
+    """Counts what one turn has used so far."""
 
     def __init__(self, limits: Limits, facts: Facts) -> None:
         self._limits = limits
@@ -57,24 +57,24 @@ class Meter:
         self.steps = 0
         self.usage = Usage()
         self.step_usage = Usage()
-        """Of the current step."""
+        """Usage of the current step."""
         self.limit: Limit | None = None
         """Which limit made this step the last."""
         self.forced = False
         """Whether the next step has to answer, whatever the limits."""
         self.replies = 0
-        """Replies that began, given up ones counted."""
+        """Replies started, including abandoned ones."""
         self.pauses = 0
         self.cuts = 0
         self.empties = 0
 
     def change_model(self, facts: Facts) -> None:
-        """From now on another model answers, at its own price and with its own window."""
+        """Continue with another model's price and context window."""
         self._price = facts.price
         self.window = Window(facts.window)
 
     @property
-    def last(self) -> bool:
+    def is_last(self) -> bool:
         """Whether this step must answer, without tools."""
         return self.forced or self.limit is not None
 
@@ -84,9 +84,9 @@ class Meter:
         self.step_usage = Usage()
 
     def reach(self, *, month_is_over: bool = False) -> Limit | None:
-        """The limit that was reached since this was last asked; then this step is the last.
+        """The limit reached since the last call, or None. Once there is one, this step is the last.
 
-        `month_is_over`: nothing is left of what the user may use this month.
+        `month_is_over`: the user's budget for this month is used up.
         """
         if self.limit is not None:
             return None
@@ -104,8 +104,8 @@ class Meter:
         return self.limit
 
     @property
-    def spent(self) -> str:
-        """What was used so far, as the end of a sentence."""
+    def usage_text(self) -> str:
+        """Steps, tokens and cost so far, as part of a sentence."""
         usage, limits = self.usage, self._limits
         counted = f"{usage.weighted_tokens:,.0f} of {limits.token_budget:,} tokens"
         if usage.weighted_tokens < limits.token_budget <= limits.token_cap <= usage.total:
@@ -117,7 +117,7 @@ class Meter:
         return f"{steps}, {counted}{cost}"
 
     def spend(self, usage: Usage) -> None:
-        """Count the tokens of one reply, and what they cost."""
+        """Count the tokens of one reply, and their cost."""
         if self._price is not None:
             cost = self._price.of(
                 input=usage.input_tokens,
@@ -131,32 +131,35 @@ class Meter:
 
 
 _FULL = 0.8
-"""The share from which on room is made: estimates err, and the reply needs room too."""
-_TOKENS_OF_CHARACTER = 0.25
-_FEWEST_OF_CHARACTER = 0.15
-"""What no text has less of; some services report too few, and room would never be made."""
+"""Share of the window at which the history is shortened: estimates err, and the reply needs room
+too."""
+_TOKENS_PER_CHARACTER = 0.25
+_FEWEST_TOKENS_PER_CHARACTER = 0.15
+"""No text has fewer; some services report too few, and the history would never be shortened."""
 _IMAGE_CHARACTERS = 6_000
-"""What an image counts, however many bytes it has: about 1,500 tokens."""
+"""Characters that an image counts as, whatever its size in bytes: about 1,500 tokens."""
 
 _DOCUMENT_CHARACTERS = 100_000
-"""What a PDF counts at most: its bytes say little of its pages, some 2,000 tokens each."""
+"""Most characters that a PDF counts as: its size says little about its pages, some 2,000 tokens
+each."""
 
 
 class Window:
-    """The window of one model in one turn; each reply tells how far the estimate was off."""
+    """The context window of one model in one turn. Each reply corrects the estimate of sizes."""
 
     def __init__(self, tokens: int | None) -> None:
         self._tokens = tokens
-        self._rate = _TOKENS_OF_CHARACTER
+        self._rate = _TOKENS_PER_CHARACTER
         self._reported = False
 
     def is_full(self, request: ModelRequest) -> bool:
-        """Whether the request leaves too little room. Never, where the size is not known."""
+        """Whether the request leaves too little room; False if the window's size is unknown."""
         return self._tokens is not None and size(request) * self._rate > self._tokens * _FULL
 
     def excess(self, request: ModelRequest) -> tuple[int, int] | None:
-        """About how many tokens the request has, and how many the window holds, where that is less;
-        reported once.
+        """Estimated tokens of a request that is larger than the window, and the window's tokens.
+
+        None if it fits or the size is unknown, and after the first time.
         """
         needed = round(size(request) * self._rate)
         if self._tokens is None or needed <= self._tokens or self._reported:
@@ -164,11 +167,11 @@ class Window:
         self._reported = True
         return needed, self._tokens
 
-    def learn(self, request: ModelRequest, usage: Usage) -> None:
-        """A reply tells how many tokens its request had."""
+    def calibrate(self, request: ModelRequest, usage: Usage) -> None:
+        """Correct the estimate by the tokens that a reply reports for its request."""
         tokens = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
         if tokens:
-            self._rate = max(_FEWEST_OF_CHARACTER, tokens / size(request))
+            self._rate = max(_FEWEST_TOKENS_PER_CHARACTER, tokens / size(request))
 
 
 def size(request: ModelRequest) -> int:

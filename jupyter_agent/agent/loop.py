@@ -1,7 +1,7 @@
-"""The loop: ask the model, run the tools that it calls, tell it the results, until it answers.
+"""The loop: ask the model, run the tools that it calls, send it the results, until it answers.
 
 Every way out of it leaves a history that the API accepts: each call has its result, nothing is
-blank, and what was only half said is text or gone.
+blank, and of an incomplete reply only the text is kept.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from jupyter_agent.agent.turn import (
     Fallback,
     Log,
     Turn,
-    failed,
-    finished,
-    stopped,
+    finish_ending,
+    model_failure_ending,
+    stop_ending,
 )
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
@@ -51,20 +51,19 @@ _LIMIT_NOTICES = {
 }
 
 _PAUSES = 5
-"""How often in a turn a service may ask to be called again to go on."""
+"""How often in a turn a service may pause and ask to be called again."""
 
 
 async def run_turn(turn: Turn) -> Ending:
-    """Goes through one turn, and writes into its log what happens. Gives how it ended, which is not
-    in the log yet.
+    """Run one turn and log what happens. Returns the ending, which is not logged yet.
 
-    `turn.stop` stops the turn, and so does a cancellation of the caller: the connection to the
-    model is closed, running tools are cancelled, and the history is finished. It is finished too
-    where an error is raised: StoreUnavailable, or a bug.
+    `turn.stop` or cancelling the caller stops the turn: the connection to the model is closed,
+    running tools are cancelled, and the history is finished. The history is also finished if an
+    error is raised: StoreUnavailable, or a bug.
     """
     meter = Meter(turn.limits, turn.facts)
     loop = asyncio.create_task(_steps(turn, meter))
-    turn.stop.calls(loop.cancel)
+    turn.stop.set_action(loop.cancel)
     if turn.stop.requested:
         loop.cancel()
     while not loop.done():
@@ -72,14 +71,14 @@ async def run_turn(turn: Turn) -> Ending:
             await asyncio.wait([loop])
         except asyncio.CancelledError:
             turn.stop.request()
-            _take_back_cancellation()
+            _undo_cancellation()
     await turn.log.show(*turn.transcript.finish())
     if loop.cancelled():
-        return stopped(meter)
+        return stop_ending(meter)
     try:
         return loop.result()
     except ModelError as error:
-        return failed(error, meter)
+        return model_failure_ending(error, meter)
 
 
 async def _steps(turn: Turn, meter: Meter) -> Ending:
@@ -95,7 +94,7 @@ async def _steps(turn: Turn, meter: Meter) -> Ending:
                 *drop_calls(outcome.drop),
             ]
             if outcome.finish:
-                answer += [*reply.lost(), *_explanation(reply, outcome)]
+                answer += [*reply.fail_open_service_calls(), *_explanation(reply, outcome)]
             await run_calls(turn, answer, outcome.run)
         finally:
             other = turn.model.id if turn.model.id != first else ""
@@ -105,36 +104,36 @@ async def _steps(turn: Turn, meter: Meter) -> Ending:
             if meter.limit:
                 more = Continuable(turn_id=turn.work.turn_id or "", limit=meter.limit)
                 await turn.log.show(more)
-            return finished(outcome.finish, reply.stop_reason, meter)
+            return finish_ending(outcome.finish, reply.stop_reason, meter)
 
 
-def _take_back_cancellation() -> None:
-    """The stop is answered by going to the end, so the task is not cancelled any more."""
+def _undo_cancellation() -> None:
+    """Let the task run to its end, which is how it answers the cancellation."""
     task = asyncio.current_task()
     if task is not None:
         task.uncancel()
 
 
 async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
-    """The model's complete reply to the history as it is, and the turn with the model that gave it:
-    its fallback, where the first one cannot be had or refuses.
+    """The model's complete reply to the history, and the turn with the model that gave it: the
+    fallback if the first model fails or refuses.
 
-    Raises ModelError when it cannot be had. The text of a reply that was cut off, by a fault or by
-    a stop, is kept in the history; that of a reply that is tried again is not.
+    Raises ModelError if no model replies. The text of a reply that a fault or a stop cut off stays
+    in the history; that of a reply that is tried again does not.
     """
     meter.start_step()
     await turn.log.show(StepStarted())
     attempt = 1
     while True:
-        exhausted = await turn.exhausted(turn.model)
+        exhausted = await turn.why_exhausted(turn.model)
         if limit := meter.reach(month_is_over=exhausted is not None):
             kind, reached = _LIMIT_NOTICES[limit]
-            spent = exhausted if limit == "month" else meter.spent
+            spent = exhausted if limit == "month" else meter.usage_text
             text = f"{reached} ({spent}); this is the last answer."
             await turn.log.show(Notice(kind=kind, text=text, facts={"limit": limit}))
         request = await _roomy_request(turn, meter)
         meter.replies += 1
-        reply = Reply(meter.replies, turn.limits, turn.transcript.awaited)
+        reply = Reply(meter.replies, turn.limits, turn.transcript.open_service_calls)
         try:
             stream = receive(turn.model, request, reply, idle_seconds=turn.limits.idle_seconds)
             async with aclosing(stream):
@@ -153,7 +152,7 @@ async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
                 attempt = 1
                 turn = await _fall_back(turn, turn.fallback, meter, reply, error)
             elif asks_too_long(error, turn.limits):
-                late = too_long(error)
+                late = with_end_of_wait(error)
                 await _give_up(turn, reply, late.message)
                 raise late from error
             else:
@@ -165,7 +164,7 @@ async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
             raise
         else:
             meter.spend(reply.usage)
-            meter.window.learn(request, reply.usage)
+            meter.window.calibrate(request, reply.usage)
             if reply.stop_reason != "refusal" or turn.fallback is None:
                 return turn, reply
             attempt = 1
@@ -175,9 +174,9 @@ async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
 async def _fall_back(
     turn: Turn, other: Fallback, meter: Meter, reply: Reply, error: ModelError | None = None
 ) -> Turn:
-    """The turn as the other model continues it; nothing of the reply is part of the history.
+    """The turn with the other model, which continues it. The reply does not enter the history.
 
-    Without an error it was the model that refused.
+    Without an error, the model refused to answer.
     """
     names = turn.model.id, other.model.id
     facts = {"model": names[1], "instead_of": names[0], "reason": "refusal"}
@@ -196,12 +195,12 @@ async def _fall_back(
 
 
 async def _roomy_request(turn: Turn, meter: Meter) -> ModelRequest:
-    """What to ask; room is made first where it would fill the model's window."""
+    """The request to send; if it would fill the model's window, the history is shortened first."""
     request = _request(turn, meter)
     while meter.window.is_full(request) and (room := await _make_room(turn, meter)):
         await turn.log.show(*room)
         request = _request(turn, meter)
-    if excess := meter.window.excess(request):  # some services leave out the rest in silence
+    if excess := meter.window.excess(request):  # some services silently drop the rest
         await turn.log.show(_window_notice(turn.model.id, *excess))
     return request
 
@@ -223,34 +222,34 @@ def _request(turn: Turn, meter: Meter) -> ModelRequest:
         server_tools=turn.server_tools,
         messages=turn.transcript.sendable(turn.model.id),
         max_tokens=turn.limits.max_tokens,
-        tool_choice="none" if meter.last else "auto",
+        tool_choice="none" if meter.is_last else "auto",
         effort=turn.options.effort,
         container=turn.container,
     )
 
 
 async def _make_room(turn: Turn, meter: Meter) -> Sequence[Entry]:
-    """Shorten the history; gives what the log has to say of it, nothing if none is left."""
+    """Shorten the history. Returns the log entries for that; empty if it cannot be shortened."""
     if turn.transcript.elide():
         return (ELIDED,)
     try:
         summary = await compact(turn.transcript, turn.model, turn.limits, meter.spend)
-    except ModelError as error:  # the request itself shows whether it matters
+    except ModelError as error:  # only matters if the request itself fails
         log.warning("The conversation could not be summarised: %s", error.message)
         return ()
     return (SUMMARISED, *summary) if summary else ()
 
 
 async def _start_again(log: Log, reply: Reply, error: str, *why: Entry) -> None:
-    if reply.shown:
+    if reply.is_shown:
         await log.show(*reply.abandon(error), StepFinished(), *why, StepStarted())
     else:
         await log.show(*reply.abandon(error), *why)
 
 
 async def _give_up(turn: Turn, reply: Reply, why: str) -> None:
-    said = turn.transcript.append("assistant", reply.text, model=turn.model.id)
-    await turn.log.show(*reply.abandon(why), *said)
+    messages = turn.transcript.append("assistant", reply.text, model=turn.model.id)
+    await turn.log.show(*reply.abandon(why), *messages)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,28 +257,28 @@ class StepOutcome:
     """What follows from a reply."""
 
     keep: Sequence[Block]
-    """What of it becomes part of the history."""
+    """Its blocks that become part of the history."""
     run: Sequence[Call] = ()
     """Calls to execute; the turn continues with their results."""
     refuse: Sequence[Call] = ()
     """Calls that get an error as result; the turn continues."""
     drop: Sequence[Call] = ()
-    """Calls that are neither executed nor kept."""
+    """Calls that are neither executed nor added to the history."""
     finish: FinishReason | None = None
-    """How the turn ends, if it does."""
+    """How the turn ends; None if it continues."""
 
 
 def classify(reply: Reply, meter: Meter) -> StepOutcome:
-    """What to do with a reply, also noting in `meter` what may happen only so often."""
+    """What to do with a reply. Counts in `meter` what may only happen so often in a turn."""
     cut_off = reply.stop_reason in ("max_tokens", "model_context_window_exceeded")
     if reply.stop_reason == "refusal":
         return StepOutcome(keep=[], drop=reply.calls, finish="content-filter")
-    if meter.last:
+    if meter.is_last:
         answer = [block for block in reply.content if block["type"] != "tool_use"]
         finish: FinishReason = "length" if cut_off else "stop"
         return StepOutcome(keep=answer, drop=reply.calls, finish=finish)
     if reply.calls and not cut_off:
-        # Some compatible services say `end_turn` with calls, so their presence decides.
+        # Some compatible services send `end_turn` with calls, so their presence decides.
         return StepOutcome(keep=reply.content, run=reply.calls)
     if reply.calls:
         meter.cuts += 1
@@ -287,27 +286,27 @@ def classify(reply: Reply, meter: Meter) -> StepOutcome:
         return StepOutcome(keep=reply.content, refuse=reply.calls)
     if cut_off:
         return StepOutcome(keep=reply.content, finish="length")
-    if reply.stop_reason == "pause_turn" and _can_go_on(reply) and meter.pauses < _PAUSES:
+    if reply.stop_reason == "pause_turn" and _can_continue(reply) and meter.pauses < _PAUSES:
         meter.pauses += 1
         return StepOutcome(keep=reply.content)
     if not reply.content and not meter.empties:
-        meter.empties += 1  # it happens after tool results; asking once more is what helps
+        meter.empties += 1  # it happens after tool results; asking once more helps
         return StepOutcome(keep=[])
     return StepOutcome(keep=reply.content, finish="stop")
 
 
-def _can_go_on(reply: Reply) -> bool:
-    """Whether the service has work of its own open; sending its text back would be a prefill."""
+def _can_continue(reply: Reply) -> bool:
+    """Whether the service has calls of its own open; sending only text back would be a prefill."""
     return any(block["type"] not in ("text", "thinking") for block in reply.content)
 
 
 def _explanation(reply: Reply, outcome: StepOutcome) -> Iterator[Notice]:
-    """What a reader would otherwise wonder about: a refusal, or an end without an answer."""
+    """Explains to the reader a refusal, or an end without an answer."""
     if outcome.finish == "content-filter":
-        said = reply.details.get("explanation")
-        why = said or "The model gave no reason."
+        reason = reply.details.get("explanation")
+        why = reason or "The model gave no reason."
         text = f"The model refused to answer: {why} Rephrase the question or choose another model."
-        yield Notice(kind="refusal", text=text, facts={"explanation": said} if said else {})
+        yield Notice(kind="refusal", text=text, facts={"explanation": reason} if reason else {})
     elif not reply.text:
         yield Notice(kind="no-answer", text="The model ended without an answer.")
 
@@ -316,7 +315,7 @@ _MINUTE = 60.0
 
 
 def pause_before_retry(error: ModelError, attempt: int, limits: Limits) -> float | None:
-    """Seconds until the next attempt; None if there should be none."""
+    """Seconds until the next attempt; None to give up."""
     if not error.retryable or asks_too_long(error, limits):
         return None
     if error.kind == "rate_limit":
@@ -329,12 +328,12 @@ def pause_before_retry(error: ModelError, attempt: int, limits: Limits) -> float
 
 
 def asks_too_long(error: ModelError, limits: Limits) -> bool:
-    """Whether the service wants a longer wait than a turn may have."""
+    """Whether the service asks for a longer wait than a turn allows."""
     return error.retry_after is not None and error.retry_after > limits.longest_wait
 
 
-def too_long(error: ModelError) -> ModelError:
-    """For a wait that is too long for a turn: when it will be over."""
+def with_end_of_wait(error: ModelError) -> ModelError:
+    """The error for a wait that is too long for a turn, with the time at which it will be over."""
     until = _end_of(error.retry_after or 0)
     return ModelError(
         f"{error.message} Ask again after {until:%Y-%m-%d %H:%M} UTC.",
@@ -350,7 +349,7 @@ def _end_of(seconds: float) -> datetime:
 
 
 def retry_notice(error: ModelError, attempt: int, seconds: float) -> Notice:
-    """What a person is told before a wait; of a long one also when it ends."""
+    """The notice before a wait; for one of more than a minute it has the time when it ends."""
     facts = {"attempt": attempt, "seconds": round(seconds, 1), "reason": error.kind}
     if error.said:
         facts["said"] = error.said

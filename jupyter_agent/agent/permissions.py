@@ -1,4 +1,4 @@
-"""Who may do what, in one table, and which code reaches beyond the language of its kernel."""
+"""Who may do what, in one table, and which code reaches beyond its kernel's language."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from jupyter_agent.choices import MODES, Mode
 from jupyter_agent.tools.base import Action
 
 INSTRUCTION_FILES = ("AGENTS.md", "CLAUDE.md")
-"""The names that assistants agreed on: what stands there goes with every question."""
+"""File names that AI assistants agreed on; their text is sent with every question."""
 Verdict: TypeAlias = Literal["run", "ask", "deny"]
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 _MOST_NAMED = 5
-"""Addresses that a reason names."""
+"""Addresses listed in a reason."""
 _INSTRUCTING = {name.lower() for name in INSTRUCTION_FILES}
 _ROWS: Mapping[Action, tuple[Verdict, Verdict, Verdict, Verdict]] = {
     # in mode:   read   ask    edit   auto
@@ -37,7 +37,7 @@ _ROWS: Mapping[Action, tuple[Verdict, Verdict, Verdict, Verdict]] = {
     "run": ("deny", "ask", "ask", "run"),
     "restart": ("deny", "ask", "ask", "ask"),
     "interrupt": ("deny", "ask", "ask", "ask"),
-    "stop": ("deny", "run", "run", "run"),  # an interrupt of what the turn runs itself
+    "stop": ("deny", "run", "run", "run"),  # interrupts a run of the turn itself
 }
 _FIRST_CHANGE_ELSEWHERE: tuple[Verdict, Verdict, Verdict, Verdict] = ("deny", "ask", "ask", "run")
 _REASONS: Mapping[Verdict, str] = {
@@ -56,34 +56,37 @@ class Act:
     notebook: str | None
     """The notebook or file by its name in rules (`Identity.name`)."""
     path: str | None = None
-    """How it is reached, which is another name where links lead to it."""
+    """The path by which it is reached; another name than `notebook` if that is through a link."""
     folds_case: bool = False
-    """Whether these names mean the same in another case."""
+    """Whether upper and lower case are the same in these names."""
     elsewhere: bool = False
-    """Whether the notebook is not the turn's own and nothing was changed there in this turn."""
+    """Whether it is not the turn's own notebook and the turn has changed nothing there yet."""
     loads: tuple[str, ...] = ()
-    """Addresses of other servers that a page asks as soon as it shows what an edit leaves, and that
-    the notebook did not ask before."""
+    """Addresses on other servers that a page loads as soon as it shows the edited cells, and that
+    the notebook did not load before."""
     kernel: str | None = None
-    """In which of its lives the notebook's kernel is that would run code, empty while none runs;
-    None for what runs nothing there. Of a tool of another server: what that is now, as a hash."""
+    """Which life of the kernel would run the code, empty if no kernel is running; None if the call
+    runs nothing there. For an MCP tool, a hash of its current definition."""
     leaves_language: bool = False
     """Whether the code that would run has `!` or `%`, which reach beyond the kernel's language."""
     writes: bool = False
     """Whether it changes cells, whatever else it does."""
     like: frozenset[str] = frozenset()
-    """Other tools that do the same: what forbids them, or asks before them, holds for it, too."""
+    """Other tools that do the same; rules that forbid them, or ask before them, also apply."""
     powers: tuple[tuple[str, ...], ...] = ()
-    """The names of each tool whose work it does, of which one must be allowed; none: its own."""
+    """For each tool whose work it does, the names of which one must be allowed; empty: its own."""
 
     @property
     def names(self) -> frozenset[str]:
-        """By which tools' rules it is forbidden, or asked about."""
+        """The tool names whose deny and ask rules apply."""
         return frozenset({self.tool, *self.like, *chain.from_iterable(self.powers)})
 
     @property
     def instructs(self) -> bool:
-        """Whether it writes what later turns follow (Jupytext makes a notebook of any Markdown)."""
+        """Whether it writes a file of instructions, which later turns follow.
+
+        With Jupytext, any Markdown file can be a notebook.
+        """
         name = posixpath.basename(self.notebook or "").lower()
         writes = self.writes or self.action in ("edit", "delete")
         return writes and name in _INSTRUCTING
@@ -93,9 +96,9 @@ class Act:
 class Rule:
     """A verdict for the calls that match; all other fields are shell patterns.
 
-    `user` and `group` say whose calls: a turn has only the rules that are about who asked.
-    What holds for all that is in a folder (`exam/*`) holds for listing that folder, too. Through a
-    link two names match: of the link, and of what it leads to; only the latter is ever allowed.
+    `user` and `group` say whose calls: a turn only has the rules that apply to who asked.
+    A rule for everything in a folder (`exam/*`) also applies to listing that folder. A link matches
+    by its own name and by that of its target; a rule that allows only matches the target.
     """
 
     verdict: Literal["deny", "ask", "allow"]
@@ -105,11 +108,11 @@ class Rule:
     group: str = "*"
 
     def is_for(self, person: Person) -> bool:
-        """Whether it is about what this person asks for."""
+        """Whether it applies to this person's calls."""
         return person.is_among(self.user, self.group)
 
     def matches(self, act: Act, names: Collection[str] | None = None) -> bool:
-        """Whether it is about the call: by the name of its tool, or one of `names` instead."""
+        """Whether it applies to the call, by the names of its tool or by `names` instead."""
         tools = act.names if names is None else names
         if not any(fnmatchcase(tool, self.tool) for tool in tools):
             return False
@@ -125,27 +128,27 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    """What a person allowed for the rest of a conversation: this tool in this notebook.
+    """A person allowed this tool in this notebook for the rest of a conversation.
 
-    Code runs by it in the kernel that it was said for, until that restarts, and never with `!` or
-    `%`; a tool of another server as long as that says the same of it; and no grant lets an edit
-    load anything from elsewhere.
+    It covers code only in the kernel that it was given for, until that restarts, and never code
+    with `!` or `%`; an MCP tool only while its server describes it in the same way. No grant lets
+    an edit load anything from another server.
     """
 
     tool: str
     notebook: str
     kernel: str | None = None
-    """As `Act.kernel`."""
+    """See `Act.kernel`."""
 
     def covers(self, act: Act) -> bool:
         return self.concerns(act) and act.kernel == self.kernel and not act.leaves_language
 
     def concerns(self, act: Act) -> bool:
-        """Whether it is about this tool in this notebook, whatever the kernel and the code."""
+        """Whether it is for this tool in this notebook, whatever the kernel and the code."""
         return act.tool == self.tool and self.is_for(act)
 
     def is_for(self, act: Act) -> bool:
-        """Whether it is about the notebook of the act."""
+        """Whether it is for the notebook of the act."""
         name = act.notebook or ""
         if act.folds_case:
             return name.casefold() == self.notebook.casefold()
@@ -154,36 +157,36 @@ class Grant:
 
 @dataclass(kw_only=True)
 class Policy:
-    """What holds in one turn, and what a person allowed in it."""
+    """The rules of one turn, and what a person has allowed in it."""
 
     mode: Mode = "ask"
     max_mode: Mode = "auto"
     """The administrator's ceiling."""
-    allow: frozenset[str] = frozenset()
+    preapproved_tools: frozenset[str] = frozenset()
     """Tools that the caller approved beforehand."""
     rules: Sequence[Rule] = ()
     allow_remote_content: bool = False
-    """Whether the administrator lets edits load from elsewhere, in mode `auto`."""
-    grants: list[Grant] = field(default_factory=list)
-    """What a person allowed in this conversation."""
-    touched: set[str] = field(default_factory=set)
-    """Notebooks that this turn changed."""
+    """Whether the administrator lets edits load from other servers, in mode `auto`."""
+    standing_grants: list[Grant] = field(default_factory=list)
+    """What a person allowed for the rest of this conversation."""
+    changed_notebooks: set[str] = field(default_factory=set)
+    """Notebooks that this turn has changed."""
 
-    def edit_freely(self) -> None:
-        """What is left of the turn goes on as in mode `edit`, where that is freer."""
+    def relax_to_edit(self) -> None:
+        """Continue the turn in mode `edit`, unless its mode is already freer."""
         self.mode = max(self.mode, "edit", key=MODES.index)
 
     def grant(self, tool: str, notebook: str, kernel: str | None) -> None:
-        """From now on the tool needs no answer in that notebook."""
+        """Let the tool run in that notebook without further questions."""
         same = (tool, notebook)
-        self.grants = [each for each in self.grants if (each.tool, each.notebook) != same]
-        self.grants.append(Grant(tool=tool, notebook=notebook, kernel=kernel))
+        others = [each for each in self.standing_grants if (each.tool, each.notebook) != same]
+        self.standing_grants = [*others, Grant(tool=tool, notebook=notebook, kernel=kernel)]
 
-    def started(self, act: Act, kernel: str) -> None:
-        """The act ran in this kernel: what was granted while none ran is for this one."""
-        self.grants = [
+    def bind_grants(self, act: Act, kernel: str) -> None:
+        """The act ran in this kernel: bind to it the grants given while no kernel was running."""
+        self.standing_grants = [
             replace(grant, kernel=kernel) if grant.kernel == "" and grant.is_for(act) else grant
-            for grant in self.grants
+            for grant in self.standing_grants
         ]
 
 
@@ -197,17 +200,19 @@ class Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class Hints:
-    """What the table says of all acts of a row, whatever the mode."""
+    """What the table says about an action, whatever the mode."""
 
     reads: bool
-    """Nothing is changed."""
+    """It changes nothing."""
     destroys: bool
-    """It may do away with something that is not simply taken back."""
+    """It may destroy something that cannot simply be restored."""
 
 
 def hints(action: Action) -> Hints:
-    """What may be said of an action beforehand: one that mode `edit` asks about is not taken back
-    by undoing a turn; a deleted cell is, but not its place in the kernel's history.
+    """Hints about an action for clients, before any call.
+
+    Undoing a turn does not revert an action that mode `edit` asks about; it does restore a deleted
+    cell, but not its place in the kernel's history.
     """
     row = _ROWS[action]
     return Hints(
@@ -217,13 +222,13 @@ def hints(action: Action) -> Hints:
 
 
 def decide(act: Act, policy: Policy) -> Decision:
-    """What happens to a call that Jupyter's authorizer let pass.
+    """The decision about a call that Jupyter's authorizer let pass.
 
     In this order: the administrator's ceiling, deny rules, ask rules, allow rules, the mode.
-    Nothing but a person's answer lets a model write a file of instructions: an injected one would
-    go on to speak in every turn. The same holds for an edit that makes pages ask another server for
-    something, which tells that server whatever stands in the address; in mode `auto` the
-    administrator may answer beforehand.
+    Only a person's answer lets a model write a file of instructions: an injected instruction would
+    act in every later turn. The same holds for an edit that makes pages load something from another
+    server, which sends that server whatever the address contains; in mode `auto` the administrator
+    may allow it beforehand.
     """
     if _by_mode(act, policy.max_mode) == "deny":
         return Decision(
@@ -244,17 +249,17 @@ def decide(act: Act, policy: Policy) -> Decision:
     if act.loads and _by_mode(act, mode) != "deny":
         if mode != "auto" or not policy.allow_remote_content:
             return Decision(verdict="ask", reason=_loading(act.loads))
-    if all(_allowed(names, act, policy) for names in act.powers or ({act.tool},)):
+    if all(_is_preapproved(names, act, policy) for names in act.powers or ({act.tool},)):
         return Decision(verdict="run", reason=f"`{act.tool}` was allowed beforehand.")
     verdict = _by_mode(act, mode)
-    if verdict == "ask" and any(grant.covers(act) for grant in policy.grants):
+    if verdict == "ask" and any(grant.covers(act) for grant in policy.standing_grants):
         return Decision(verdict="run", reason=f"`{act.tool}` was allowed in this conversation.")
     return Decision(verdict=verdict, reason=_REASONS[verdict].format(mode=mode, tool=act.tool))
 
 
-def _allowed(names: Collection[str], act: Act, policy: Policy) -> bool:
-    """Whether one of these tools was allowed beforehand where the call is made."""
-    if not policy.allow.isdisjoint(names):
+def _is_preapproved(names: Collection[str], act: Act, policy: Policy) -> bool:
+    """Whether the caller, or a rule for the act's notebook, allows one of these tools."""
+    if not policy.preapproved_tools.isdisjoint(names):
         return True
     return any(rule.verdict == "allow" and rule.matches(act, names) for rule in policy.rules)
 
@@ -274,19 +279,19 @@ def _by_mode(act: Act, mode: Mode) -> Verdict:
 
 
 _STARTS = re.compile(r"^[^\S\n]*+[!%]", re.M)
-"""In kernels other than IPython."""
+"""Shell commands and magics in kernels other than IPython."""
 _FIRST_WORD = re.compile(r"[\s,;/]*+([A-Za-z_]\w*+)(?!\.\w)\s*+(?!=)")
-"""A name and whatever follows, but for an assignment or a comparison."""
+"""A leading name, unless it is part of an assignment or a comparison."""
 _HELP = re.compile(r"\?\s*+$", re.M)
-_OF_KERNELS = frozenset(
+_KERNEL_MAGICS = frozenset(
     {"autosave", "clear", "connect_info", "ed", "hist", "less", "man", "more", "qtconsole", "rep"}
 )
-"""What ipykernel adds, and other names of IPython's own."""
+"""Magics that ipykernel adds, and other special names of IPython."""
 
 
 def leaves_language(code: str, language: str = "") -> bool:
-    """Whether the code may call the shell or a magic of a kernel of this language, of any if that
-    is not known; where it is not certain, it does.
+    """Whether the code may call the shell or a magic in a kernel of this language, or in any kernel
+    if the language is empty. True in doubt.
     """
     if language not in ("python", ""):
         return bool(_STARTS.search(code))
@@ -295,20 +300,20 @@ def leaves_language(code: str, language: str = "") -> bool:
         return any(sign in code for sign in "!%") or _is_automagic(code)
     lines = code.splitlines(keepends=True)
     try:
-        for transform in manager.cleanup_transforms:  # indents, and prompts that were copied
+        for transform in manager.cleanup_transforms:  # removes indents and copied prompts
             lines = transform(lines)
         if any(transform(lines) != lines for transform in manager.line_transforms):
             return True
         changed, _ = manager.do_one_token_transform(lines)  # once: a hostile cell has thousands
-    except Exception:  # noqa: BLE001 - whatever another's parser raises of hostile code
+    except Exception:  # noqa: BLE001 - IPython's parser may raise anything on hostile code
         return True
     plain = "".join(lines)
     return bool(changed) or _is_automagic(plain) or _asks_for_help(plain)
 
 
 def _is_automagic(code: str) -> bool:
-    """IPython takes a single line such as `ls -la`, `pip install x` or `sx("ls")` for a magic,
-    without any sign.
+    """Whether IPython takes the code for a magic without `%`, as with a single line such as
+    `ls -la`, `pip install x` or `sx("ls")`.
     """
     if len(code.strip().splitlines()) != 1:
         return False
@@ -320,7 +325,7 @@ def _is_automagic(code: str) -> bool:
 
 
 def _asks_for_help(code: str) -> bool:
-    """IPython finds `name?` in code that Python refuses, too."""
+    """Whether IPython would find a `name?`, which it also does in code that Python refuses."""
     return bool(_HELP.search(code)) and not _is_python(code)
 
 
@@ -334,7 +339,7 @@ def _is_python(code: str) -> bool:
 
 @cache
 def _transformers() -> Any:
-    """What IPython transforms cells with, or None if the server has no IPython."""
+    """IPython's transformer of cells, or None if the server has no IPython."""
     try:
         return import_module("IPython.core.inputtransformer2").TransformerManager()
     except ImportError:
@@ -352,4 +357,4 @@ def _magics() -> frozenset[str] | None:
         aliases = dict(import_module("IPython.core.alias").default_aliases())
     except ImportError:
         return None
-    return _OF_KERNELS.union(aliases, *(kind.magics.get("line", ()) for kind in kinds))
+    return _KERNEL_MAGICS.union(aliases, *(kind.magics.get("line", ()) for kind in kinds))

@@ -1,4 +1,4 @@
-"""The events of one model reply, put together: blocks for the history, events for the outside."""
+"""Assembles the events of one model reply: blocks for the history, events for clients."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from jupyter_agent.events import (
 from jupyter_agent.legible import clip
 from jupyter_agent.models.base import (
     Block,
-    LeftOut,
     Model,
     ModelEvent,
     ModelRequest,
+    Omission,
     is_of_service,
     token_count,
 )
-from jupyter_agent.models.faults import readable
+from jupyter_agent.models.faults import catch_unreadable
 
 INVALID_INPUT = "INVALID_JSON"
-"""Key under which the history keeps the raw text of an input that is no JSON object."""
+"""Key under which the history keeps the raw text of an input that is not a JSON object."""
 
 _NO_RESULT = "The model's service gave no result."
 _DEEPEST = foreign.DEEPEST + 3
-"""Of an event of a stream, which has the input of a call within its block."""
+"""Levels of nesting in an event of a stream, which has the input of a call inside its block."""
 _MOST_SHOWN = 12_000
 """Characters of a service's result in the stream."""
 
@@ -66,7 +66,7 @@ class Call:
 
 @dataclass(kw_only=True)
 class _Part:
-    """One block while it is written."""
+    """One block while it is being received."""
 
     id: str
     block: dict[str, Any]
@@ -81,25 +81,25 @@ class _Part:
 
 
 class Reply:
-    """One reply of a model, while it comes and afterwards.
+    """One reply of a model, while it is received and afterwards.
 
-    `feed` takes the model's events as they come and gives what to tell the outside. Unknown events,
-    blocks and deltas are let through; events in an impossible order are a broken stream.
+    `feed` takes the model's events and returns the events for clients. Unknown events, blocks and
+    deltas are accepted; events in an impossible order are a broken stream.
     """
 
-    def __init__(self, serial: int, limits: Limits, awaited: Collection[str] = ()) -> None:
-        """`awaited`: ids of calls of the service itself whose results may come with this reply."""
+    def __init__(self, serial: int, limits: Limits, open_calls: Collection[str] = ()) -> None:
+        """`open_calls`: ids of the service's own calls whose results may come with this reply."""
         self.stop_reason = ""
         self.details: Mapping[str, Any] = {}
-        """Why a refusal was one."""
+        """The service's details about a refusal."""
         self.container: str | None = None
         """Id of the container in which the service ran code."""
         self.complete = False
-        """Whether the stream came to its proper end."""
+        """Whether the stream ended properly."""
         self._blocks_ended = True
-        """Whether no block was open when the service said why it stopped."""
-        self._awaited = set(awaited)
-        """Calls of the service itself that have no result yet."""
+        """Whether no block was open when the stop reason came."""
+        self._open_calls = set(open_calls)
+        """The service's own calls that have no result yet."""
         self._serial = serial
         self._limits = limits
         self._parts: dict[int, _Part] = {}
@@ -110,11 +110,11 @@ class Reply:
         self._starts = 0
         self._size = 0
 
-    # -- what there is
+    # -- its parts
 
     @property
-    def shown(self) -> bool:
-        """Whether the outside saw anything of it."""
+    def is_shown(self) -> bool:
+        """Whether clients saw anything of it."""
         return any(part.shown for part in self._parts.values())
 
     @property
@@ -128,13 +128,15 @@ class Reply:
 
     @property
     def content(self) -> list[Block]:
-        """All blocks, verbatim, but for empty texts, which the API would refuse for ever after."""
+        """All blocks, verbatim, except blank texts, which would make the API refuse every later
+        request.
+        """
         blocks = (part.block for part in self._parts.values())
         return [block for block in blocks if block["type"] != "text" or block["text"].strip()]
 
     @property
     def text(self) -> list[Block]:
-        """Only what may stay of a reply that was cut off: its text, without trailing blanks."""
+        """Its text blocks without trailing whitespace, all that may stay of a cut-off reply."""
         texts = (part.text.rstrip() for part in self._parts.values() if _is(part, "text"))
         return [{"type": "text", "text": text} for text in texts if text]
 
@@ -151,20 +153,20 @@ class Reply:
             if _is(part, "tool_use")
         ]
 
-    def lost(self) -> list[Event]:
-        """The end of calls of the service itself for which no result came."""
-        lost, self._awaited = sorted(self._awaited), set()
+    def fail_open_service_calls(self) -> list[Event]:
+        """Events that end the service's own calls that got no result."""
+        lost, self._open_calls = sorted(self._open_calls), set()
         return [CallFailed(call_id=id, error=_NO_RESULT, provider_executed=True) for id in lost]
 
-    # -- what comes
+    # -- its events
 
     def feed(self, event: ModelEvent) -> list[Event]:
-        """Take one event of the model. Raises ModelError for one that cannot be."""
+        """Take one event of the model. Raises ModelError if it is invalid."""
         try:
             foreign.refuse_deep(event, _DEEPEST)
         except ValueError as error:
-            _broken(f"what came is no message: {error}")
-        if isinstance(event, LeftOut):
+            _broken(f"it is not a valid message: {error}")
+        if isinstance(event, Omission):
             return [Notice(kind=event["kind"], text=event["text"], facts=event["facts"])]
         event = foreign.printable(event)
         match event.get("type"):
@@ -185,7 +187,7 @@ class Reply:
         return []
 
     def end(self) -> None:
-        """The stream is over: the reply is, too, where all but the last event came, which some
+        """The stream is over. The reply is complete if only its last event is missing, which some
         services leave out. Raises ModelError otherwise.
         """
         if not (self.stop_reason and self._blocks_ended):
@@ -197,16 +199,16 @@ class Reply:
         self.complete = True
 
     def abandon(self, why: str) -> list[Event]:
-        """Close what the outside still sees as open; none of the calls was executed."""
+        """Close everything that clients still see as open; no call was executed."""
         events: list[Event] = []
         for part in self._parts.values():
             if _is(part, "tool_use") and part.error is None:
                 part.error = why
-                events.append(_invalid(part, part.text if part.open else part.block["input"]))
+                events.append(_invalid_event(part, part.text if part.open else part.block["input"]))
             elif part.open and part.shown and not _is(part, "server_tool_use"):
-                events.append(_ended(part))
+                events.append(_end_event(part))
             part.open = False
-        return events + self.lost()
+        return events + self.fail_open_service_calls()
 
     def _start(self, message: Mapping[str, Any]) -> list[Event]:
         id = str(message.get("id") or "")
@@ -217,7 +219,7 @@ class Reply:
         self._message = id
         self._starts += 1
         self._count(message.get("usage"))
-        # A reply may come whole in its first event (programmatic tool calling does).
+        # The first event may have the whole reply (as in programmatic tool calling).
         for index, block in enumerate(message.get("content") or ()):
             events += self._open(index, block)
             events += self._close(self._parts[index])
@@ -226,8 +228,8 @@ class Reply:
         return events
 
     def _restart(self) -> list[Event]:
-        """Forget a reply in whose middle another one began; what was shown of it is closed."""
-        shown = self.shown
+        """Discard a reply that the service started again; parts that were shown are closed."""
+        shown = self.is_shown
         events = self.abandon("The service began its reply again.")
         self._parts = {}
         self._usage = {}
@@ -249,13 +251,13 @@ class Reply:
                 return self._open_call(part)
             case "server_tool_use":
                 part.shown = True
-                self._awaited.add(block["id"])
+                self._open_calls.add(block["id"])
                 started = CallStarted(
                     call_id=block["id"], tool=block["name"], provider_executed=True
                 )
                 return [started]
-            case _ if is_of_service(block) and block["tool_use_id"] in self._awaited:
-                self._awaited.remove(block["tool_use_id"])
+            case _ if is_of_service(block) and block["tool_use_id"] in self._open_calls:
+                self._open_calls.remove(block["tool_use_id"])
                 return [result_of_service(block)]
         return []
 
@@ -283,7 +285,7 @@ class Reply:
                     *(part.block.get("citations") or ()),
                     delta.get("citation"),
                 ]
-            case "compaction_delta":  # the service's own summary, whole in one delta
+            case "compaction_delta":  # the service's own summary, in one delta
                 part.block.update({key: delta[key] for key in delta if key != "type"})
         return []
 
@@ -313,10 +315,10 @@ class Reply:
         match block["type"]:
             case "text" | "thinking" as kind:
                 block[kind] = part.text
-                return [_ended(part)] if part.shown else []
+                return [_end_event(part)] if part.shown else []
             case "tool_use":
                 return [self._close_call(part)]
-        if part.pieces:  # the input of a tool that the service itself runs
+        if part.pieces:  # the input of a tool that the service runs
             block["input"] = parse_input(part.text)[0]
         if _is(part, "server_tool_use"):
             ready = CallReady(
@@ -330,11 +332,11 @@ class Reply:
 
     def _close_call(self, part: _Part) -> Event:
         block = part.block
-        begun = block.get("input") or {}
-        text = part.text or (begun if isinstance(begun, str) else json.dumps(begun))
+        initial = block.get("input") or {}
+        text = part.text or (initial if isinstance(initial, str) else json.dumps(initial))
         block["input"], part.error = parse_input(text)
         if part.error is not None:
-            return _invalid(part, text)
+            return _invalid_event(part, text)
         return CallReady(call_id=block["id"], tool=block["name"], input=block["input"])
 
     def _end(self, delta: Mapping[str, Any], usage: Any) -> list[Event]:
@@ -347,7 +349,7 @@ class Reply:
         self._note_container(delta)
         events: list[Event] = []
         for part in self._parts.values():
-            if part.open:  # a reply that was cut off ends without the end of its last block
+            if part.open:  # a cut-off reply has no end event for its last block
                 self._blocks_ended = False
                 events += self._close(part)
         return events
@@ -364,16 +366,16 @@ class Reply:
         return part
 
     def _count(self, usage: Any) -> None:
-        if isinstance(usage, Mapping):  # cumulative: what comes later replaces
+        if isinstance(usage, Mapping):  # cumulative: later counts replace earlier ones
             counts = {key: token_count(value) for key, value in usage.items()}
             self._usage.update({key: n for key, n in counts.items() if n is not None})
 
 
 def parse_input(text: str) -> tuple[dict[str, Any], str | None]:
-    """The input of a call from its JSON text, and why it is unusable if it is. Never raises."""
+    """The input of a call from its JSON text, and the reason if it is unusable. Never raises."""
     try:
         value = foreign.parse(text or "{}")
-        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate can be stored nowhere
+        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate cannot be stored
     except ValueError as error:
         return {INVALID_INPUT: text}, f"Invalid JSON in tool input: {error}"
     if not isinstance(value, dict):
@@ -382,40 +384,40 @@ def parse_input(text: str) -> tuple[dict[str, Any], str | None]:
 
 
 def result_of_service(block: Block) -> Event:
-    """The event for the result of a tool that the service itself ran."""
+    """The event for the result of a tool that the service ran."""
     content = block.get("content")
     call_id = block["tool_use_id"]
     if isinstance(content, Mapping) and "error_code" in content:
         error = f"The model's service could not do that ({content['error_code']})."
         return CallFailed(call_id=call_id, error=error, provider_executed=True)
-    text = "\n".join(_found(content))
+    text = "\n".join(_readable_texts(content))
     output = {"text": clip(text, _MOST_SHOWN)}
     return CallOutput(call_id=call_id, output=output, provider_executed=True)
 
 
-def _found(content: Any) -> Iterator[str]:
-    """The readable words of a result: titles, addresses, what code printed."""
+def _readable_texts(content: Any) -> Iterator[str]:
+    """The readable texts of a result: titles, addresses, the output of code."""
     if isinstance(content, list):
         for each in content:
-            yield from _found(each)
+            yield from _readable_texts(each)
     elif isinstance(content, Mapping):
         for name in ("title", "url", "stdout", "stderr", "logs"):
             if isinstance(content.get(name), str) and content[name]:
                 yield content[name]
-        yield from _found(content.get("content"))
+        yield from _readable_texts(content.get("content"))
 
 
 def _is(part: _Part, kind: str) -> bool:
     return bool(part.block["type"] == kind)
 
 
-def _ended(part: _Part) -> Event:
+def _end_event(part: _Part) -> Event:
     if _is(part, "text"):
         return TextEnded(part_id=part.id)
     return ThinkingEnded(part_id=part.id)
 
 
-def _invalid(part: _Part, input: Any) -> Event:
+def _invalid_event(part: _Part, input: Any) -> Event:
     return CallInvalid(
         call_id=part.block["id"], tool=part.block["name"], input=input, error=part.error or ""
     )
@@ -436,10 +438,10 @@ def _mapping(event: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _word(described: Mapping[str, Any], key: str) -> str:
-    """A field that may be left out or null."""
+    """A text field that may be missing or null."""
     value = described.get(key)
     if value is not None and not isinstance(value, str):
-        _broken(f"its `{key}` is no text")
+        _broken(f"its `{key}` is not text")
     return value or ""
 
 
@@ -450,11 +452,11 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "mcp_tool_result": ("tool_use_id",),
     "redacted_thinking": ("data",),
 }
-"""Texts without which no request can have a block of the history."""
+"""Text fields without which no later request can contain the block."""
 
 
 def _new_block(block: Mapping[str, Any]) -> dict[str, Any]:
-    """A block as it begins, with what its kind has to have. Raises ModelError."""
+    """A new block with the fields that its kind must have. Raises ModelError."""
     kind = _string(block, "type")
     needed = _NEEDED.get(kind, ("tool_use_id",) if is_of_service(block) else ())
     made = {**block, "type": kind, **{key: _string(block, key) for key in needed}}
@@ -490,12 +492,12 @@ def _too_large(what: str) -> NoReturn:
 async def receive(
     model: Model, request: ModelRequest, reply: Reply, *, idle_seconds: float
 ) -> AsyncGenerator[tuple[Event, ...], None]:
-    """Ask, and fill `reply`; gives its events as they come.
+    """Send the request and fill `reply`; yields the events for clients as they come.
 
-    Raises ModelError where it does not end well. A silence of more than `idle_seconds` counts as a
-    broken connection.
+    Raises ModelError if the reply is not complete. A silence of more than `idle_seconds` counts as
+    a broken connection.
     """
-    with readable():
+    with catch_unreadable():
         async with aclosing(_events(model, request, idle_seconds)) as events:
             async for event in events:
                 if shown := tuple(reply.feed(event)):

@@ -1,4 +1,4 @@
-"""What goes into a turn and what comes out of it: its log, and how it ends."""
+"""The parts of a turn, its log, and its ending."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from jupyter_agent.workspace.workspace import Workspace
 State: TypeAlias = Literal["done", "stopped", "failed"]
 
 Entry: TypeAlias = Event | MessageAdded | Audit | Approval
-"""What is written into the log of a turn: what is shown as it is, a message of the history, what
-came of a call, a question."""
+"""An entry in the log of a turn: an event to show as it is, a message of the history, the outcome
+of a call, or a question."""
 
 
 def events_of(entry: Entry) -> Iterable[Event]:
-    """What is shown of an entry."""
+    """The events that followers of the turn see for an entry."""
     match entry:
         case MessageAdded():
             return ()
@@ -47,80 +47,80 @@ def events_of(entry: Entry) -> Iterable[Event]:
 
 
 class Log(Protocol):
-    """Where everything that happens in a turn is written, in order.
+    """The record of everything that happens in a turn, in order.
 
-    What is given to it is in it, also if the caller is cancelled meanwhile.
+    Entries given to it are logged even if the caller is cancelled.
     """
 
     async def append(self, *entries: Entry) -> None:
-        """Returns once these are stored, with all that was shown before: all of it or nothing. Then
-        they are shown. Without entries: once all that was shown is stored.
+        """Store the entries, with all that were shown before, in one transaction; then show them.
+        Without entries, store all that were shown.
 
-        Raises StoreUnavailable; they are stored with what follows then.
+        Raises StoreUnavailable; the entries are then stored with the next ones.
         """
 
     async def show(self, *entries: Entry) -> None:
-        """Shows these at once. They are stored soon, or with what is appended next."""
+        """Show the entries at once. They are stored soon, or with the next `append`."""
 
 
 class Answers(Protocol):
-    """Where the answers to questions come from."""
+    """The source of the answers to questions."""
 
     async def wait(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
-        """Answers by approval id, once all are given; one that is missing was not given in time.
+        """Answers by approval id, once all are there; one that did not come in time is missing.
 
-        The questions are in the log by then. It may be called more than once in a step.
+        The questions must be in the log by then. Can be called more than once in a step.
         """
 
 
 class Authors(Protocol):
-    """Knows who changed cells."""
+    """Finds out who changed cells."""
 
     async def __call__(self, news: News) -> str:
-        """Whose changes these are, as a sentence; empty if that is not known."""
+        """Who made these changes, as a sentence; empty if that is unknown."""
 
 
-async def _never(model: Model) -> str | None:
+async def _never_exhausted(model: Model) -> str | None:
     return None
 
 
-async def _unknown(news: News) -> str:
+async def _unknown_authors(news: News) -> str:
     return ""
 
 
 class Stop:
-    """A wish to stop a turn. It can be made at any time, also before the turn begins."""
+    """A request to stop a turn. It can be made at any time, even before the turn starts."""
 
     def __init__(self) -> None:
         self.requested = False
         self._act: Callable[[], object] | None = None
 
     def request(self) -> None:
-        """Stops the turn; asking twice is asking once."""
+        """Stop the turn. Further requests have no effect."""
         if not self.requested:
             self.requested = True
             if self._act is not None:
                 self._act()
 
-    def calls(self, act: Callable[[], object]) -> None:
-        """Names what stops the turn."""
+    def set_action(self, act: Callable[[], object]) -> None:
+        """Set the function that stops the turn."""
         self._act = act
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fallback:
-    """Another model, which answers where the turn would fail else, or the first one refuses to."""
+    """Another model, which answers if the turn would fail otherwise or the first model refuses."""
 
     model: Model
     facts: Facts = Facts()
-    """What is known of it."""
+    """Known facts about the model."""
     notices: tuple[Notice, ...] = ()
-    """What a person is told before it is sent anything."""
+    """Notices to show before anything is sent to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """Everything that one turn is made of."""
+    """Everything that one turn needs."""
 
     model: Model
     transcript: Transcript
@@ -132,38 +132,39 @@ class Turn:
     log: Log
     answers: Answers
     options: TurnOptions = TurnOptions()
-    authors: Authors = _unknown
+    authors: Authors = _unknown_authors
     limits: Limits = Limits()
     server_tools: tuple[ServerTool, ...] = ()
-    """What services may do themselves for their models."""
+    """Tools that services run themselves for their models."""
     facts: Facts = Facts()
-    """What is known of the model."""
+    """Known facts about the model."""
     fallback: Fallback | None = None
-    """None also once it answers."""
+    """None if there is no other model, and once it has taken over."""
     container: str | None = None
-    """Where the model's service ran code so far: the next step finds its files there."""
+    """Id of the container in which the model's service ran code; the next step finds its files
+    there."""
     stop: Stop = field(default_factory=Stop)
-    exhausted: Callable[[Model], Awaitable[str | None]] = _never
-    """What was used where the user may not use more of that model this month, as a part of a
-    sentence."""
+    why_exhausted: Callable[[Model], Awaitable[str | None]] = _never_exhausted
+    """The usage of the month, as part of a sentence, if the user may use no more of that model this
+    month; None otherwise."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits before a retry; a test has its own clock."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """How a turn ended. Its event is the turn's last."""
+    """How a turn ended, with the turn's last event."""
 
     state: State
     event: TurnFinished | TurnAborted | TurnFailed
     stop_reason: str
-    """The model's own word, or `stopped`, or the kind of the fault."""
+    """The model's stop reason, or `stopped`, or the kind of the error."""
     usage: Usage
     steps: int
     limit: Limit | None = None
     """The limit that made the last step the last."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """Of a failure: `said`, the service's own words, `until`, when to ask again, and the service's
+    """For a failure: `said`, the service's own words; `until`, when to ask again; and the service's
     `request_id`."""
 
     @property
@@ -171,16 +172,16 @@ class Ending:
         """The last events of the turn; the notice keeps a failure in the history of the answer."""
         if not isinstance(self.event, TurnFailed):
             return (self.event,)
-        return (failure(self.stop_reason, self.event.error, self.facts), self.event)
+        return (failure_notice(self.stop_reason, self.event.error, self.facts), self.event)
 
     @property
-    def why(self) -> str:
+    def log_reason(self) -> str:
         """Why the turn ended, for the server's operator."""
         return f"{self.stop_reason} ({self.limit} limit)" if self.limit else self.stop_reason
 
 
-def finished(reason: FinishReason, stop_reason: str, meter: Meter) -> Ending:
-    """The turn came to its end by itself, or by a limit."""
+def finish_ending(reason: FinishReason, stop_reason: str, meter: Meter) -> Ending:
+    """The ending of a turn that the model or a limit finished."""
     event = TurnFinished(
         finish_reason=reason,
         stop_reason=stop_reason,
@@ -192,13 +193,13 @@ def finished(reason: FinishReason, stop_reason: str, meter: Meter) -> Ending:
     return _ending("done", event, stop_reason, meter)
 
 
-def stopped(meter: Meter) -> Ending:
-    """A person stopped it."""
+def stop_ending(meter: Meter) -> Ending:
+    """The ending of a turn that a person stopped."""
     return _ending("stopped", TurnAborted(), "stopped", meter)
 
 
-def failed(error: ModelError, meter: Meter) -> Ending:
-    """The model service failed for good."""
+def model_failure_ending(error: ModelError, meter: Meter) -> Ending:
+    """The ending of a turn whose model service failed for good."""
     request = f" (request {error.request_id})" if error.request_id else ""
     facts: dict[str, Any] = {}
     if error.said:
@@ -211,13 +212,13 @@ def failed(error: ModelError, meter: Meter) -> Ending:
     return replace(_ending("failed", event, error.kind, meter), facts=facts)
 
 
-def failure(reason: str, error: str, facts: Mapping[str, Any] | None = None) -> Notice:
-    """Why a turn failed, as a part of its answer; the error event itself is none."""
+def failure_notice(reason: str, error: str, facts: Mapping[str, Any] | None = None) -> Notice:
+    """Why a turn failed, as a part of its answer; the error event itself is not part of that."""
     return Notice(kind="failed", text="", facts={"reason": reason, "error": error, **(facts or {})})
 
 
-def broken(error: str, stop_reason: str) -> Ending:
-    """It could not continue because of a fault on our side; how far it came is not known."""
+def internal_failure_ending(error: str, stop_reason: str) -> Ending:
+    """The ending of a turn that our own fault broke off; its usage is unknown."""
     event = TurnFailed(error=error)
     return Ending(state="failed", event=event, stop_reason=stop_reason, usage=Usage(), steps=0)
 

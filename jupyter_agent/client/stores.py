@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from jupyter_core.paths import jupyter_data_dir
 
-from jupyter_agent.conversations.database import know_root
+from jupyter_agent.conversations.database import register_root_functions
 from jupyter_agent.conversations.schema import MIGRATIONS
 
 
@@ -43,7 +43,7 @@ def open_store(folder: Path | None, hint: str = "") -> Iterator[sqlite3.Connecti
                     "one, or start Jupyter once with this one, which migrates it if it can, and "
                     "else moves it to another name."
                 )
-            know_root(db, None)
+            register_root_functions(db, None)
             yield db
     except sqlite3.Error as error:
         raise Unknown(f"The store {file} cannot be read: {error}.") from None

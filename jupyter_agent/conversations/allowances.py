@@ -1,4 +1,4 @@
-"""What each person may use: models, modes and budgets, decided here for every door."""
+"""Which models, modes and budgets each person may use, for chat, REST and MCP."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from jupyter_agent.errors import RequestError
 
 
 class Allowance(BaseModel):
-    """An entry of the configuration, or what all entries say of one person."""
+    """An entry of the configuration, or all entries merged for one person."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     user: str = "*"
     group: str = "*"
     max_mode: Mode = "auto"
-    """The freest mode."""
+    """The freest mode that is allowed."""
     models: tuple[str, ...] = ("*",)
     """Patterns of `provider:model`."""
     default_model: str = ""
-    """Who answers where a request names no model; empty leaves it to the server."""
+    """The model for requests that name none; empty for the server's default."""
     monthly_token_budget: int | None = Field(default=None, ge=1)
-    """By their price (`Usage.weighted_tokens`); None: as many as they like."""
+    """Tokens weighed by their price (`Usage.weighted_tokens`); None for no limit."""
     monthly_cost_budget: float | None = Field(default=None, ge=0)
-    """In the currency of the prices; None: whatever it costs."""
+    """In the currency of the prices; None for no limit."""
 
     def permits(self, model: str) -> bool:
         """Whether `provider:model` may be asked."""
@@ -40,15 +40,17 @@ class Allowance(BaseModel):
         return any(fnmatchcase(provider, each.partition(":")[0]) for each in self.models)
 
     def default(self, servers: str) -> str:
-        """Who answers where a request names no model, given the default of the server: that one
-        if it is permitted, else the first that is named in full, else the server's.
+        """The model for requests that name none, given the server's default.
+
+        That is the default if it is permitted, else the first model without wildcards in `models`,
+        else the default.
         """
         first = self.default_model or servers
-        named = (each for each in self.models if not set(each) & set("*?["))
-        return first if self.permits(first) else next(named, first)
+        exact = (each for each in self.models if not set(each) & set("*?["))
+        return first if self.permits(first) else next(exact, first)
 
     def require(self, model: str) -> None:
-        """Raises RequestError 403 (`model_not_allowed`) that names what is permitted."""
+        """Raises RequestError 403 (`model_not_allowed`) with the permitted models."""
         if not self.permits(model):
             allowed = ", ".join(f"`{each}`" for each in self.models) or "none"
             message = (
@@ -58,24 +60,24 @@ class Allowance(BaseModel):
 
 
 class Allowances:
-    """Of all people: what the server's traits say, unless an entry says otherwise."""
+    """The allowances of all people: the server's traits, unless an entry overrides them."""
 
     def __init__(self, everybody: Allowance, entries: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Of several entries about a person the first that has a field decides it.
+        """If several entries match a person, the first with a field sets it.
 
-        Raises ValueError that names the entry and the field for what does not fit.
+        Raises ValueError with the entry and the field that is invalid.
         """
         self._everybody = everybody
         self._entries = [_entry(place, each) for place, each in enumerate(entries)]
 
     def of(self, person: Person) -> Allowance:
         """What this person may use."""
-        said = self._everybody
+        merged = self._everybody
         for entry in reversed(self._entries):
             if person.is_among(entry.user, entry.group):
                 fields = entry.model_fields_set - {"user", "group"}
-                said = said.model_copy(update={name: getattr(entry, name) for name in fields})
-        return said
+                merged = merged.model_copy(update={name: getattr(entry, name) for name in fields})
+        return merged
 
 
 def _entry(place: int, fields: Mapping[str, Any]) -> Allowance:

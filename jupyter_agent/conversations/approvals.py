@@ -1,4 +1,4 @@
-"""Questions that turns asked, what was answered, and the rules of "always allow here"."""
+"""Questions that turns asked, their answers, and the grants of "always allow here"."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from jupyter_agent.conversations.database import Database, now
 
 
 class ApprovalStore:
-    """The approvals of all turns, to be read; the log of a turn writes them."""
+    """Reads the approvals of all turns; the log of a turn writes them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def pending(self, turn_id: str) -> list[dict[str, Any]]:
-        """docs/api.md's approval objects of a turn that wait for an answer."""
+        """A turn's open questions, as docs/api.md's approval objects."""
         rows = await self._database.rows(
             "SELECT approval FROM approvals WHERE turn_id = ? AND state = 'pending' ORDER BY rowid",
             turn_id,
@@ -27,7 +27,7 @@ class ApprovalStore:
         return [json.loads(row["approval"]) for row in rows]
 
     async def state(self, turn_id: str, approval_id: str) -> str | None:
-        """`pending`, `approved`, `denied` or `expired`; None for one that was never asked there."""
+        """`pending`, `approved`, `denied` or `expired`; None if the turn has no such question."""
         row = await self._database.row(
             "SELECT state FROM approvals WHERE turn_id = ? AND id = ?", turn_id, approval_id
         )
@@ -35,24 +35,24 @@ class ApprovalStore:
 
 
 class RuleStore:
-    """The rules of every conversation; the administrator's are not among them."""
+    """The grants of every conversation, without the administrator's rules."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def of(self, owner: str, conversation_id: str) -> list[Grant]:
-        """What was granted in a conversation."""
+        """The grants of a conversation."""
         return await self._database.run(lambda db: rules_of(db, owner, conversation_id))
 
     async def forget(self, owner: str, conversation_id: str) -> None:
-        """Asks again from now on."""
+        """Drop the grants of a conversation, so that it asks again."""
         await self._database.execute(
             "DELETE FROM rules WHERE owner = ? AND conversation_id = ?", owner, conversation_id
         )
 
 
 def rules_of(db: sqlite3.Connection, owner: str, conversation_id: str) -> list[Grant]:
-    """Within a transaction: what was granted in a conversation."""
+    """Within a transaction: the grants of a conversation."""
     rows = db.execute(
         "SELECT tool, notebook, kernel FROM rules WHERE owner = ? AND conversation_id = ?"
         " AND is_here(root) ORDER BY tool, notebook",
@@ -63,7 +63,7 @@ def rules_of(db: sqlite3.Connection, owner: str, conversation_id: str) -> list[G
 
 @dataclass(frozen=True)
 class AnswerGiven:
-    """Somebody answered a question."""
+    """A person answered a question."""
 
     approval_id: str
     answer: Answer
@@ -71,21 +71,21 @@ class AnswerGiven:
 
 @dataclass(frozen=True)
 class QuestionClosed:
-    """Nobody answered it in time, or nobody needs its answer any more."""
+    """A question was not answered in time, or needs no answer any more."""
 
     approval_id: str
 
 
 @dataclass(frozen=True)
 class GrantAdded:
-    """What needs no answer in the conversation of the turn from now on."""
+    """A new grant for the turn's conversation."""
 
     grant: Grant
 
 
 @dataclass(frozen=True)
 class GrantBound:
-    """What was granted while no kernel ran is for the one that started."""
+    """A grant from before a kernel was running is bound to the kernel that started."""
 
     grant: Grant
 
@@ -94,7 +94,7 @@ ApprovalEntry: TypeAlias = Approval | AnswerGiven | QuestionClosed | GrantAdded 
 
 
 def project(db: sqlite3.Connection, turn_id: str, entry: ApprovalEntry) -> None:
-    """Within a transaction: what an entry of a turn's log says of questions and rules."""
+    """Within a transaction: apply an entry of a turn's log to questions and grants."""
     match entry:
         case Approval():
             db.execute(
@@ -128,7 +128,7 @@ def project(db: sqlite3.Connection, turn_id: str, entry: ApprovalEntry) -> None:
                 " ON CONFLICT DO UPDATE SET root = excluded.root, kernel = excluded.kernel",
                 (grant.tool, grant.notebook, grant.kernel, now(), turn_id),
             )
-        case GrantBound(grant=grant):  # what was taken back meanwhile stays so
+        case GrantBound(grant=grant):  # a grant that was dropped since stays dropped
             db.execute(
                 "UPDATE rules SET kernel = ? FROM turns WHERE turns.id = ? AND rules.kernel = ''"
                 " AND (rules.owner, rules.conversation_id) = (turns.owner, turns.conversation_id)"

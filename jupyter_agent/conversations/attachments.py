@@ -26,16 +26,14 @@ from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, Need, Workspace
 
 MOST_CHARACTERS = 20_000
-_NO_PICTURE = (
-    "it is no PNG, JPEG, GIF or WebP that can be read to its end, or too large to be sent."
-)
+_NO_PICTURE = "it is not a complete PNG, JPEG, GIF or WebP file, or it is too large to be sent."
 PDF = "application/pdf"
 MOST_PDF_CHARACTERS = 14_000_000
-"""Characters of a PDF in base64: some 10 MB, and services take 32 MB in a request altogether."""
+"""Characters of a PDF in base64: some 10 MB; services accept 32 MB for the whole request."""
 
 
 def is_pdf(data: str) -> bool:
-    """Whether base64 is that of a PDF."""
+    """Whether base64 data is a PDF."""
     return base64.b64decode(data[:8]).startswith(b"%PDF-")
 
 
@@ -78,7 +76,7 @@ class SelectionAttached(_Attached):
 
 
 class FileAttached(_Attached):
-    """A text file of the server's root, or a PDF."""
+    """A text file or PDF below the server's root."""
 
     type: Literal["file"]
     path: str
@@ -97,7 +95,7 @@ class FileAttached(_Attached):
         async with lease(work, self.path, self.needs) as nb:
             data = await nb.file_data()
         if not is_pdf(data):
-            raise ToolError(f"`{self.path}` is no PDF.")
+            raise ToolError(f"`{self.path}` is not a PDF.")
         if len(data) > MOST_PDF_CHARACTERS:
             message = f"`{self.path}` is larger than 10 MB. Attach an extract of it."
             raise ToolError(message)
@@ -126,15 +124,15 @@ Attachment: TypeAlias = Annotated[
 async def attached_blocks(
     attachments: Sequence[Attachment], parts: Sequence[Mapping[str, str]], work: Workspace
 ) -> list[Block]:
-    """All attachments for a model: a text, then the documents. One that cannot be had says why
-    instead. `parts` are those of the question; files among them are attached too.
+    """All attachments for a model: a text, then the documents. The text says which are not
+    available and why. `parts` are those of the question; files among them are attached too.
     """
     texts: list[str] = []
     documents: list[Block] = []
 
-    def missing(kind: str, error: ToolError, given: object = None) -> str:
-        told = work.redact_error(error, given)
-        return f"Attached {kind}: not available. {told.message}"
+    def missing(kind: str, error: ToolError, named: object = None) -> str:
+        message = work.redact_error(error, named).message
+        return f"Attached {kind}: not available. {message}"
 
     for attachment in attachments:
         try:
@@ -143,8 +141,8 @@ async def attached_blocks(
             else:
                 texts.append(await attachment.text(work))
         except ToolError as error:
-            given = attachment.model_dump(exclude={"text_"})
-            texts.append(missing(attachment.type, error, given))
+            fields = attachment.model_dump(exclude={"text_"})
+            texts.append(missing(attachment.type, error, fields))
     if files := [part for part in parts if _is_file(part)]:
         view = await work.visibility()
         for part in files:
@@ -175,8 +173,8 @@ def _is_picture(part: Mapping[str, str]) -> bool:
 async def _read(name: str, data: str) -> Decoded:
     """The text of a file in base64. Raises ToolError."""
     read = await asyncio.to_thread(decode, base64.b64decode(data))
-    if read is None:  # of before, when more was taken for text
-        raise ToolError(f"`{quoted(name)}` is no text file.")
+    if read is None:  # stored by an earlier version, which took more for text
+        raise ToolError(f"`{quoted(name)}` is not a text file.")
     return read
 
 
@@ -186,53 +184,55 @@ def _document(name: str, data: str) -> Block:
 
 
 def _file(path: str, read: Decoded, work: Workspace, media_type: str = "") -> str:
-    """The beginning of a file as data, with how much there is of it."""
+    """The beginning of a file as data, with the size of the whole."""
     text = read.text
-    known = shape(path, text, media_type)
-    facts = "; ".join(filter(None, [known, read.note]))
+    counts = shape(path, text, media_type)
+    facts = "; ".join(filter(None, [counts, read.note]))
     size = f" ({facts})" if facts else ""
-    head = beginning(text, MOST_CHARACTERS) if known else text
+    head = beginning(text, MOST_CHARACTERS) if counts else text
     left = len(text) - len(head)
     note = f"\n[{left:,} more characters; read the rest with code]" if left > 0 else ""
     return f"Attached file {quoted(path)}{size}:\n{_data(head, work)}{note}"
 
 
 def _data(text: str, work: Workspace) -> str:
-    """What was attached, as data; where it is too long, with a note."""
+    """An attached text as data; if it is too long, cut and with a note."""
     left = len(text) - MOST_CHARACTERS
     note = f"\n[{left:,} more characters]" if left > 0 else ""
     return f"{work.fence.around(text[:MOST_CHARACTERS])}{note}"
 
 
 async def fit_pictures(parts: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """The parts of a question with its pictures as services take them. One that is no picture, or
-    cannot be made small enough, says so in `leftOut` and is not sent.
+    """The parts of a question, with pictures in a form that services accept. One that is not a
+    picture, or cannot be made small enough, has the reason in `leftOut` and is not sent.
     """
-    fitted = []
+    result = []
     for part in parts:
         part = {name: value for name, value in part.items() if name != "leftOut"}
         if _is_picture(part):
-            given = [(part["mediaType"], part["url"].partition(",")[2])]
-            found = await asyncio.to_thread(prepare_pictures, given)
-            if found:
-                ((kind, data),) = found
+            original = [(part["mediaType"], part["url"].partition(",")[2])]
+            fitted = await asyncio.to_thread(prepare_pictures, original)
+            if fitted:
+                ((kind, data),) = fitted
                 part |= {"mediaType": kind, "url": f"data:{kind};base64,{data}"}
             else:
                 name = part.get("filename") or "a picture"
                 part["leftOut"] = f"{quoted(name)} is left out: {_NO_PICTURE}"
-        fitted.append(part)
-    return fitted
+        result.append(part)
+    return result
 
 
 def pictures_left_out(parts: Sequence[Mapping[str, str]]) -> list[Notice]:
-    """The notice of pictures in a question that are not sent."""
-    said = [part["leftOut"] for part in parts if "leftOut" in part]
-    facts = {"count": len(said)}
-    return [Notice(kind="pictures-left-out", text=" ".join(said), facts=facts)] if said else []
+    """The notice about pictures in a question that are not sent, if any."""
+    reasons = [part["leftOut"] for part in parts if "leftOut" in part]
+    facts = {"count": len(reasons)}
+    if not reasons:
+        return []
+    return [Notice(kind="pictures-left-out", text=" ".join(reasons), facts=facts)]
 
 
 def check_pictures(parts: Sequence[Mapping[str, str]], model: str, facts: Facts) -> None:
-    """Raises RequestError where there are pictures, and the model is known to look at none."""
+    """Raises RequestError if there are pictures and the model is known not to support them."""
     pictures = (_is_picture(part) and "leftOut" not in part for part in parts)
     if facts.images is False and any(pictures):
         message = f"The model {model} does not support images. Choose another, or ask without."
@@ -245,9 +245,9 @@ def check_documents(
     model: str,
     reads_documents: bool,
 ) -> None:
-    """Raises RequestError where there is a PDF, and the model's service takes none."""
-    named = any(isinstance(each, FileAttached) and each.is_pdf for each in attachments)
-    if not reads_documents and (named or any(part.get("mediaType") == PDF for part in parts)):
+    """Raises RequestError if there is a PDF and the model's service does not accept PDFs."""
+    attached = any(isinstance(each, FileAttached) and each.is_pdf for each in attachments)
+    if not reads_documents and (attached or any(part.get("mediaType") == PDF for part in parts)):
         message = (
             f"The model {model} does not read PDF files. Choose one of Anthropic or OpenAI, or "
             "attach the text: a cell can extract it, for example with pypdf."
@@ -258,7 +258,7 @@ def check_documents(
 def content(
     parts: Sequence[Mapping[str, str]], attached: Sequence[Block]
 ) -> list[dict[str, object]]:
-    """The blocks of a user message: attachments first, then what the person wrote and pasted."""
+    """The blocks of a user message: attachments first, then the person's text and pictures."""
     blocks: list[dict[str, object]] = [dict(block) for block in attached]
     for part in parts:
         if part["type"] == "text" and part["text"].strip():
@@ -279,14 +279,14 @@ _ENDINGS = {
     "application/json": ".json",
     "text/plain": ".txt",
 }
-"""Of media types, where the name of a file says less."""
-_SNIFFED = 10
-"""Lines by which the delimiter is told."""
+"""File endings for media types, for names with another ending."""
+_SAMPLE_LINES = 10
+"""Number of lines from which the delimiter is guessed."""
 
 
 def shape(name: str, text: str, media_type: str = "") -> str:
-    """How much data is in a file of that name or type: "1,204 rows, 5 columns"; empty for other
-    files.
+    """The amount of data in a file of that name or type, such as "1,204 rows, 5 columns"; empty for
+    other files.
     """
     ending = PurePosixPath(name).suffix.lower()
     if ending not in (*_DELIMITERS, ".json"):
@@ -297,11 +297,11 @@ def shape(name: str, text: str, media_type: str = "") -> str:
         return _table(text, _DELIMITERS[ending])
     if ending == ".json":
         return _json(text)
-    return f"{_counted(len(text.splitlines()), 'line')}" if ending == ".txt" else ""
+    return f"{_count(len(text.splitlines()), 'line')}" if ending == ".txt" else ""
 
 
 def beginning(text: str, most: int) -> str:
-    """At most so many characters of a text, as whole lines where one fits."""
+    """At most so many characters from the start of a text; whole lines if one fits."""
     if len(text) <= most:
         return text
     head = text[:most]
@@ -310,32 +310,32 @@ def beginning(text: str, most: int) -> str:
 
 
 def _is_table(text: str) -> bool:
-    """Whether its lines have the same number of tabs."""
-    lines = _sniffed(text)
+    """Whether all lines have the same number of tabs."""
+    lines = _sample(text)
     tabs = {line.count("\t") for line in lines}
     return len(lines) > 1 and len(tabs) == 1 and tabs != {0}
 
 
-def _sniffed(text: str) -> list[str]:
-    return list(islice((line for line in text.splitlines() if line.strip()), _SNIFFED))
+def _sample(text: str) -> list[str]:
+    return list(islice((line for line in text.splitlines() if line.strip()), _SAMPLE_LINES))
 
 
 def _table(text: str, delimiters: str) -> str:
-    lines = _sniffed(text)
+    lines = _sample(text)
     if not lines:
         return "empty"
     delimiter = max(delimiters, key=lambda one: min(line.count(one) for line in lines))
-    records = csv.reader(_bounded(text), delimiter=delimiter)
+    records = csv.reader(_from_first_line(text), delimiter=delimiter)
     try:
         header = next(records)
         rows = sum(1 for record in records if record)
-    except csv.Error:  # a cell that no program takes
-        return _counted(len(text.splitlines()), "line")
-    return f"{_counted(rows, 'row')} below the first, {_counted(len(header), 'column')}"
+    except csv.Error:  # a field that is too large
+        return _count(len(text.splitlines()), "line")
+    return f"{_count(rows, 'row')} below the first, {_count(len(header), 'column')}"
 
 
-def _bounded(text: str) -> Iterator[str]:
-    """Lines with their ends, without blank ones at the top."""
+def _from_first_line(text: str) -> Iterator[str]:
+    """The lines with their terminators, without blank ones at the top."""
     lines = iter(text.splitlines(keepends=True))
     first = next((line for line in lines if line.strip()), "")
     yield first
@@ -348,11 +348,11 @@ def _json(text: str) -> str:
     except (ValueError, RecursionError):
         return "not valid JSON"
     if isinstance(value, list):
-        return f"a list of {_counted(len(value), 'item')}"
+        return f"a list of {_count(len(value), 'item')}"
     if isinstance(value, dict):
-        return f"an object of {_counted(len(value), 'key')}"
+        return f"an object of {_count(len(value), 'key')}"
     return "a single value"
 
 
-def _counted(number: int, thing: str) -> str:
+def _count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -1,6 +1,6 @@
-"""The audit: who decided or did what to which cell, when, and what came of it.
+"""The audit: who decided or did what to which cell, when, and with which outcome.
 
-An entry is never changed, and stays when its conversation is deleted.
+An entry never changes, and stays when its conversation is deleted.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from jupyter_agent.mcp.offer import server_of
 
 _REMEMBERED: Mapping[Remember, str] = {
     "conversation": " From now on it is not asked here.",
-    "turn": " Edits are not asked about in what is left of the turn.",
+    "turn": " Edits are not asked about for the rest of the turn.",
 }
 
 EntryPoint: TypeAlias = Literal["chat", "tools", "mcp", "person"]
-"""By which door: a model's call in a turn, a call over REST or MCP, or a person's own act."""
+"""A model's call in a turn, a call over REST or MCP, or a person's own action."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditEntry:
-    """One entry, but for its time."""
+    """One entry, without its time."""
 
     owner: str
     entry: EntryPoint
     tool: str
-    """The tool; of a person's own act `undo` or `accept`."""
+    """The tool; `undo` or `accept` for a person's own action."""
     decision: str
     outcome: str
     """`done`, `failed`, `refused`, `stopped`; `answered` for an answer to a question."""
@@ -49,16 +49,16 @@ class AuditLog:
         self._database = database
 
     async def add(self, entries: Iterable[AuditEntry]) -> None:
-        """Keeps what was decided or done."""
+        """Store entries."""
         await self._database.run(lambda db: add_entries(db, entries))
 
     async def of_turn(self, turn_id: str) -> list[dict[str, Any]]:
-        """What was decided and done in a turn, and to it, in order."""
+        """The entries of a turn and of later actions on it, in order."""
         return await self._database.run(lambda db: entries(db, turn_id=turn_id))
 
 
 def entry_of(call: Audit, entry: EntryPoint) -> AuditEntry:
-    """What the audit keeps of a call that came by that door."""
+    """The entry for a call over that entry point."""
     return AuditEntry(
         owner=call.work.user,
         entry=entry,
@@ -74,7 +74,7 @@ def entry_of(call: Audit, entry: EntryPoint) -> AuditEntry:
 
 
 def _cell_of(call: Audit) -> str | None:
-    """The cell that it is about, if it is one; tools of other servers have fields of their own."""
+    """The cell of the call, if it is exactly one; MCP tools have their own fields."""
     if server_of(call.act.tool) is not None:
         return None
     edits = call.input.get("edits") or ()
@@ -84,7 +84,7 @@ def _cell_of(call: Audit) -> str | None:
 
 
 def answer_entry(turn_id: str, owner: str, approval: Approval, answer: Answer) -> AuditEntry:
-    """A person's answer to a question."""
+    """The entry for a person's answer to a question."""
     always = _REMEMBERED[answer.remember] if answer.remember else ""
     return AuditEntry(
         owner=owner,
@@ -101,7 +101,7 @@ def answer_entry(turn_id: str, owner: str, approval: Approval, answer: Answer) -
 
 
 def add_entries(db: sqlite3.Connection, entries: Iterable[AuditEntry]) -> None:
-    """Within a transaction: keeps what was decided or done; the model is that of the turn."""
+    """Within a transaction: store entries, with the model of their turn."""
     time = now()
     db.executemany(
         """
@@ -118,7 +118,7 @@ def add_entries(db: sqlite3.Connection, entries: Iterable[AuditEntry]) -> None:
 def entries(
     db: sqlite3.Connection, *, notebooks: Sequence[str] | None = None, turn_id: str | None = None
 ) -> list[dict[str, Any]]:
-    """The entries of a turn, or of notebooks by their paths, or all of them; the oldest first."""
+    """The entries of a turn, or of notebooks by path, or all entries; the oldest first."""
     marks = ", ".join("?" * len(notebooks or ()))
     rows = db.execute(
         f"SELECT * FROM audit WHERE (? IS NULL OR turn_id = ?)"

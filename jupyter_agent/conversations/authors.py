@@ -1,4 +1,4 @@
-"""Who made the changes that a model gets as news: other turns, by their model or agent."""
+"""Finds out who made the changes that a model gets as news: other turns, by model or agent."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class NewsAuthors:
         self._conversation_id = conversation_id
 
     async def __call__(self, news: News) -> str:
-        """`By Codex: `b2`.` for what models and other agents changed last; empty for the rest: a
-        person, or another program.
+        """`By Codex: `b2`.` for cells that models and other agents changed last; empty for changes
+        by a person or another program.
         """
         try:
             authors = await self._authors(news)
@@ -34,8 +34,10 @@ class NewsAuthors:
         return " ".join(f"By {quoted(model)}: {', '.join(ids)}." for model, ids in by.items())
 
     async def _authors(self, news: News) -> Mapping[str, Author]:
-        """By cell id. A turn of this server may be at work on the call, which the journal has once
-        it is over; the journal knows of other servers' turns, and of those before a restart.
+        """Authors by cell id.
+
+        `News.turns` names turns of this server, whose calls may still run and enter the journal
+        later; the journal has turns of other servers and from before a restart.
         """
         turns = await self._journal.authors(sorted({*news.turns.values()}))
         authors = {id: turns[turn] for id, turn in news.turns.items() if turn in turns}

@@ -1,4 +1,4 @@
-"""Long texts, each stored once: outputs and copies of notebooks repeat from turn to turn."""
+"""Stores long texts only once, since outputs and copies of notebooks repeat from turn to turn."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hashlib import blake2b
 from typing import Any
 
 _LONG = 4_096
-"""Characters of a string from which on a JSON value refers to its block."""
+"""Characters from which on a string in a JSON value is stored as a block."""
 _REFERENCE = "jupyter_agent:block"
 
 
 def add(db: sqlite3.Connection, text: str) -> bytes:
-    """Stores a text, unless it is there already.
+    """Store a text, unless it is already stored, and return its digest.
 
-    The caller notes who refers to it, in `recovery_blocks` or `turn_blocks`.
+    The caller records the reference, in `recovery_blocks` or `turn_blocks`.
     """
     data = text.encode("utf-8", "surrogatepass")
     digest = blake2b(data, digest_size=16).digest()
@@ -32,7 +32,7 @@ def text_of(content: bytes) -> str:
 
 
 def drop_unused(db: sqlite3.Connection) -> None:
-    """Drops the blocks that no copy of a notebook and no turn refers to."""
+    """Delete the blocks that no copy of a notebook and no turn refers to."""
     db.execute(
         "DELETE FROM blocks WHERE digest NOT IN (SELECT digest FROM recovery_blocks)"
         " AND digest NOT IN (SELECT digest FROM turn_blocks)"
@@ -40,10 +40,10 @@ def drop_unused(db: sqlite3.Connection) -> None:
 
 
 def pack(db: sqlite3.Connection, turn_id: str, value: Any) -> str:
-    """A value of that turn as JSON text, its long strings as blocks."""
+    """A value of that turn as JSON text, with its long strings stored as blocks."""
     used: set[bytes] = set()
 
-    def packed(value: Any) -> Any:
+    def replace_long(value: Any) -> Any:
         if isinstance(value, str):
             if len(value) < _LONG:
                 return value
@@ -51,23 +51,23 @@ def pack(db: sqlite3.Connection, turn_id: str, value: Any) -> str:
             used.add(digest)
             return {_REFERENCE: digest.hex()}
         if isinstance(value, Mapping):
-            return {key: packed(item) for key, item in value.items()}
+            return {key: replace_long(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [packed(item) for item in value]
+            return [replace_long(item) for item in value]
         return value
 
-    text = json.dumps(packed(value))
+    text = json.dumps(replace_long(value))
     rows = [(turn_id, digest) for digest in used]
     db.executemany("INSERT OR IGNORE INTO turn_blocks VALUES (?, ?)", rows)
     return text
 
 
 def unpack(db: sqlite3.Connection, text: str) -> Any:
-    """The value of a JSON text that `pack` made."""
-    return json.loads(text, object_hook=lambda value: _unpacked(db, value))
+    """The value of a JSON text from `pack`."""
+    return json.loads(text, object_hook=lambda value: _resolve(db, value))
 
 
-def _unpacked(db: sqlite3.Connection, value: dict[str, Any]) -> Any:
+def _resolve(db: sqlite3.Connection, value: dict[str, Any]) -> Any:
     if value.keys() != {_REFERENCE}:
         return value
     digest = bytes.fromhex(value[_REFERENCE])

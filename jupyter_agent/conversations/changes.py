@@ -1,5 +1,5 @@
-"""The journal: every change that turns made to cells, with before and after: who changed a cell
-last, and what people have reviewed of it.
+"""The journal of all changes that turns made to cells, with each cell before and after: who changed
+a cell last, and which changes people have reviewed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class Author:
-    """Whose turn it is that wrote something."""
+    """The author of a change."""
 
     conversation_id: str | None
-    """None: another person's."""
+    """None for a turn of another person."""
     model: str | None
-    """The model, or the name of the client; None if that is not known."""
+    """The model, or the name of the client; None for unknown."""
 
 
 class Journal:
@@ -54,7 +54,7 @@ class Journal:
         return await self._database.run(lambda db: blame(db, [notebook], cells, owner))
 
     async def authors(self, turn_ids: Sequence[str]) -> dict[str, Author]:
-        """Whose these turns are, as far as they are known."""
+        """The authors of these turns, as far as the store has the turns."""
         if not turn_ids:
             return {}
         marks = ", ".join("?" * len(turn_ids))
@@ -67,17 +67,17 @@ class Journal:
         }
 
     async def pending(self, notebook: str, owner: str) -> list[dict[str, Any]]:
-        """What an owner's turns changed in a notebook and nobody has kept or taken back."""
+        """An owner's changes in a notebook that have been neither kept nor undone."""
         return await self._database.run(lambda db: pending(db, notebook, owner))
 
     async def verdicts(self, owner: str, conversation_id: str, turn_id: str) -> list[str]:
-        """What a model is told of the review of its changes when that turn begins."""
+        """Sentences for the model about the review of its changes, for the start of that turn."""
         return await self._database.run(lambda db: verdicts(db, owner, conversation_id, turn_id))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangesMade:
-    """What a call changed, as docs/api.md's Change objects; also after the turn is over."""
+    """Changes by a call, as docs/api.md's Change objects; may come after the end of the turn."""
 
     call_id: str
     changes: Sequence[Mapping[str, Any]]
@@ -85,21 +85,21 @@ class ChangesMade:
 
 @dataclass(frozen=True)
 class ChangesUndone:
-    """These were taken back. Changes go by their numbers in the journal."""
+    """These changes were undone; `ids` are their numbers in the journal."""
 
     ids: Sequence[int]
 
 
 @dataclass(frozen=True)
 class ChangesReviewed:
-    """A person looked at these and keeps them."""
+    """A person reviewed these changes and keeps them."""
 
     ids: Sequence[int]
 
 
 @dataclass(frozen=True)
 class ChangesInConflict:
-    """These could not be taken back, and why."""
+    """These changes could not be undone."""
 
     ids: Sequence[int]
     why: str
@@ -109,7 +109,7 @@ ChangesEntry: TypeAlias = ChangesMade | ChangesUndone | ChangesReviewed | Change
 
 
 def project(db: sqlite3.Connection, turn_id: str, entry: ChangesEntry) -> None:
-    """Within a transaction: what an entry of a turn's log says of its changes."""
+    """Within a transaction: apply an entry of a turn's log to the changes."""
     match entry:
         case ChangesMade():
             _add(db, turn_id, entry.call_id, entry.changes)
@@ -162,7 +162,7 @@ def _change(db: sqlite3.Connection, row: sqlite3.Row) -> Change:
 
 @dataclass(frozen=True, kw_only=True)
 class CellText:
-    """A cell as it is now, as far as it matters here."""
+    """The current text of a cell."""
 
     id: str
     type: str
@@ -171,7 +171,7 @@ class CellText:
 
 @dataclass(frozen=True, kw_only=True)
 class Blame:
-    """Who last changed a cell; all None if no turn did, or if the journal is gone."""
+    """Who last changed a cell; all None if no turn did, or if the journal was lost."""
 
     cell_id: str
     index: int
@@ -181,11 +181,11 @@ class Blame:
     model: str | None = None
     time: str | None = None
     request: str | None = None
-    """What was asked; only the user's own requests are told."""
+    """The question of the turn; only for the user's own turns."""
     reviewed: bool = False
-    """A person accepted it."""
+    """Whether a person accepted it."""
     changed_since: bool = False
-    """Somebody has changed the cell since: a person, or another program."""
+    """Whether a person or another program has changed the cell since."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -194,8 +194,8 @@ class Blame:
 def blame(
     db: sqlite3.Connection, paths: Sequence[str], cells: Sequence[CellText], owner: str | None
 ) -> list[Blame]:
-    """One for each cell. `paths`: under which the journal may have the notebook; `owner`: whose
-    requests are told, None for everybody's.
+    """The blame of each cell. `paths`: the paths under which the journal may have the notebook;
+    `owner`: whose requests to include, None for everyone's.
     """
     marks = ", ".join("?" * len(paths))
     rows = db.execute(
@@ -250,12 +250,12 @@ def _text(question: Mapping[str, Any]) -> str:
 
 
 _MOST_CELLS = 20
-"""Named in one sentence for a model."""
+"""Cells named in one sentence for a model."""
 
 
 def pending(db: sqlite3.Connection, notebook: str, owner: str) -> list[dict[str, Any]]:
-    """The changes of an owner's turns in a notebook that are neither kept nor taken back, in the
-    order in which they were made: docs/api.md's Change objects with `turn_id` and without outputs.
+    """The changes of an owner's turns in a notebook that are neither kept nor undone, in the order
+    in which they were made: docs/api.md's Change objects with `turn_id` and without outputs.
     """
     rows = db.execute(
         """
@@ -285,8 +285,8 @@ def pending(db: sqlite3.Connection, notebook: str, owner: str) -> list[dict[str,
 
 
 def verdicts(db: sqlite3.Connection, owner: str, conversation_id: str, turn_id: str) -> list[str]:
-    """What a model is told at the beginning of a turn of what people did with its changes: what
-    they took back since the turn before, and what they have not reviewed yet.
+    """Sentences for the model at the start of a turn about its changes: those that people have
+    undone since the last turn, and those that they have not reviewed yet.
     """
     undone = db.execute(
         """
@@ -311,7 +311,7 @@ def verdicts(db: sqlite3.Connection, owner: str, conversation_id: str, turn_id: 
         (owner, conversation_id),
     ).fetchall()
     return [
-        sentence.format(cells=_named(rows))
+        sentence.format(cells=_cell_list(rows))
         for sentence, rows in (
             ("The person took back your changes to {cells}.", undone),
             ("In the notebook, not reviewed by the person yet: your changes to {cells}.", open_),
@@ -320,7 +320,7 @@ def verdicts(db: sqlite3.Connection, owner: str, conversation_id: str, turn_id: 
     ]
 
 
-def _named(rows: Sequence[sqlite3.Row]) -> str:
+def _cell_list(rows: Sequence[sqlite3.Row]) -> str:
     cells = [
         f"`{quoted_id(row['cell_id'])}` in {quoted(row['notebook'])}" for row in rows[:_MOST_CELLS]
     ]

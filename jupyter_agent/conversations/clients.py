@@ -1,5 +1,5 @@
-"""Agents of others, which call our tools themselves: each client has conversations of its own, and
-its calls are turns of these: followed, asked about, journalled and undone like ours.
+"""Agents of others and scripts that call our tools. Each client has its own conversations, and its
+calls form turns of these, which are followed, asked about, journalled and undone like ours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from jupyter_agent.agent import permissions
 from jupyter_agent.agent.approval import Answer, Approval, approval_of
 from jupyter_agent.agent.attempt import Audit, CallOutcome, Ruling, ToolCall
-from jupyter_agent.agent.calls import UNANSWERED, declined, news_notice
+from jupyter_agent.agent.calls import UNANSWERED, decline_text, news_notice
 from jupyter_agent.agent.dispatch import NOBODY_TO_ASK, Dispatcher
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
@@ -28,7 +28,7 @@ from jupyter_agent.choices import MODES
 from jupyter_agent.conversations.audit import EntryPoint
 from jupyter_agent.conversations.authors import NewsAuthors
 from jupyter_agent.conversations.live import LiveTurn
-from jupyter_agent.conversations.liveness import started
+from jupyter_agent.conversations.liveness import started_event
 from jupyter_agent.conversations.request import new_id
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import NewTurn
@@ -59,14 +59,15 @@ from jupyter_agent.tools.base import Progress, Question, Result
 from jupyter_agent.workspace.workspace import Authorize, Services, Workspace
 
 PAUSE_S = 600.0
-"""Seconds without a call after which the next one begins another turn."""
+"""Seconds without a call after which the next call starts another turn."""
 REST_S = 2.0
 """Seconds without a call after which a turn no longer counts as running; another call resumes it.
 """
 PANEL_S = 45.0
 """Seconds that a call waits for an answer in the panel: most clients give up after 60."""
 _MOST_CLIENTS = 200
-"""That are remembered; of others the next call begins a turn, and they have to read again."""
+"""Clients that are remembered; a forgotten one starts a turn with its next call and has to read
+notebooks again."""
 _MOST_OF_A_GOAL = 300
 _MOST_OF_A_NAME = 60
 _STOPPED = "The user stopped this. Ask them before you continue."
@@ -76,26 +77,26 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Who calls, and within which bounds. Calls with equal values continue each other, whatever
-    groups the person has come into meanwhile."""
+    """Who calls, and with which options. Calls with the same `key` belong to the same client, even
+    if the person's groups have changed."""
 
     person: Person
     name: str
     """As shown to people, such as `Claude Code`."""
     session: str
-    """Tells clients of that name apart; empty if nothing does."""
+    """Distinguishes clients with that name; empty if nothing does."""
     options: CallOptions = CallOptions()
     entry: EntryPoint = "mcp"
-    """By which door, for the audit."""
+    """How its calls come in, for the audit."""
 
     @property
     def owner(self) -> str:
-        """To whom the client's turns belong."""
+        """The owner of the client's turns."""
         return self.person.name
 
     @property
     def key(self) -> str:
-        """The same for equal values."""
+        """A hash of everything but the groups and the entry."""
         own = {"name": self.name, "session": self.session, "owner": self.owner}
         return _digest({**self.options.model_dump(), **own, "allow": sorted(self.options.allow)})
 
@@ -104,23 +105,23 @@ class Form(Protocol):
     """How a client shows a question to its user."""
 
     async def answer(self, approval: Approval) -> Answer:
-        """The user's answer. May raise what ends the request, so that the client can ask first."""
+        """The user's answer. May raise to end the request, so that the client can ask first."""
 
 
 @dataclass(kw_only=True)
 class CallerTurn:
-    """What a caller does themselves in their turn, filled while they do it."""
+    """An action of the caller itself in its turn; the caller fills in the results."""
 
     turn_id: str
     stop: Stop
-    """A person's wish that they go no further."""
+    """A person's request to stop the action."""
     result: Result = Result(text="Done.")
     changes: Sequence[Change] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a call did, as its model may be told."""
+    """The result of a call, fit for the client's model."""
 
     text: str
     facts: Mapping[str, Any]
@@ -128,11 +129,11 @@ class Outcome:
     images: Sequence[tuple[str, str]] = ()
     """(media type, base64) pairs."""
     news: Sequence[str] = ()
-    """What others changed meanwhile in the notebooks that the client has read."""
+    """What others have changed since in the notebooks that the client has read."""
 
 
 class Clients:
-    """The clients of a server, and the turns that they are in."""
+    """The clients of a server, and their current turns."""
 
     def __init__(
         self,
@@ -146,8 +147,8 @@ class Clients:
         approval_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`server_id`: as in `Presence`; `has_page` says of an owner whether a page of theirs is
-        open; `max_calls`: that a client may make in a turn; `clock` in seconds.
+        """`server_id`: see `Presence`; `has_page` says whether an owner has a page open;
+        `max_calls`: limit for a client's turn; `clock` in seconds.
         """
         self.runner = runner
         self.dispatcher = dispatcher
@@ -170,11 +171,11 @@ class Clients:
         form: Form | None,
         progress: Progress | None = None,
     ) -> Outcome:
-        """Does a call in the client's turn. Raises ToolError, StoreUnavailable, and what `form`
-        raises.
+        """Do a call in the client's turn. Raises ToolError, StoreUnavailable, and the exceptions of
+        `form`.
         """
-        named = input.get("notebook")
-        path = caller.options.notebook or (named if isinstance(named, str) else None)
+        notebook = input.get("notebook")
+        path = caller.options.notebook or (notebook if isinstance(notebook, str) else None)
         async with self._client(caller).working(path, authorize) as turn:
             return await turn.call(tool, input, authorize, call_id, form, progress)
 
@@ -182,8 +183,10 @@ class Clients:
     async def acting(
         self, caller: Caller, work: Workspace, path: str, tool: str, input: Mapping[str, Any]
     ) -> AsyncIterator[CallerTurn]:
-        """The caller's turn, for one thing that they do themselves to a notebook: no mode and no
-        question, but journalled as a call of that name, also where it raises ToolError.
+        """The caller's turn, for one action of the caller itself on a notebook.
+
+        No mode or question applies. The action is journalled as a call of that name, even if it
+        raises ToolError.
         """
         async with (
             self._client(caller).working(path, work.authorize) as turn,
@@ -192,7 +195,7 @@ class Clients:
             yield act
 
     async def end_if_idle(self, turn_id: str) -> None:
-        """Ends a script's turn that only waits whether another edit comes."""
+        """End a script's turn that only waits for another edit."""
         for client in list(self._clients.values()):
             await client.end_if_idle(turn_id)
 
@@ -200,33 +203,31 @@ class Clients:
         """Paths of the open notebooks that the client may read."""
         work = Workspace(services=self.services, user=caller.owner, authorize=authorize)
         policy = self.runner.policy(caller.person, caller.options)
-        found = []
-        for opened in self.services.notebooks.open():
-            named = {"notebook": opened["path"]}
+        paths = []
+        for notebook in self.services.notebooks.open():
+            input = {"notebook": notebook["path"]}
             with suppress(ToolError):
-                looking = self.dispatcher.unrecorded()
-                call = looking.parse("get_notebook_state", named, work)
-                async with looking.attempt(call, work, policy) as attempt:
+                dispatcher = self.dispatcher.without_record()
+                call = dispatcher.parse("get_notebook_state", input, work)
+                async with dispatcher.attempt(call, work, policy) as attempt:
                     if not attempt.ruling.asks:
-                        found.append(str(opened["path"]))
-        return found
+                        paths.append(str(notebook["path"]))
+        return paths
 
     async def begin_turn(self, caller: Caller, goal: str) -> None:
-        """The next call begins another turn, which people are shown with these words."""
+        """Start another turn with the next call; people see it with this goal as its question."""
         client = self._client(caller)
         await client.end_turn()
         client.goal = " ".join(goal.split())[:_MOST_OF_A_GOAL]
 
     async def end_turn(self, caller: Caller) -> str | None:
-        """Ends the client's turn and gives its id; None if none is open."""
+        """End the client's turn and return its id; None if no turn is open."""
         return await self._client(caller).end_turn()
 
     async def undo_turn(
         self, caller: Caller, authorize: Authorize, turn_id: str | None
     ) -> UndoneTurn:
-        """Takes back what the client's last turn did to cells, or an earlier one. Raises
-        ToolError.
-        """
+        """Undo the cell changes of the client's last turn, or an earlier one. Raises ToolError."""
         return await self._client(caller).undo(authorize, turn_id)
 
     def _client(self, caller: Caller) -> _Client:
@@ -240,12 +241,12 @@ class Clients:
 
 
 class _Client:
-    """One client and the turn that it is in."""
+    """One client and its current turn."""
 
     def __init__(self, clients: Clients, caller: Caller) -> None:
         self._clients = clients
         self.caller = caller
-        """As of the latest call: groups may change."""
+        """The caller of the latest call: groups may change."""
         self._turn: _Turn | None = None
         self._changing = asyncio.Lock()
         self._last_turn: str | None = None
@@ -257,7 +258,7 @@ class _Client:
 
     @asynccontextmanager
     async def working(self, path: str | None, authorize: Authorize) -> AsyncIterator[_Turn]:
-        """The turn that a call belongs to, which counts as running meanwhile."""
+        """The turn that a call belongs to; it counts as running inside the context."""
         entered: list[_Turn] = []
         try:
             async with self._changing:
@@ -293,7 +294,7 @@ class _Client:
             turn = self._turn
             if turn is None or turn.id != turn_id or turn.has_calls:
                 return
-            if self.caller.entry != "mcp":  # those rest by themselves, and go on
+            if self.caller.entry != "mcp":  # turns over MCP rest by themselves and may resume
                 await self._end()
 
     def _refuse_while_calling(self) -> None:
@@ -317,11 +318,15 @@ class _Client:
             if record is None or record.owner != self.caller.owner:
                 raise InvalidInput("There is no such turn. Results have a `turn_id`: name that.")
             if record.request.get("client") != self.caller.name:
-                raise NotPermitted(f"That was no turn of {self.caller.name}: its user undoes it.")
+                raise NotPermitted(
+                    f"That turn does not belong to {self.caller.name}: only the user can undo it."
+                )
             if min(self.caller.options.mode, self._policy().max_mode, key=MODES.index) == "read":
                 raise NotPermitted("Mode `read` forbids `undo_turn`.")
             if any(entry.change.reviewed for entry in await stores.journal.of_turn(record.id)):
-                raise NotPermitted("The user has kept changes of that turn: they undo it.")
+                raise NotPermitted(
+                    "The user has kept changes of that turn: only they can undo it now."
+                )
             if self._clients.runner.live(record.id) is not None:
                 raise Busy("That turn still runs. Wait for its end, then undo.")
             work = Workspace(services=services, user=self.caller.owner, authorize=authorize)
@@ -336,7 +341,7 @@ class _Client:
         notebook = identity.path if identity else None
         about = posixpath.basename(notebook) if notebook else None
         runner, turn_id = clients.runner, new_id("t")
-        await runner.recover()  # of a turn whose end could not be stored
+        await runner.recover()  # ends a turn whose end could not be stored
         root = runner.stores.conversations.database.root
         work = runner.workspace(
             caller.owner,
@@ -375,17 +380,18 @@ class _Client:
         )
         live = LiveTurn(opening.turn, runner.stores, ends_to_ask=False, entry=caller.entry)
         policy = self._policy()
-        policy.grants = list(opening.grants)
+        policy.standing_grants = list(opening.grants)
         if identity is not None:
-            policy.touched.add(identity.name)  # the turn is about it, as ours is about its own
-        live.under(policy)
-        await live.show(started(opening.turn))
+            # The turn is about this notebook, so its first change there is not one elsewhere.
+            policy.changed_notebooks.add(identity.name)
+        live.use_policy(policy)
+        await live.show(started_event(opening.turn))
         runner.stores.announce(opening.turn.conversation_id, turn_id)
         return _Turn(clients, caller, live, work)
 
 
 class _Pending:
-    """A question that was put for a call, until the call is made again with the answer."""
+    """A question about a call, until the call is made again and gets the answer."""
 
     def __init__(self, live: LiveTurn, approval: Approval) -> None:
         self.approval = approval
@@ -400,7 +406,7 @@ class _Pending:
         return self._waiting.done()
 
     async def answer(self) -> Answer:
-        """By whichever door it came. Who gives up waiting leaves the question open."""
+        """The answer, from a form or the panel. Cancelling the wait leaves the question open."""
         return await asyncio.shield(self._waiting)
 
     def when_answered(self, act: Callable[[], object]) -> None:
@@ -408,27 +414,25 @@ class _Pending:
 
 
 class _Turn:
-    """A turn whose next step is up to somebody else: it runs while calls do, and rests between
-    them.
-    """
+    """A turn whose steps come from a client: it runs while calls do, and rests between them."""
 
     def __init__(self, clients: Clients, caller: Caller, live: LiveTurn, work: Workspace) -> None:
         self._clients = clients
         self._caller = caller
         self._live = live
         self._work = work
-        self._dispatcher = clients.dispatcher.recording(self._record)
+        self._dispatcher = clients.dispatcher.with_record(self._record)
         self._recorded: set[str] = set()
         self._pending: dict[str, _Pending] = {}
-        """By tool and input."""
+        """Questions by a hash of tool and input."""
         self._entered = 0
         self._made = 0
         self._tasks: set[asyncio.Task[Outcome]] = set()
         self._last_call = clients.clock()
         self._shift = asyncio.Lock()
-        """Held while it begins to run or to rest."""
+        """Held while it starts to run or to rest."""
         self._asking = asyncio.Lock()
-        """Held while a question is put: of two equal calls at once, one asks."""
+        """Held while a question is asked: of two equal calls at once, only one asks."""
         self._idle = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._ended = False
@@ -449,7 +453,7 @@ class _Turn:
 
     @property
     def is_over(self) -> bool:
-        """Whether the next call begins another turn."""
+        """Whether the next call starts another turn."""
         if self._stopped or self._ended:
             return True
         paused = self._clients.clock() - self._last_call
@@ -458,7 +462,7 @@ class _Turn:
     # -- running and resting
 
     async def enter(self) -> None:
-        """A call begins. Raises StoreUnavailable."""
+        """Note that a call starts. Raises StoreUnavailable."""
         async with self._shift:
             self._idle.clear()
             if self._timer is not None:
@@ -468,20 +472,20 @@ class _Turn:
                     await self._live.resume()
                     self._announce()
                 self._live.stop = Stop()
-                self._live.stop.calls(self._stop)
+                self._live.stop.set_action(self._stop)
                 self._clients.runner.enter(self._live)
                 self._live.task = asyncio.create_task(self._run())
             self._entered += 1
         self._last_call = self._clients.clock()
 
     def leave(self) -> None:
-        """A call has ended."""
+        """Note that a call has ended."""
         self._entered -= 1
         self._last_call = self._clients.clock()
         self._rest_soon()
 
     async def end(self) -> None:
-        """Nothing more belongs to it; what it still does is given up."""
+        """End the turn; calls that still run are cancelled."""
         rested = not self.is_working
         self._ended = True
         self._give_up()
@@ -498,7 +502,7 @@ class _Turn:
             self._timer = loop.call_later(REST_S, self._idle.set)
 
     def _stop(self) -> None:
-        """A person stops it, or the server."""
+        """A person or the server stops the turn."""
         self._stopped = True
         self._give_up()
 
@@ -508,7 +512,7 @@ class _Turn:
         self._idle.set()
 
     async def _run(self) -> None:
-        """Until it rests."""
+        """Run until the turn rests."""
         while True:
             await self._idle.wait()
             async with self._shift:
@@ -525,7 +529,7 @@ class _Turn:
                 return
 
     async def _withdraw(self) -> None:
-        with suppress(StoreUnavailable):  # in the file they expire with the turn
+        with suppress(StoreUnavailable):  # stored questions expire with the turn
             await self._live.withdraw()
         self._pending.clear()
 
@@ -556,13 +560,13 @@ class _Turn:
                 )
         except StoreUnavailable as error:
             log.error("The end of turn %s is not in the store: %s", self.id, error)
-            unended = self._stopped or self._ended  # else it is stored with the next call
+            unended = self._stopped or self._ended  # else the end is stored with the next call
         finally:
             await live.close()
             runner.leave(live, unended=unended)
 
     async def _store_end(self) -> None:
-        """What could not be stored when it came to rest."""
+        """Store what could not be stored when the turn came to rest."""
         try:
             await self._live.append()
         except StoreUnavailable as error:
@@ -587,7 +591,7 @@ class _Turn:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             task.cancel()
-            await surely(_ended(task))
+            await surely(_wait_for(task))
             raise
         finally:
             self._tasks.discard(task)
@@ -611,17 +615,17 @@ class _Turn:
         else:
             self._count()
             ready = CallReady(call_id=call_id, tool=tool, input=input)
-            await self._live.append(ready)  # before anything is done
+            await self._live.append(ready)  # before the call acts
 
-        async def tell(output: Mapping[str, Any]) -> None:
-            told = CallOutput(call_id=call_id, output=output, preliminary=True)
-            await self._live.show(told)
+        async def report(output: Mapping[str, Any]) -> None:
+            event = CallOutput(call_id=call_id, output=output, preliminary=True)
+            await self._live.show(event)
             if progress is not None:
                 await progress(output)
 
         try:
             call = self._dispatcher.parse(tool, input, work, call_id=call_id)
-            result = await self._attempt(key, call, work, form, tell)
+            result = await self._attempt(key, call, work, form, report)
         except ToolError as error:
             pending = self._pending.get(key)
             if call_id in self._recorded:
@@ -641,28 +645,28 @@ class _Turn:
         )
 
     async def _attempt(
-        self, key: str, call: ToolCall, work: Workspace, form: Form | None, tell: Progress
+        self, key: str, call: ToolCall, work: Workspace, form: Form | None, report: Progress
     ) -> Result:
         policy, question = self._live.policy, None
         async with self._dispatcher.attempt(call, work, policy) as attempt:
             ruling, pending = attempt.ruling, self._pending.get(key)
             if not ruling.asks and pending is None:
-                return await attempt.run(tell)
-            if ruling.asks and pending is None and self._has_somebody(form):
+                return await attempt.run(report)
+            if ruling.asks and pending is None and self._can_ask(form):
                 question = await attempt.question()
-        if pending is not None and not ruling.asks:  # it was allowed in another way meanwhile
+        if pending is not None and not ruling.asks:  # it has been allowed in another way since
             await self._drop_question(key, pending.approval.call_id)
-            return await self._attempt(key, call, work, form, tell)
+            return await self._attempt(key, call, work, form, report)
         if pending is None:
             if question is None:
-                raise await self._nobody(ruling, work)
+                raise await self._refuse_unasked(ruling, work)
             async with self._asking:
                 pending = self._pending.get(key)
                 if pending is None:
-                    pending = await surely(self._put(key, ruling, question))
-        approval = await self._approved(key, pending, ruling, work, form)
+                    pending = await surely(self._ask(key, ruling, question))
+        approval = await self._require_approval(key, pending, ruling, work, form)
         async with self._dispatcher.attempt(call, work, policy) as attempt:
-            return await attempt.run(tell, approved=approval.question)
+            return await attempt.run(report, approved=approval.question)
 
     @asynccontextmanager
     async def acting(
@@ -682,7 +686,7 @@ class _Turn:
             outcome = "stopped"
             raise
         finally:
-            named = await self._clients.services.identities.of(path)
+            identity = await self._clients.services.identities.of(path)
             redactor = work.services.redactor
             result = replace(
                 act.result,
@@ -693,7 +697,7 @@ class _Turn:
             audit = Audit(
                 work=replace(work, turn_id=self.id),
                 call_id=call_id,
-                act=permissions.Act(tool=tool, action="edit", notebook=named.name),
+                act=permissions.Act(tool=tool, action="edit", notebook=identity.name),
                 input=input,
                 decision=Decision(verdict="run", reason="Its user called the route."),
                 outcome=outcome,
@@ -703,50 +707,50 @@ class _Turn:
             )
             try:
                 await surely(self._record(audit))
-            except StoreUnavailable as error:  # it has happened: that must be told all the same
+            except StoreUnavailable as error:  # the action is done: the caller gets its outcome
                 log.error("`%s` is not in the journal: %s", tool, error)
 
     def _count(self) -> None:
         if self._made >= self._clients.max_calls:
             raise CallsSpent(
-                f"This turn has made the {self._made} calls that it may make. Tell the user what "
-                "is done and what is left; if they want you to continue, call `begin_turn`."
+                f"This turn has made the {self._made} calls that it may make. Tell the user the "
+                "results and the remaining work; if they want you to continue, call `begin_turn`."
             )
         self._made += 1
 
     async def _record(self, audit: Audit) -> None:
-        """What came of a call is in the log."""
+        """Log the outcome of a call."""
         assert audit.call_id is not None
         self._recorded.add(audit.call_id)
         await self._live.append(audit)
 
     async def _news(self, work: Workspace) -> list[str]:
-        told = []
+        texts = []
         conversation = self._live.record.conversation_id
         authors = NewsAuthors(self._clients.runner.stores.journal, work.user, conversation)
         for news in await work.news():
             who = await authors(news)
-            told.append(work.redact(f"{news.text}\n{who}".rstrip()))
+            texts.append(work.redact(f"{news.text}\n{who}".rstrip()))
             await self._live.append(news_notice(news, self._caller.name))
-        return told
+        return texts
 
     # -- asking
 
     async def _drop_question(self, key: str, call_id: str) -> None:
-        """The call has failed, or may be made: nobody has to answer, if anybody was asked."""
+        """Withdraw the call's question, if there is one: the call has failed or needs no answer."""
         pending = self._pending.get(key)
         if pending is not None and pending.approval.call_id == call_id:
             del self._pending[key]
             await self._live.withdraw([pending.approval.id])
 
-    def _has_somebody(self, form: Form | None) -> bool:
-        """Whether there is a person who can be asked."""
+    def _can_ask(self, form: Form | None) -> bool:
+        """Whether a person can be asked."""
         return form is not None or self._clients.has_page(self._caller.owner)
 
-    async def _approved(
+    async def _require_approval(
         self, key: str, pending: _Pending, ruling: Ruling, work: Workspace, form: Form | None
     ) -> Approval:
-        """What a person allowed. Raises ToolError where they did not."""
+        """The question that a person approved. Raises ToolError if they did not."""
         answer = await self._answer(pending, form)
         if answer is None:
             raise NeedsApproval(
@@ -759,12 +763,12 @@ class _Turn:
             raise Conflict("The same call was made twice: the other one has the answer.")
         del self._pending[key]
         if not answer.approved:
-            said = declined(answer)
-            await self._dispatcher.decline(ruling, work, said)
-            raise NotPermitted(said)
+            reason = decline_text(answer)
+            await self._dispatcher.decline(ruling, work, reason)
+            raise NotPermitted(reason)
         return pending.approval
 
-    async def _put(self, key: str, ruling: Ruling, question: Question) -> _Pending:
+    async def _ask(self, key: str, ruling: Ruling, question: Question) -> _Pending:
         seconds, group = self._clients.approval_seconds, new_id("group")
         approval = approval_of(ruling, question, seconds=seconds, group=group)
         await self._live.append(approval)
@@ -774,8 +778,8 @@ class _Turn:
         return pending
 
     async def _answer(self, pending: _Pending, form: Form | None) -> Answer | None:
-        """The answer, from the client's form or the panel, whichever comes first; None if it is
-        not there soon.
+        """The answer, from the client's form or the panel, whichever comes first; None if none
+        comes within `PANEL_S`.
         """
         if form is None:
             with suppress(TimeoutError):
@@ -783,26 +787,27 @@ class _Turn:
             return None
         if pending.has_answer:
             return await pending.answer()
-        asked = asyncio.create_task(form.answer(pending.approval))
-        elsewhere = asyncio.create_task(pending.answer())
+        from_form = asyncio.create_task(form.answer(pending.approval))
+        from_panel = asyncio.create_task(pending.answer())
         try:
-            await asyncio.wait({asked, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
-            if not elsewhere.done():
-                await self._live.answer({pending.approval.id: asked.result()})
-            return await elsewhere
+            await asyncio.wait({from_form, from_panel}, return_when=asyncio.FIRST_COMPLETED)
+            if not from_panel.done():
+                await self._live.answer({pending.approval.id: from_form.result()})
+            return await from_panel
         finally:
-            elsewhere.cancel()
-            if not asked.cancel() and not asked.cancelled():
-                asked.exception()  # the other answer counts
+            from_panel.cancel()
+            if not from_form.cancel() and not from_form.cancelled():
+                from_form.exception()  # the other answer counts
 
     def _announce(self) -> None:
-        """Has pages read all of the conversation again, as they know the turn as one that ended."""
+        """Make pages read the whole conversation again, since they know the turn as ended."""
         self._clients.runner.stores.announce(self._live.record.conversation_id)
 
-    async def _nobody(self, ruling: Ruling, work: Workspace) -> NeedsApproval:
+    async def _refuse_unasked(self, ruling: Ruling, work: Workspace) -> NeedsApproval:
+        """Decline a call that needs an answer when no one can be asked; returns the error."""
         names = [names[0] for names in ruling.act.powers] or [ruling.call.tool.name]
         how = (
-            "Ask the user to open the notebook in JupyterLab, where they are asked, and call "
+            "Ask the user to open the notebook in JupyterLab, which asks them, and call "
             f"again; or to add `allow={','.join(names)}` or a freer `mode` to the address of "
             "this MCP server."
         )
@@ -822,12 +827,12 @@ class _Turn:
         return f"{name}, {posixpath.basename(notebook)}" if notebook else name
 
 
-def shown_name(name: str) -> str:
-    """A client's name as people are shown it; empty for none."""
+def display_name(name: str) -> str:
+    """A client's name as shown to people; may be empty."""
     return clip(" ".join(legible(name).split()), _MOST_OF_A_NAME)
 
 
-async def _ended(task: asyncio.Task[Outcome]) -> None:
+async def _wait_for(task: asyncio.Task[Outcome]) -> None:
     await asyncio.wait([task])
 
 

@@ -1,4 +1,4 @@
-"""One SQLite file on one thread of its own: the event loop never waits for the disk."""
+"""A SQLite file on its own thread, so that the event loop never waits for the disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jupyter_agent.errors import StoreUnavailable
 
 T = TypeVar("T")
 
-_PASSING = {
+_TRANSIENT = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
     sqlite3.SQLITE_FULL,
@@ -26,39 +26,39 @@ _PASSING = {
     sqlite3.SQLITE_READONLY,
     sqlite3.SQLITE_PERM,
 }
-"""What is wrong with the disk or another program, and not with the file."""
+"""Errors of the disk or of other programs, not of the file."""
 _INCREMENTAL = 2
-"""`auto_vacuum`: pages are given back when asked (https://sqlite.org/pragma.html)."""
+"""`auto_vacuum` mode that releases pages on request (https://sqlite.org/pragma.html)."""
 _JOURNAL_BYTES = 10_000_000
-"""What the write-ahead log keeps on the disk once it was written into the file."""
+"""Size to which the write-ahead log is truncated after a checkpoint."""
 _UNDECODABLE = "Could not decode to UTF-8"
-"""How Python begins what it says of a text in the file that is none; it gives no code."""
+"""Prefix of sqlite3's message for invalid UTF-8, which has no error code."""
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 _FREE_PAGES = 2_500
-"""Unused pages, of 4 KB each, from which on they are given back to the disk."""
+"""Number of unused pages, of 4 KB each, from which on they are released to the disk."""
 
 
 def now() -> str:
-    """The time as the store and the API write it: ISO 8601, UTC, milliseconds."""
+    """The current time in the format of the store and the API: ISO 8601, UTC, milliseconds."""
     return timestamp(datetime.now(UTC))
 
 
 def timestamp(time: datetime) -> str:
-    """A time in UTC as the store and the API write it."""
+    """A time in UTC in the format of the store and the API."""
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Database:
     """A SQLite file (WAL) whose statements run one after the other, off the event loop.
 
-    A file that is corrupt or of another version is set aside with a name and a new one begun. One
-    that cannot be used just now (locked, disk full) is tried again at every use.
+    A file that is corrupt or of another version is renamed and a new one created. One that cannot
+    be used now (locked, disk full) is tried again at each use.
     """
 
     patience = 5.0
-    """Seconds for which a lock of another program is waited for."""
+    """Seconds to wait for a lock of another program."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class Database:
         *,
         root: str | None = None,
     ) -> None:
-        """`root` is what stored paths count from, as a real path, and `root()` in statements; None
-        if paths are no files.
+        """`root`: the folder to which stored paths are relative, as a real path, available as
+        `root()` in statements; None if paths are not files.
         """
         self.path = path
         self.root = root
@@ -81,9 +81,9 @@ class Database:
         self._connection = self._thread.submit(self._first_open).result()
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` returns, done in one transaction: all of it or nothing.
+        """The result of `work`, which runs in one transaction: all of it or nothing.
 
-        Raises StoreUnavailable where the file cannot be read or written now.
+        Raises StoreUnavailable if the file cannot be read or written now.
         """
         return await asyncio.get_running_loop().run_in_executor(
             self._thread, self._transaction, work
@@ -95,24 +95,24 @@ class Database:
 
     async def row(self, query: str, *values: Any) -> sqlite3.Row | None:
         """The first row of a query."""
-        found: sqlite3.Row | None = await self.run(lambda db: db.execute(query, values).fetchone())
-        return found
+        first: sqlite3.Row | None = await self.run(lambda db: db.execute(query, values).fetchone())
+        return first
 
     async def execute(self, query: str, *values: Any) -> None:
-        """One statement that writes."""
+        """Run one statement that writes."""
         await self.run(lambda db: db.execute(query, values))
 
-    async def give_back(self) -> None:
-        """Gives unused pages back to the disk, where there are many, a few at a time: what else
-        is asked of the file comes in between.
+    async def release_pages(self) -> None:
+        """Release unused pages to the disk, if there are many; in steps, so that other statements
+        can run in between.
 
         Raises StoreUnavailable.
         """
-        while await self.run(_give_back):
+        while await self.run(_release_pages):
             pass
 
     def close(self) -> None:
-        """Waits for what was asked before, then closes the file."""
+        """Wait for earlier statements, then close the file."""
         if self._connection is not None:
             self._thread.submit(self._connection.close).result()
         self._thread.shutdown()
@@ -125,16 +125,16 @@ class Database:
             with self._connection:
                 done = work(self._connection)
                 if isinstance(done, sqlite3.Cursor):
-                    # Left open, it would be reset in whichever thread drops it, under the feet of
-                    # the next statement.
+                    # An open cursor would be reset in whichever thread drops it, perhaps while the
+                    # next statement runs.
                     done.close()
                 return done
         except sqlite3.DatabaseError as error:
-            if str(error).startswith(_UNDECODABLE):  # we write valid text only: a page is damaged
+            if str(error).startswith(_UNDECODABLE):  # we only write valid text: a page is damaged
                 damaged = sqlite3.DatabaseError(f"database disk image is malformed: {_UNDECODABLE}")
                 damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
                 raise _unavailable(self.path, damaged) from error
-            if _code(error) not in _PASSING | _DAMAGED:
+            if _code(error) not in _TRANSIENT | _DAMAGED:
                 raise
             raise _unavailable(self.path, error) from error
 
@@ -156,7 +156,7 @@ class Database:
         try:
             return self._connect()
         except (sqlite3.DatabaseError, OtherSchema) as error:
-            if _code(error) in _PASSING:
+            if _code(error) in _TRANSIENT:
                 raise
             stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
             aside = self.path.with_name(f"{self.path.name}.set-aside-{stamp}")
@@ -170,30 +170,30 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         connection = _connect(self.path, self._migrations, self.patience)
-        know_root(connection, self.root)
+        register_root_functions(connection, self.root)
         return connection
 
 
-def know_root(connection: sqlite3.Connection, root: str | None) -> None:
-    """Lets statements use `root()`, and `is_here(root)` of what is stored."""
+def register_root_functions(connection: sqlite3.Connection, root: str | None) -> None:
+    """Let statements use `root()`, and `is_here(root)` for stored roots."""
     here = partial(is_here, root)
     connection.create_function("root", 0, lambda: root, deterministic=True)
     connection.create_function("is_here", 1, here, deterministic=True)
 
 
 def is_here(root: str | None, stored: str | None) -> bool:
-    """Whether what is stored with a root counts from ours; where paths are no files, there is none:
-    what has none counts from any, and from none all does.
+    """Whether paths stored with a root are relative to ours. If either has no root, because its
+    paths are not files, they are.
     """
     return root is None or stored is None or stored == root
 
 
 class OtherSchema(Exception):
-    """The file was written by a version of this package whose tables this one does not know."""
+    """The file was written by a version of this package with a schema unknown to this version."""
 
 
-def _give_back(connection: sqlite3.Connection) -> bool:
-    """Whether more may be left to do."""
+def _release_pages(connection: sqlite3.Connection) -> bool:
+    """Release some pages; True if there may be more."""
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     if free < _FREE_PAGES:
         return False
@@ -203,7 +203,7 @@ def _give_back(connection: sqlite3.Connection) -> bool:
 
 
 def _code(error: Exception) -> int:
-    """SQLite's primary code; 0 for an error that has none."""
+    """SQLite's primary error code; 0 for an error without one."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
@@ -218,12 +218,12 @@ def _unavailable(path: Path, error: Exception) -> StoreUnavailable:
 
 def _connect(path: Path, migrations: Mapping[int, str], patience: float) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # The file holds conversations: nobody else on the machine may read it, from its first byte.
+    # The file holds conversations: no other user of the machine may ever read it.
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=patience, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
-        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")  # of a new file only
+        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")  # only affects a new file
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -236,7 +236,7 @@ def _connect(path: Path, migrations: Mapping[int, str], patience: float) -> sqli
 
 
 def _migrate(connection: sqlite3.Connection, migrations: Mapping[int, str]) -> None:
-    """Brings the file to the last version; of two servers that begin at once only one does it."""
+    """Migrate the file to the last version; of two servers that start at once only one does it."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -253,7 +253,7 @@ def _migrate(connection: sqlite3.Connection, migrations: Mapping[int, str]) -> N
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One by one, since `executescript` would end the transaction first."""
+    """The statements of a script, since `executescript` would first commit the transaction."""
     statement = ""
     for piece in script.split(";"):
         statement += f"{piece};"

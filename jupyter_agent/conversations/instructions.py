@@ -1,7 +1,7 @@
-"""What people want of every answer: files next to the notebook, and a person's own settings.
+"""Instructions for every answer: files next to the notebook, and a person's own settings.
 
-A file comes with a folder, which may be a stranger's: it is followed once the person has seen and
-trusted its text, or if whoever asks vouches for the folder.
+A file comes with its folder, which may be a stranger's. It is only followed once the person has
+read and trusted its text, or if the request vouches for the folder.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 MOST_CHARACTERS = 8_000
 OWN = "settings"
-"""The source of what a person sends along with each question."""
+"""The source of the instructions that a person sends with each question."""
 
 Trust: TypeAlias = Literal["trusted", "declined", "new", "changed"]
 """`changed`: another text of the file was trusted."""
@@ -31,34 +31,35 @@ Trust: TypeAlias = Literal["trusted", "declined", "new", "changed"]
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectInstructions:
-    """The files that apply to a notebook, the most particular last, and what became of each."""
+    """The files that apply to a notebook, the most specific last, and the trust in each."""
 
     files: Sequence[tuple[Instructions, Trust]]
     trust_all: bool = False
 
     @property
-    def followed(self) -> list[Instructions]:
+    def active(self) -> list[Instructions]:
+        """The files to follow."""
         return [each for each, trust in self.files if self.trust_all or trust == "trusted"]
 
     @property
-    def left_out(self) -> list[Instructions]:
-        """Those that nobody has decided about."""
+    def undecided(self) -> list[Instructions]:
+        """The files that the person has not decided about yet."""
         return [
             each for each, trust in self.files if not self.trust_all and trust in ("new", "changed")
         ]
 
     def describe(self) -> list[dict[str, object]]:
-        """docs/api.md's `instructions`, with what a person needs to decide about each."""
+        """docs/api.md's `instructions`, with the text and digest for a decision about each."""
         return [
-            {**_shown(each), "trust": trust, "digest": each.digest, "text": each.text}
+            {**_summary(each), "trust": trust, "digest": each.digest, "text": each.text}
             for each, trust in self.files
         ]
 
     def notice(self) -> Notice | None:
-        """Says which files were left out; None if none was."""
-        if not self.left_out:
+        """Names the files that were left out; None without such files."""
+        if not self.undecided:
             return None
-        sources = [each.source for each in self.left_out]
+        sources = [each.source for each in self.undecided]
         names = ", ".join(f"`{source}`" for source in sources)
         return Notice(
             kind="instructions-left-out",
@@ -69,14 +70,14 @@ class ProjectInstructions:
 
 
 class TrustStore:
-    """What people decided about files of instructions; it counts for one root and one text."""
+    """People's decisions about files of instructions, each for one root and one text."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._root = database.root or ""
 
     async def decide(self, owner: str, instructions: Instructions, *, trusted: bool) -> None:
-        """Remembers whether this text is to be followed."""
+        """Store whether to follow this text."""
         await self._database.execute(
             "INSERT OR REPLACE INTO trust (owner, root, path, digest, trusted, decided)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -88,10 +89,10 @@ class TrustStore:
             now(),
         )
 
-    async def sorted(
+    async def classify(
         self, owner: str, files: Sequence[Instructions], *, trust_all: bool = False
     ) -> ProjectInstructions:
-        """The files with what their owner decided about each."""
+        """The files with the owner's decision about each."""
         decided: Mapping[str, Any] = {}
         if files:
             rows = await self._database.rows(
@@ -115,29 +116,29 @@ def _trust(instructions: Instructions, decided: Any) -> Trust:
 
 
 async def find_instructions(work: Workspace) -> list[Instructions]:
-    """The files that apply to the workspace's own notebook, the most particular last.
+    """The files that apply to the workspace's own notebook, the most specific last.
 
-    That is the root's file, then the one of the notebook's folder. A file that cannot be read is
-    left out, and so is what is reached through a link: nobody asked for it, and a cloned folder may
-    link to a private key.
+    These are the root's file, then that of the notebook's folder. A file that cannot be read is
+    left out, as is a link: no one asked for the file, and a cloned folder may link to a private
+    key.
     """
     home = posixpath.normpath((work.home or "").strip("/"))
     folders = dict.fromkeys(["", posixpath.dirname(home)])
-    found = [await _in_folder(work, folder) for folder in folders]
-    return [each for each in found if each is not None]
+    files = [await _in_folder(work, folder) for folder in folders]
+    return [each for each in files if each is not None]
 
 
 def own_instructions(text: str) -> Instructions | None:
-    """What a person wants of every answer, from their settings; None if it is blank."""
-    return _limited(OWN, text) if text.strip() else None
+    """A person's own instructions, from their settings; None if blank."""
+    return _limit(OWN, text) if text.strip() else None
 
 
 def describe(instructions: Sequence[Instructions]) -> list[dict[str, object]]:
-    """What a person is shown as active: where it comes from and how much of it counts."""
-    return [_shown(each) for each in instructions]
+    """The active instructions for people: their sources, sizes and whether they are cut off."""
+    return [_summary(each) for each in instructions]
 
 
-def _shown(instructions: Instructions) -> dict[str, object]:
+def _summary(instructions: Instructions) -> dict[str, object]:
     return {
         "source": instructions.source,
         "characters": len(instructions.text),
@@ -146,13 +147,13 @@ def _shown(instructions: Instructions) -> dict[str, object]:
 
 
 async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
-    for name in INSTRUCTION_FILES:  # of a folder the first that is there
+    for name in INSTRUCTION_FILES:  # the first that exists in the folder
         path = posixpath.join(folder, name)
         try:
             await work.need(("read", "contents"))
-            named = await work.services.identities.of(path)
-            if named.linked or named.refusal:
-                raise ToolError(f"`{path}` is a link, or no regular file.")
+            identity = await work.services.identities.of(path)
+            if identity.linked or identity.refusal:
+                raise ToolError(f"`{path}` is a link or not a regular file.")
             if not await work.services.files.exists(path):
                 continue
             text = (await work.services.files.read(path)).text
@@ -162,11 +163,11 @@ async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
             log.warning("Instructions are left out: %s", error)
             continue
         if text.strip():
-            return _limited(path, work.fence.mask(text))
+            return _limit(path, work.fence.mask(text))
     return None
 
 
-def _limited(source: str, text: str) -> Instructions:
+def _limit(source: str, text: str) -> Instructions:
     whole = text.strip()
     return Instructions(
         source=source, text=whole[:MOST_CHARACTERS], cut=len(whole) > MOST_CHARACTERS

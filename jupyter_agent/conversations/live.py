@@ -1,4 +1,4 @@
-"""A turn that runs in this server: its log, who follows it, and what it asks."""
+"""A turn that runs in this server: its log, its followers and its questions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from jupyter_agent.conversations.audit import AuditLog, EntryPoint, answer_entry
 from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.instructions import TrustStore
-from jupyter_agent.conversations.log import LogEntry, StateChanged, TurnEnded, TurnState, capped
+from jupyter_agent.conversations.log import LogEntry, StateChanged, TurnEnded, TurnState, cap_event
 from jupyter_agent.conversations.requests import RequestStore, SentRequest
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
 from jupyter_agent.conversations.usage import UsageStore
@@ -55,12 +55,12 @@ from jupyter_agent.events import (
 from jupyter_agent.tasks import begin, surely
 
 STREAM_LAG_S = 0.25
-"""How long the file may lag behind what followers were shown of what a model or a cell writes."""
+"""Seconds that the file may lag behind the events of a model or a cell that followers get."""
 
 WITHDRAWN = Answer(approved=False, reason="The call was given up.")
-"""To a question that nobody needs an answer to any more."""
+"""The answer to a question that needs no answer any more."""
 TOGETHER = 100
-"""Events that a follower is given at once at most."""
+"""Most events that a follower gets at once."""
 
 
 def _in_step(event: Event, before: bool) -> bool:
@@ -69,14 +69,14 @@ def _in_step(event: Event, before: bool) -> bool:
 
 
 class Announce(Protocol):
-    """Tells every open page to read again what it shows of a conversation, or of one turn of it."""
+    """Tells every open page to read a conversation again, or one of its turns."""
 
     def __call__(self, conversation_id: str, turn_id: str | None = None) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnStores:
-    """What a running turn is written into, and how pages learn that there is more."""
+    """The stores of running turns, and the announcement of changes to pages."""
 
     conversations: ConversationStore
     journal: Journal
@@ -90,7 +90,7 @@ class TurnStores:
 
     @classmethod
     def on(cls, database: Database, announce: Announce) -> TurnStores:
-        """All in one file."""
+        """All stores in one file."""
         return cls(
             conversations=ConversationStore(database),
             journal=Journal(database),
@@ -105,7 +105,7 @@ class TurnStores:
 
 
 class LiveTurn:
-    """The outside of a running turn: its log in, followers out, questions and their answers."""
+    """A running turn as clients see it: its log, its followers, its questions and answers."""
 
     def __init__(
         self,
@@ -115,80 +115,81 @@ class LiveTurn:
         ends_to_ask: bool,
         entry: EntryPoint = "chat",
     ) -> None:
-        """`entry`: by which door its calls come, for the audit."""
+        """`ends_to_ask`: whether a question ends the stream; `entry`: where its calls come from,
+        for the audit.
+        """
         self.record = record
         self.state: TurnState = "running"
         self.policy = Policy()
-        """What holds in this turn; a person may widen it while it runs."""
-        self._kept: Sequence[Grant] = ()
-        """What the file has of its grants."""
+        """The rules of this turn; a person may widen them while it runs."""
+        self._persisted_grants: Sequence[Grant] = ()
+        """The turn's grants that the file has."""
         self.task: asyncio.Task[None] | None = None
         self.stop = Stop()
         self._stores = stores
         self._ends_to_ask = ends_to_ask
-        self._door = entry
+        self._entry = entry
         self._events: list[Event] = []
-        """For followers; the store has them whole."""
-        self._shown = 0
-        """How many of them followers may have."""
+        """Events for followers, capped in size; the store has them in full."""
+        self._published = 0
+        """How many of them followers may read."""
         self._in_step = False
         self._unwritten: list[LogEntry] = []
         self._stored_events = 0
         """How many events the file has."""
         self._lock = asyncio.Lock()
         """Held while something is written."""
-        self._passable = False
-        """What is written was shown before: what is shown meanwhile need not wait for it."""
+        self._streaming_allowed = False
+        """Whether the current write only has events that are already published, so that new ones
+        need not wait for it."""
         self._flush: asyncio.TimerHandle | None = None
         self._flushing: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._questions: dict[str, tuple[Approval, asyncio.Future[Answer]]] = {}
         self._pause: asyncio.Event | None = None
-        """There while a request to a model waits to be repeated; set to repeat it now."""
+        """Exists while a request to a model waits for its repetition; set it to repeat at once."""
 
     @property
     def ended(self) -> bool:
         return self.state not in ("running", "waiting")
 
-    def under(self, policy: Policy) -> None:
-        """What holds in this turn, with the grants that the file has."""
-        self.policy, self._kept = policy, tuple(policy.grants)
+    def use_policy(self, policy: Policy) -> None:
+        """Set the rules of this turn, with grants that the file already has."""
+        self.policy, self._persisted_grants = policy, tuple(policy.standing_grants)
 
     # -- writing
 
     async def append(self, *entries: Entry) -> None:
-        """As `Log.append`."""
+        """See `Log.append`."""
         await surely(self._append(entries))
 
     async def show(self, *entries: Entry) -> None:
-        """As `Log.show`."""
-        if self._lock.locked() and not self._passable:
+        """See `Log.show`."""
+        if self._lock.locked() and not self._streaming_allowed:
             await surely(self._show_next(entries))
         else:
             self._show(entries)
 
     async def send(self, requests: Sequence[SentRequest]) -> None:
-        """Stores what was shown before, and what goes to a model next, if anything does. Raises
-        StoreUnavailable; it is not sent then.
+        """Store all events shown so far, and the requests that go to a model next.
+
+        Raises StoreUnavailable; the requests must not be sent then.
         """
         await surely(self._write(requests, keep=False))
 
     async def end(self, ending: Ending) -> None:
-        """The last events; the file says that the turn is over before anybody is shown it. No
-        question is open from then on.
+        """Store the end of the turn, then show its last events and close its questions.
 
-        Where it cannot, followers are shown it all the same. Raises StoreUnavailable then.
+        Raises StoreUnavailable if it cannot be stored; followers see the end even then.
         """
         await surely(self._end(ending))
 
     async def resume(self) -> None:
-        """A turn that has ended works again: its client makes another call. Raises
-        StoreUnavailable.
-        """
+        """Run an ended turn again, when its client makes another call. Raises StoreUnavailable."""
         await surely(self._write([StateChanged("running")], keep=False, state="running"))
 
     async def close(self) -> None:
-        """Waits for what is still being written."""
+        """Wait for writes in progress."""
         if self._flush is not None:
             self._flush.cancel()
         await asyncio.gather(*self._flushing, return_exceptions=True)
@@ -202,45 +203,43 @@ class LiveTurn:
                 self.state = ending.state
                 for _, answer in self._open_questions():
                     answer.set_result(WITHDRAWN)
-                self._wake()
+                self._publish()
                 self._announce()
 
     async def _append(self, entries: Sequence[Entry]) -> None:
         questions = [entry for entry in entries if isinstance(entry, Approval)]
         async with self._lock:
-            grants = tuple(self.policy.grants)
-            bound = [GrantBound(each) for each in grants if each not in self._kept]
+            grants = tuple(self.policy.standing_grants)
+            bound = [GrantBound(each) for each in grants if each not in self._persisted_grants]
             state = [StateChanged("waiting")] if questions else []
             written = [*self._log_entries(entries), *bound, *state]
-            await self._store(written, keep=not questions)  # one that is not stored is not put
-            self._kept = grants
+            await self._store(written, keep=not questions)  # questions are only asked once stored
+            self._persisted_grants = grants
             if questions:
-                self._put(questions)
+                self._add_questions(questions)
                 self.state = "waiting"
-            self._wake()
+            self._publish()
         if any(isinstance(entry, Audit) and entry.changes for entry in entries):
             self._announce()
 
     def _log_entries(self, entries: Sequence[Entry]) -> Iterator[LogEntry]:
-        """As they are stored: with the events that are shown of them, and the end of the stream
-        where it ends to ask.
-        """
+        """The entries to store: with their events, and the end of the stream if it ends to ask."""
         in_step = self._in_step
         for entry in entries:
             for event in events_of(entry):
                 if isinstance(event, StepFinished) and not in_step:
-                    continue  # a turn that waited closed its step already
+                    continue  # a turn that waited has already closed its step
                 in_step = _in_step(event, in_step)
                 yield event
             if isinstance(entry, Audit):
-                yield entry_of(entry, self._door)
+                yield entry_of(entry, self._entry)
             elif isinstance(entry, Approval | MessageAdded):
                 yield entry
         if self._ends_to_ask and any(isinstance(entry, Approval) for entry in entries):
             yield StepFinished()
-            yield self._waiting()
+            yield self._waiting_event()
 
-    def _waiting(self) -> TurnFinished:
+    def _waiting_event(self) -> TurnFinished:
         steps = [event for event in self._events if isinstance(event, UsageUpdated)]
         return TurnFinished(
             finish_reason="tool-calls",
@@ -253,15 +252,17 @@ class LiveTurn:
     async def _write(
         self, entries: Sequence[LogEntry], *, keep: bool, state: TurnState | None = None
     ) -> None:
-        """`state`: the turn's, once that is stored."""
+        """Store and publish; `state` is the turn's new state afterwards."""
         async with self._lock:
             await self._store(entries, keep=keep)
             self.state = state or self.state
-            self._wake()
+            self._publish()
 
     async def _store(self, entries: Sequence[LogEntry], *, keep: bool = True) -> None:
-        """Within the lock, and to its end: what is in the file is never written again. What cannot
-        be written is written with what follows, if it is to be kept.
+        """Store the entries after all unwritten ones. Call with the lock held and never cancel it,
+        or entries in the file would be written twice.
+
+        With `keep`, entries that cannot be written are written with the next ones.
         """
         waiting = len(self._unwritten)
         if not waiting and not entries:
@@ -279,7 +280,7 @@ class LiveTurn:
                 self._unwritten += entries
                 self._remember(entries)
             raise
-        del self._unwritten[:waiting]  # more may have been shown meanwhile
+        del self._unwritten[:waiting]  # more may have been shown during the write
         self._stored_events += sum(isinstance(entry, Event) for entry in unwritten)
         self._remember(entries)
 
@@ -288,21 +289,21 @@ class LiveTurn:
             self._show(entries)
 
     def _show(self, entries: Sequence[Entry]) -> None:
-        shown = list(self._log_entries(entries))
-        if shown:
-            self._unwritten += shown
-            self._remember(shown)
-            self._wake()
+        added = list(self._log_entries(entries))
+        if added:
+            self._unwritten += added
+            self._remember(added)
+            self._publish()
             self._flush_later()
 
     def _remember(self, entries: Iterable[LogEntry]) -> None:
         for entry in entries:
             if isinstance(entry, Event):
-                self._events.append(capped(entry))
+                self._events.append(cap_event(entry))
                 self._in_step = _in_step(entry, self._in_step)
 
-    def _wake(self) -> None:
-        self._shown = len(self._events)
+    def _publish(self) -> None:
+        self._published = len(self._events)
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -320,33 +321,33 @@ class LiveTurn:
 
     async def _flush_now(self) -> None:
         async with self._lock:
-            self._passable = True
+            self._streaming_allowed = True
             try:
                 await self._store([])
             except StoreUnavailable:
-                pass  # it is written with what comes next
+                pass  # the events are written with the next ones
             finally:
-                self._passable = False
+                self._streaming_allowed = False
 
     # -- following
 
     async def follow(self, after: int = 0) -> AsyncIterator[Sequence[tuple[int, Event]]]:
-        """Events with their numbers from the one after `after` on, as they come: all that are
-        there by then together, up to so many that somebody else has a turn.
+        """Numbered events after number `after`, as they come, in batches of at most `TOGETHER` so
+        that other tasks get to run.
 
-        Ends with the turn, or where one waits that ends its stream to ask (`on_approval: "end"`).
-        A reader that is slow costs nothing: each reads from the turn's own list.
+        Ends with the turn, or when a turn with `on_approval: "end"` waits for an answer. A slow
+        reader costs nothing: each reads from the turn's own list.
         """
         position = after
         while True:
             changed = self._changed
             ready: list[tuple[int, Event]] = []
-            while position < self._shown and len(ready) < TOGETHER:
+            while position < self._published and len(ready) < TOGETHER:
                 event = self._events[position]
                 position += 1
                 if isinstance(event, TurnFinished) and event.state:
-                    if position < self._shown or self.state != "waiting":
-                        continue  # answered meanwhile: for this reader the stream continues
+                    if position < self._published or self.state != "waiting":
+                        continue  # already answered: for this reader the stream continues
                     yield [*ready, (position, event)]
                     return
                 ready.append((position, event))
@@ -359,16 +360,16 @@ class LiveTurn:
 
     @property
     def events(self) -> Sequence[Event]:
-        """What was shown so far."""
-        return self._events[: self._shown]
+        """The events published so far."""
+        return self._events[: self._published]
 
     @property
     def last_seq(self) -> int:
-        """The number of the last event that was shown."""
-        return self._shown
+        """The number of the last published event."""
+        return self._published
 
-    async def settled(self, seconds: float | None = None) -> None:
-        """Returns when the turn is over or waits for a person, or after so many seconds."""
+    async def wait_while_running(self, seconds: float | None = None) -> None:
+        """Wait until the turn is over or waits for a person, for at most so many seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.state == "running":
@@ -377,7 +378,7 @@ class LiveTurn:
     # -- waiting for a model service
 
     async def pause(self, seconds: float) -> None:
-        """Returns after so many seconds, or when a person does not want to wait any longer."""
+        """Wait for so many seconds, or until `retry_now`."""
         self._pause = pause = asyncio.Event()
         try:
             with contextlib.suppress(TimeoutError):
@@ -387,7 +388,7 @@ class LiveTurn:
             self._pause = None
 
     async def retry_now(self) -> bool:
-        """Ends the pause before a request is repeated; False where there is none."""
+        """End the pause before a request is repeated; False if there is no pause."""
         pause, self._pause = self._pause, None
         if pause is None:
             return False
@@ -401,37 +402,37 @@ class LiveTurn:
 
     @property
     def questions(self) -> list[Approval]:
-        """What a person is asked now."""
+        """The questions that wait for an answer."""
         now = datetime.now(UTC)
         return [approval for approval, _ in self._open_questions() if approval.expires > now]
 
     def _open_questions(self) -> list[tuple[Approval, asyncio.Future[Answer]]]:
         return [each for each in self._questions.values() if not each[1].done()]
 
-    def _put(self, approvals: Sequence[Approval]) -> None:
+    def _add_questions(self, approvals: Sequence[Approval]) -> None:
         loop = asyncio.get_running_loop()
         self._questions |= {approval.id: (approval, loop.create_future()) for approval in approvals}
 
     async def wait(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
-        """The answers to these questions, which were put; what expires is missing in them."""
-        asked = {approval.id: self._questions[approval.id][1] for approval in approvals}
+        """The answers to these questions, which are in the log; those that expire are missing."""
+        futures = {approval.id: self._questions[approval.id][1] for approval in approvals}
         try:
             latest = max(approval.expires for approval in approvals)
             seconds = (latest - datetime.now(UTC)).total_seconds()
-            await asyncio.wait(asked.values(), timeout=max(seconds, 0))
-            await surely(self._close(asked, None))
-            return {id: answer.result() for id, answer in asked.items() if not answer.cancelled()}
+            await asyncio.wait(futures.values(), timeout=max(seconds, 0))
+            await surely(self._close(futures, None))
+            return {id: answer.result() for id, answer in futures.items() if not answer.cancelled()}
         finally:
-            for id in asked:
+            for id in futures:
                 self._questions.pop(id, None)
 
     async def withdraw(self, ids: Collection[str] | None = None) -> None:
-        """Closes open questions, all of them without `ids`: nobody waits for their answers now."""
+        """Close open questions that need no answer any more; without `ids`, all of them."""
         await surely(self._close(self._questions if ids is None else ids, WITHDRAWN))
 
     async def _close(self, ids: Collection[str], answer: Answer | None) -> None:
-        """Nobody can answer those of the questions that are still open; who waits for them gets
-        this answer, or none.
+        """Close those of the questions that are still open. Their waiters get this answer; without
+        an answer, the question counts as expired.
         """
         async with self._lock:
             closed = [each for each in self._open_questions() if each[0].id in ids]
@@ -448,21 +449,21 @@ class LiveTurn:
                         waiting.cancel()
                     else:
                         waiting.set_result(answer)
-            self._wake()
+            self._publish()
 
     def _state_without(self, ids: Collection[str]) -> TurnState:
-        """Whether the turn still waits once these questions are closed."""
+        """The turn's state once these questions are closed."""
         left = any(approval.id not in ids for approval in self.questions)
         return "waiting" if left else "running"
 
     async def answer(self, answers: Mapping[str, Answer]) -> bool:
-        """Takes answers by the ids of their questions; they are in the file before anything acts.
+        """Store answers by the ids of their questions, before any call acts on them.
 
-        All or none: False where one of them is not (or no longer) open.
+        All or none: False if one of the questions is not open.
         """
-        return await surely(self._take(answers))
+        return await surely(self._store_answers(answers))
 
-    async def _take(self, answers: Mapping[str, Answer]) -> bool:
+    async def _store_answers(self, answers: Mapping[str, Answer]) -> bool:
         given = [
             {"id": id, "approved": answer.approved}
             | ({"reason": answer.reason} if answer.reason else {})
@@ -479,37 +480,35 @@ class LiveTurn:
                 entries += [
                     AnswerGiven(id, answer),
                     answer_entry(self.record.id, self.record.owner, question, answer),
-                    *map(GrantAdded, _granted(question, answer)),
+                    *map(GrantAdded, _grants_from(question, answer)),
                 ]
             await self._store(entries, keep=False)
             for id, answer in answers.items():
                 question, waiting = self._questions[id]
-                self._allow_more(question, answer)
+                self._widen_policy(question, answer)
                 waiting.set_result(answer)
             self.state = state
-            self._wake()
+            self._publish()
             return True
 
-    def _allow_more(self, approval: Approval, answer: Answer) -> None:
-        """What an answer allows besides its call, before the turn continues."""
+    def _widen_policy(self, approval: Approval, answer: Answer) -> None:
+        """Allow what the answer allows beyond its call, before the turn continues."""
         if answer.remember == "turn":
-            self.policy.edit_freely()
-        for grant in _granted(approval, answer):
+            self.policy.relax_to_edit()
+        for grant in _grants_from(approval, answer):
             self.policy.grant(grant.tool, grant.notebook, grant.kernel)
-            self._kept = tuple(self.policy.grants)
+            self._persisted_grants = tuple(self.policy.standing_grants)
 
 
-def _granted(approval: Approval, answer: Answer) -> Sequence[Grant]:
-    """What needs no answer in the conversation from now on."""
+def _grants_from(approval: Approval, answer: Answer) -> Sequence[Grant]:
+    """The grants for the conversation that an answer gives."""
     if answer.remember != "conversation" or approval.notebook is None:
         return ()
     return [Grant(tool=approval.tool, notebook=approval.notebook, kernel=approval.kernel)]
 
 
 class ServerLog:
-    """Passes on a turn's log, and has the server's log say how much and how long, never what
-    anybody wrote.
-    """
+    """Forwards a turn's log, and logs usage and times to the server's log, never any content."""
 
     def __init__(
         self,
@@ -531,17 +530,17 @@ class ServerLog:
         """Tools of the step's calls, by id."""
 
     async def append(self, *entries: Entry) -> None:
-        """As `Log.append`."""
-        self._hear(entries)
+        """See `Log.append`."""
+        self._note(entries)
         await self._turn.append(*entries)
 
     async def show(self, *entries: Entry) -> None:
-        """As `Log.show`."""
-        self._hear(entries)
+        """See `Log.show`."""
+        self._note(entries)
         await self._turn.show(*entries)
 
-    def _hear(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:  # the usage is the last of a step
+    def _note(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:  # the usage is the last event of a step
             match entry:
                 case StepStarted() if self._step_began is None:
                     self._step_began = self._clock()
@@ -551,13 +550,13 @@ class ServerLog:
                     self._end_step(entry.step)
 
     def end(self, ending: Ending) -> None:
-        """The turn is over."""
+        """Log the end of the turn."""
         self._log.info(
             "Turn %s is %s after %d steps: %s; %s, %.1f s",
             self._turn_id,
             ending.state,
             ending.steps,
-            ending.why,
+            ending.log_reason,
             _amount(ending.usage),
             self._clock() - self._began,
         )

@@ -1,4 +1,4 @@
-"""Which servers with the same store are alive, and the end of the turns that dead ones left."""
+"""Detects which servers with the same store are alive, and ends the turns that dead ones left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jupyter_agent.agent.history import Transcript
-from jupyter_agent.agent.turn import failure
+from jupyter_agent.agent.turn import failure_notice
 from jupyter_agent.conversations.log import TurnEnded
 from jupyter_agent.conversations.store import ConversationStore, TurnRecord
 from jupyter_agent.errors import StoreUnavailable
@@ -28,15 +28,15 @@ from jupyter_agent.events import (
 
 
 class Presence:
-    """The sign of life of this server, and a look at those of others.
+    """Shows that this server is alive, and whether others are.
 
-    Each holds a lock on a file of its own. The operating system lets go of it however a server
-    ends, so neither clocks nor process ids, which are used again, can be wrong about it.
+    Each server holds a lock on its own file. The operating system releases it however the server
+    ends, so this depends neither on clocks nor on process ids, which are reused.
     """
 
     def __init__(self, folder: Path) -> None:
         self.id = secrets.token_hex(16)
-        """Names this server in the store; a restarted one has another."""
+        """Identifies this server in the store; it changes with a restart."""
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = sqlite3.connect(
@@ -44,8 +44,8 @@ class Presence:
         )
         self._lock.execute("BEGIN EXCLUSIVE")
 
-    def alive(self, server_id: str) -> bool:
-        """Whether that server runs now; what one that is dead left behind is cleaned away."""
+    def is_alive(self, server_id: str) -> bool:
+        """Whether that server is running; removes the file of a dead one."""
         if server_id == self.id:
             return True
         path = self._path(server_id)
@@ -62,7 +62,7 @@ class Presence:
         return False
 
     def close(self) -> None:
-        """This server is gone."""
+        """Release the lock and remove the file, at the end of this server."""
         self._lock.close()
         self._path(self.id).unlink(missing_ok=True)
 
@@ -75,8 +75,8 @@ log = logging.getLogger(__name__)
 _CUT_OFF = "The server stopped before the input was complete; nothing was done."
 
 
-class Interrupted:
-    """Ends them as `interrupted`, with a valid history. Nothing is run again."""
+class InterruptedTurns:
+    """Ends the turns of dead servers as `interrupted`, with a valid history. Nothing runs again."""
 
     def __init__(self, store: ConversationStore, presence: Presence) -> None:
         self._store = store
@@ -85,46 +85,48 @@ class Interrupted:
         self._lock = asyncio.Lock()
 
     def add(self, turn_id: str) -> None:
-        """A turn of this server is over, and its end could not be written."""
+        """Add a turn of this server that is over, but whose end could not be stored."""
         self._unended.add(turn_id)
 
     async def end(self) -> None:
-        """Ends those that can be ended now; a turn of another server that is alive continues."""
+        """End all that can be ended now; turns of other servers that are alive continue."""
         async with self._lock:
             try:
                 for server, record in await self._store.live_turns():
-                    if await self._left(server, record.id):
+                    if await self._is_abandoned(server, record.id):
                         await self._end(record)
                         self._unended.discard(record.id)
-            except StoreUnavailable as error:  # what is in the store can still be read, perhaps
+            except StoreUnavailable as error:  # reading the store may still work
                 log.error("Interrupted turns are not ended yet: %s", error)
 
-    async def _left(self, server: str, turn_id: str) -> bool:
+    async def _is_abandoned(self, server: str, turn_id: str) -> bool:
         if server == self._presence.id:
             return turn_id in self._unended
-        if await asyncio.to_thread(self._presence.alive, server):
+        if await asyncio.to_thread(self._presence.is_alive, server):
             return False
         claimed = await self._store.claim(turn_id, server, self._presence.id)
         if claimed:
-            self._unended.add(turn_id)  # it is ours now, also if its end fails
+            self._unended.add(turn_id)  # it is ours now, even if ending it fails
         return claimed
 
     async def _end(self, record: TurnRecord) -> None:
         history = Transcript(await self._store.sendable(record))
-        told = await self._store.events(record.id)
+        stored = await self._store.events(record.id)
         error = "The server stopped during this turn. Nothing was run again; you can ask again."
-        before = _closing(event for _, event in told) if told else (started(record),)
+        before = (
+            _closing_events(event for _, event in stored) if stored else (started_event(record),)
+        )
         entries = (
             *before,
-            failure("interrupted", error),
+            failure_notice("interrupted", error),
             TurnFailed(error=error),
             *history.finish(),
             TurnEnded("interrupted", "interrupted"),
         )
-        await self._store.append(record.id, entries, after=told[-1][0] if told else 0)
+        await self._store.append(record.id, entries, after=stored[-1][0] if stored else 0)
 
 
-def started(turn: TurnRecord) -> TurnStarted:
+def started_event(turn: TurnRecord) -> TurnStarted:
     """The first event of a turn."""
     return TurnStarted(
         message_id=turn.answer_id,
@@ -135,13 +137,13 @@ def started(turn: TurnRecord) -> TurnStarted:
     )
 
 
-def _closing(events: Iterable[Event]) -> list[Event]:
-    """Ends what pages would show for ever as being written or asked.
+def _closing_events(events: Iterable[Event]) -> list[Event]:
+    """The events that end parts and questions which pages would otherwise show as open for ever.
 
-    A call that was running gets no outcome: nobody knows how it ended.
+    A call that was running gets no outcome, because its outcome is unknown.
     """
     ends: dict[str, Event] = {}
-    """By part or call: how it ends if nothing more is said of it."""
+    """By part or call: the event that ends it, unless a later event does."""
     inputs: defaultdict[str, list[str]] = defaultdict(list)
     asked: dict[str, str] = {}
     """The call of each approval."""

@@ -1,7 +1,7 @@
-"""The log of a turn: whatever happens in it, and to it, is appended here.
+"""The log of a turn: everything that happens in the turn, and to it, is appended here.
 
-What tables say of its history, calls, changes, questions, requests, steps and usage is projected
-from the entries as they are written, and from nothing else.
+The tables of its history, calls, changes, questions, requests, steps and usage are projected from
+the entries as they are written, and from nothing else.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from jupyter_agent.events import CallOutput, CellsChanged, Event, Usage, to_json
 TurnState: TypeAlias = Literal["running", "waiting", "done", "stopped", "failed", "interrupted"]
 
 EVENT_LIMIT = 1_000_000
-"""Characters of JSON of one event that tells outputs: a client reads it whole, again each time."""
+"""Characters of JSON of one event with outputs, which a client always reads as a whole."""
 
 _LONGEST = (100_000, 10_000, 1_000, 0)
-"""Characters of a single output, tried one after the other; with 0 all are left out."""
+"""Limits for the characters of a single output, tried in order; 0 leaves out all outputs."""
 
 
 @dataclass(frozen=True)
 class UsageAdded:
-    """What was used for a turn that is over."""
+    """Further usage of a turn that is over."""
 
     usage: Usage
 
 
 @dataclass(frozen=True)
 class StateChanged:
-    """The turn runs, or waits for a person."""
+    """The turn runs again, or waits for a person."""
 
     state: TurnState
 
@@ -50,7 +50,6 @@ class TurnEnded:
 
     state: TurnState
     stop_reason: str
-    """Why."""
 
 
 LogEntry: TypeAlias = (
@@ -64,20 +63,20 @@ LogEntry: TypeAlias = (
     | StateChanged
     | TurnEnded
 )
-"""Events are kept as they are, by their numbers; of the others there is what tables say of them."""
+"""Events are stored as they are, by number; of other entries only their projections are stored."""
 
 
 def write(
     db: sqlite3.Connection, turn_id: str, entries: Iterable[LogEntry], after: int = 0
 ) -> None:
-    """Within a transaction: appends to the log of a turn, which has `after` events so far."""
+    """Within a transaction: append to the log of a turn, which has `after` events so far."""
     seq = after
     for entry in entries:
         if isinstance(entry, Event):
             seq += 1
             db.execute(
                 "INSERT INTO events (turn_id, seq, event) VALUES (?, ?, ?)",
-                (turn_id, seq, blocks.pack(db, turn_id, to_json(capped(entry)))),
+                (turn_id, seq, blocks.pack(db, turn_id, to_json(cap_event(entry)))),
             )
             _project(db, turn_id, entry)
         elif isinstance(entry, ApprovalEntry):
@@ -142,7 +141,7 @@ def _end(db: sqlite3.Connection, turn_id: str, end: TurnEnded) -> None:
 
 
 def _note_call(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
-    """Notes what the event says of a call: that it began, or how it ended."""
+    """Store the start or the outcome of a call, if the event has one."""
     match event.type:
         case "tool-input-available":
             _begin_call(db, turn_id, event.call_id, event.tool, json.dumps(event.input))
@@ -158,9 +157,9 @@ def _note_call(db: sqlite3.Connection, turn_id: str, event: Event) -> None:
 
 
 def _close_calls(db: sqlite3.Connection, turn_id: str) -> None:
-    """The turn is over: of a call that has no end, nobody knows whether it was done.
+    """At the end of the turn, set open calls to `unknown`: they may have been done or not.
 
-    One that waited for an answer was not; it counts as refused.
+    Calls that waited for an answer were not done; they count as refused.
     """
     db.execute(
         """
@@ -192,48 +191,48 @@ def _end_call(
     )
 
 
-def capped(event: Event) -> Event:
-    """The event, without the longest texts of its outputs where it is too large.
+def cap_event(event: Event) -> Event:
+    """The event; if it is too large, without its longest outputs.
 
-    `GET runs/{id}` and `GET turns/{id}/changes` give them whole; what was left out says so.
+    Placeholders replace them. `GET runs/{id}` and `GET turns/{id}/changes` have them in full.
     """
     if isinstance(event, CallOutput):
-        return replace(event, output=_fitting(event.output))
+        return replace(event, output=_fit(event.output))
     if isinstance(event, CellsChanged):
-        return replace(event, changes=tuple(_fitting(event.changes)))
+        return replace(event, changes=tuple(_fit(event.changes)))
     return event
 
 
-def _fitting(value: Any) -> Any:
+def _fit(value: Any) -> Any:
     if _size(value) <= EVENT_LIMIT:
         return value
     for longest in _LONGEST:
-        fitting = _without(value, longest)
-        if _size(fitting) <= EVENT_LIMIT:
+        smaller = _limit_outputs(value, longest)
+        if _size(smaller) <= EVENT_LIMIT:
             break
-    return fitting
+    return smaller
 
 
-def _without(value: Any, longest: int) -> Any:
-    """The value with no longer outputs; all else of it is left alone."""
+def _limit_outputs(value: Any, longest: int) -> Any:
+    """The value without outputs that are longer; everything else is unchanged."""
     if isinstance(value, Mapping):
         return {
-            key: _outputs(item, longest) if key == "outputs" else _without(item, longest)
+            key: _outputs(item, longest) if key == "outputs" else _limit_outputs(item, longest)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_without(item, longest) for item in value]
+        return [_limit_outputs(item, longest) for item in value]
     return value
 
 
 def _outputs(outputs: Sequence[Any], longest: int) -> list[Any]:
     if not longest:
-        return [_left_out(outputs)] if outputs else []
-    return [output if _size(output) <= longest else _left_out([output]) for output in outputs]
+        return [_placeholder(outputs)] if outputs else []
+    return [output if _size(output) <= longest else _placeholder([output]) for output in outputs]
 
 
-def _left_out(outputs: Sequence[Any]) -> dict[str, Any]:
-    """Stands in the place of these outputs; its metadata lets a page word it."""
+def _placeholder(outputs: Sequence[Any]) -> dict[str, Any]:
+    """An output that replaces these; its metadata lets a page show its own text."""
     plots = sum(map(_is_plot, outputs))
     what = "Plot" if plots else "Output"
     return {

@@ -1,4 +1,4 @@
-"""The ids of cells in notebooks that keep none, beside the journal that speaks of them."""
+"""Stores ids for the cells of notebooks without ids in the file, next to the journal with them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from jupyter_agent.errors import StoreUnavailable
 
 
 class StoredNamings:
-    """As `document.identities.Namings`. Without the store they are lost: an undo then says of a
-    cell that it cannot be told from others.
+    """Implements `document.identities.Namings`. Without the store the ids are lost, and an undo
+    reports that it cannot tell a cell from others.
     """
 
     def __init__(self, database: Database) -> None:
@@ -38,10 +38,10 @@ def _read(db: sqlite3.Connection, path: str) -> Sequence[Naming]:
     row = db.execute(
         "SELECT namings FROM namings WHERE root = coalesce(root(), '') AND notebook = ?", (path,)
     ).fetchone()
-    return _namings(row["namings"]) if row is not None else ()
+    return _decode(row["namings"]) if row is not None else ()
 
 
-def _namings(data: bytes) -> Sequence[Naming]:
+def _decode(data: bytes) -> Sequence[Naming]:
     return [
         Naming([(version, cell_id) for version, cell_id in cells], frozenset(gone))
         for cells, gone in json.loads(zlib.decompress(data))

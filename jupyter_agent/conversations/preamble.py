@@ -1,4 +1,4 @@
-"""What the model reads about the notebook, the kernel and the date when a turn begins."""
+"""The text that the model reads before a question: the notebook, the kernel, the date."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 
 
 _WHOLE_CHARACTERS = 16_000
-"""Of a notebook that is told as a whole: some 4,000 tokens, at 4 characters each."""
+"""Most characters of a notebook that is included in full: some 4,000 tokens of 4 characters."""
 _ACTIVE_CHARACTERS = 2_000
-"""Of each output of the active cell, beside the outline of a longer notebook."""
+"""Characters of each output of the active cell, next to the outline of a longer notebook."""
 _SAME = (
     "The outline is the same as when the notebook was last shown to you. Call get_notebook_state "
     "only if you do not have it any more."
@@ -38,32 +38,33 @@ _SAME = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Situation:
-    """What holds in a turn, and the path of the notebook that is shown with it."""
+class Preamble:
+    """The facts of a turn as text, with the notebook that the text shows."""
 
     text: str
     shows: str | None = None
+    """Path of that notebook."""
     outline: str = ""
-    """Digest of that notebook's outline, where it is in the text, or what it says and more."""
+    """Digest of that notebook's outline, if the text has it or the whole notebook."""
 
 
-async def situation(
+async def write_preamble(
     work: Workspace,
     request: TurnRequest,
     share: Share,
     verdicts: Sequence[str],
     *,
-    look: Look,
+    reader: NotebookReader,
     transcript: Transcript,
-) -> Situation:
-    """What holds in this turn; `verdicts` say what became of the model's own changes.
+) -> Preamble:
+    """The facts of this turn; `verdicts` say what people did with the model's earlier changes.
 
-    The turn's notebook is part of it, by what `look` may see: whole where it is short, else its
-    outline and the active cell. Only the latter where the `transcript` shows it already, and what
-    changed since is among the news; an outline that is in the transcript is not sent again.
+    They include the turn's notebook, as far as `reader` may read it: a short one in full, a longer
+    one as its outline and the active cell. If the `transcript` already has the notebook, changes
+    since then are among the news, and an outline that it has is not sent again.
     """
     kernel = place = path = None
-    shown = Shown(text="")
+    shown = NotebookText(text="")
     news: Sequence[News] = ()
     options = request.options
     if options.notebook:
@@ -72,78 +73,81 @@ async def situation(
                 place = (await nb.look(patience=None)).place
                 news = await work.news()
                 kernel = await nb.kernel()
-                known = transcript.outline(nb.path) if transcript.shows(nb.path) else None
-                shown = await look.notebook(
-                    nb, share, place, known=known if nb.path in work.reads.paths else None
+                digest = (
+                    transcript.outline_digest(nb.path) if transcript.has_shown(nb.path) else None
+                )
+                shown = await reader.notebook(
+                    nb, share, place, known=digest if nb.path in work.reads.paths else None
                 )
                 path = nb.path
-        except ToolError as error:  # the model finds out by its tools, as it does later
-            log.info("The notebook of the turn is not at hand: %s", error)
-    told = facts(
+        except ToolError as error:  # the model will get the same error from its tools
+            log.info("The notebook of the turn cannot be read: %s", error)
+    text = facts(
         mode=options.mode,
         today=datetime.now(UTC).date(),
         notebook=options.notebook,
         kernel=f"{kernel.name} ({kernel.language}), {kernel.state}" if kernel else None,
         active_cell=place.cell_id if place else None,
-        kept_back=KEPT_BACK[share],
+        not_shared=KEPT_BACK[share],
         mark=work.fence.mark,
-        attended=options.attended,
+        attended=options.is_attended,
         changes=[*verdicts, *(each.text for each in news)],
     )
-    told = work.redact(told)
+    text = work.redact(text)
     if not shown.text:
-        return Situation(text=told)
-    text = f"{told}\n{work.fence.wrap(shown.text)}"
-    return Situation(text=text, shows=path, outline=shown.outline)
+        return Preamble(text=text)
+    text = f"{text}\n{work.fence.wrap(shown.text)}"
+    return Preamble(text=text, shows=path, outline=shown.outline)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """What is shown of a notebook with a question, and the digest of the outline in it, if any."""
+class NotebookText:
+    """The text of a notebook for a preamble."""
 
     text: str
     outline: str = ""
+    """Digest of the outline in the text; empty without an outline."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """What the model would see if it looked itself, by the same door and the same rules."""
+class NotebookReader:
+    """Reads notebooks with the model's own tools, under the same rules as its calls."""
 
     dispatcher: Dispatcher
     policy: Policy
 
     async def notebook(
         self, nb: Lease, share: Share, place: Place | None, *, known: str | None
-    ) -> Shown:
-        """The turn's notebook, or its outline and the cell at this place; empty where it must not
-        look.
+    ) -> NotebookText:
+        """The turn's notebook, or its outline and the cell at this place; empty if the model may
+        not read it.
 
-        `known`: digest of the outline that the model has, empty where it has read the notebook and
-        has none, None where it has not.
+        `known`: digest of the outline that the model has; empty if it has read the notebook but has
+        no outline, None if it has not read the notebook.
         """
         active = place.cell_id if place else None
         inputs: list[Mapping[str, Any]] = [{"outline": True}]
         if known is None:
             focus = {"focus": active} if active else {}
             inputs.append({"budget": _WHOLE_CHARACTERS, **focus})
-        found = await self._read(nb, "get_notebook_state", *inputs)
-        if not found:
-            return Shown(text="")
-        outline, *whole = found
+        results = await self._read(nb, "get_notebook_state", *inputs)
+        if not results:
+            return NotebookText(text="")
+        outline, *whole = results
         fence = nb.work.fence
-        # The same for the same outline, which has another mark in each turn.
+        # Without the mark, which differs in each turn.
         digest = sha256(f"{share}\n{fence.strip_marks(outline.text)}".encode()).hexdigest()
         if whole and not whole[0].facts["lines_only"]:
-            return Shown(text=whole[0].text, outline=digest)
+            return NotebookText(text=whole[0].text, outline=digest)
         parts = [fence.line(_SAME) if digest == known else outline.text]
         if active:
-            given = {"cell_ids": [active], "output_chars": _ACTIVE_CHARACTERS}
-            parts += [cell.text for cell in await self._read(nb, "read_cells", given)]
-        return Shown(text="\n\n".join(parts), outline="" if digest == known else digest)
+            cell_input = {"cell_ids": [active], "output_chars": _ACTIVE_CHARACTERS}
+            parts += [cell.text for cell in await self._read(nb, "read_cells", cell_input)]
+        return NotebookText(text="\n\n".join(parts), outline="" if digest == known else digest)
 
     async def _read(self, nb: Lease, tool: str, *inputs: Mapping[str, Any]) -> list[Result]:
         try:
             return await self.dispatcher.read(tool, inputs, nb, self.policy)
-        except ToolError as error:  # the model finds out by its tools
-            log.info("The notebook is not told beforehand: %s", error)
+        except ToolError as error:  # the model will get the same error from its tools
+            log.info("The notebook is left out of the preamble: %s", error)
             return []

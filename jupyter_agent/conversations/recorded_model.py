@@ -1,4 +1,4 @@
-"""What leaves for a model: who is told of it, and the last look at what must not go."""
+"""Requests to models: the notices before them, and the last check for text that must not leave."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _SENT: Mapping[Share, str] = {
 async def notices(
     store: RequestStore, opening: Opening, model: Model, *others: Notice | None
 ) -> Sequence[Notice]:
-    """What a person is told before a turn sends anything; `others` may be None."""
-    told = [await first_sending(store, opening.turn, model), _left_out(opening), *others]
-    return [notice for notice in told if notice is not None]
+    """The notices for a person before a turn sends anything; Nones among `others` are dropped."""
+    every = [await provider_notice(store, opening.turn, model), _withheld_notice(opening), *others]
+    return [notice for notice in every if notice is not None]
 
 
 class RecordedModel:
-    """A model that is sent only what it may be told, and whose requests are kept.
+    """A model whose requests are checked, stored and then sent.
 
-    A cell may be hidden after it was read: then the conversation still holds what it said. The same
-    is true of a key that was set after it was printed.
+    A cell may be hidden after it was read, or a key set after it was printed: the conversation then
+    still has its text.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RecordedModel:
         visibility: Callable[[], Awaitable[View]],
         user: str,
     ) -> None:
-        """`visibility` gives what a model may be told as things are now; `user` is who asks."""
+        """`visibility` gives the current view of what a model may see; `user` is who asks."""
         self.id = model.id
         self.host = model.host
         self._model = model
@@ -62,9 +62,9 @@ class RecordedModel:
                 yield event
 
 
-async def first_sending(store: RequestStore, turn: TurnRecord, model: Model) -> Notice | None:
-    """Who gets what, told when something is sent there for the first time."""
-    if not leaves_machine(model.host) or await store.sent_to(turn.owner, model.host):
+async def provider_notice(store: RequestStore, turn: TurnRecord, model: Model) -> Notice | None:
+    """Who gets which data, the first time that something is sent to the model's host; else None."""
+    if not leaves_machine(model.host) or await store.has_sent_to(turn.owner, model.host):
         return None
     share: Share = turn.request["share"]
     return Notice(
@@ -75,14 +75,14 @@ async def first_sending(store: RequestStore, turn: TurnRecord, model: Model) -> 
     )
 
 
-def _left_out(opening: Opening) -> Notice | None:
-    """Turns that are not sent again: they were made when more was shared."""
-    left, share = opening.withheld, opening.turn.request["share"]
-    if not left:
+def _withheld_notice(opening: Opening) -> Notice | None:
+    """The number of turns that are not sent again because more was shared in them; or None."""
+    count, share = opening.withheld, opening.turn.request["share"]
+    if not count:
         return None
     return Notice(
         kind="withheld",
-        text=f"The model is not told of {left} earlier turns of this conversation: more was shared "
+        text=f"The model does not get {count} earlier turns of this conversation: more was shared "
         f"in them than now (`{share}`).",
-        facts={"turns": left, "share": share},
+        facts={"turns": count, "share": share},
     )

@@ -1,5 +1,5 @@
-"""Copies of notebooks as they were before a turn first wrote them, and stored paths that follow
-renames.
+"""Recovery copies of notebooks from before a turn first wrote to them, and the update of stored
+paths after renames.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from jupyter_agent.conversations.database import Database, now, timestamp
 from jupyter_agent.errors import StoreUnavailable, ToolError
 
 PER_NOTEBOOK = 20
-"""Copies of each notebook; older ones go."""
+"""Copies of each notebook; older ones are dropped."""
 _BLOCK_CHARS = 8_192
-"""A block ends at the first line after so many characters whose checksum says so. The checksum
-makes blocks begin at the same lines in each copy, whatever was inserted above them."""
+"""A block ends at the first line after this many characters whose checksum says so. The checksum
+makes blocks start at the same lines in each copy, whatever was inserted above them."""
 _ENDS_BLOCK = 0xF
 """One line in 16 ends a block that is long enough."""
 _BY_PATH = {
@@ -30,22 +30,22 @@ _BY_PATH = {
     "rules": "is_here(root)",
     "namings": "root = coalesce(root(), '')",
 }
-"""Tables with paths of notebooks, and which of their rows count from the root of this server."""
+"""Tables with paths of notebooks, and the condition for paths relative to this server's root."""
 
 
 class RecoveryCopies:
-    """Keeps copies and gives them back. Copies share the blocks that they have in common."""
+    """Stores and returns copies, which share their common blocks."""
 
     def __init__(self, database: Database, *, days: float = 14, megabytes: float = 500) -> None:
-        """Copies older than `days` are dropped, and the oldest of those that take more than
-        `megabytes` together; the newest of all is always kept.
+        """Copies older than `days` are dropped, and the oldest while all take more than
+        `megabytes`; the newest of all always stays.
         """
         self._database = database
         self._age = timedelta(days=days)
         self._most_bytes = megabytes * 1e6
 
     async def keep(self, notebook: str, content: str) -> None:
-        """Keeps a notebook's JSON text, the last `PER_NOTEBOOK` of each notebook.
+        """Store a notebook's JSON text. The last `PER_NOTEBOOK` of each notebook stay.
 
         Raises ToolError.
         """
@@ -61,19 +61,19 @@ class RecoveryCopies:
 
         try:
             await self._database.run(write)
-            await self._database.give_back()
+            await self._database.release_pages()
         except StoreUnavailable as error:
             raise ToolError(
-                f"No recovery copy of `{notebook}` could be kept; nothing was changed. {error}"
+                f"No recovery copy of `{notebook}` could be stored; nothing was changed. {error}"
             ) from error
 
     async def tidy(self) -> None:
-        """Drops what is too old or too much, and gives its space back to the disk.
+        """Drop copies that are too old or take too much space, and release their disk space.
 
         Raises StoreUnavailable.
         """
         await self._database.run(self._drop_old)
-        await self._database.give_back()
+        await self._database.release_pages()
 
     async def of(self, notebook: str) -> list[dict[str, Any]]:
         """The copies of a notebook, the newest first: `id`, `made`, `size` in characters."""
@@ -85,7 +85,7 @@ class RecoveryCopies:
         return [dict(row) for row in rows]
 
     async def notebooks(self) -> list[str]:
-        """The notebooks of which copies are kept, or that turns changed: those that we wrote."""
+        """The notebooks that we have written: those with copies or with changes by turns."""
         rows = await self._database.rows(
             "SELECT notebook FROM recovery WHERE is_here(root) UNION SELECT notebook FROM changes"
             " WHERE turn_id IN (SELECT id FROM turns WHERE is_here(root))"
@@ -93,12 +93,12 @@ class RecoveryCopies:
         return [row["notebook"] for row in rows]
 
     async def newest(self, notebook: str) -> dict[str, Any] | None:
-        """The JSON of the newest copy; None if there is none."""
+        """The JSON of the newest copy; None without copies."""
         copies = await self.of(notebook)
         return await self.content(notebook, copies[0]["id"]) if copies else None
 
     async def content(self, notebook: str, copy_id: int) -> dict[str, Any] | None:
-        """A copy's JSON; None if that notebook has no copy of that id."""
+        """A copy's JSON; None if that notebook has no copy with that id."""
 
         def read(db: sqlite3.Connection) -> str | None:
             row = db.execute(
@@ -164,15 +164,15 @@ def _text(db: sqlite3.Connection, copy_id: int) -> str:
 
 
 def _bytes(db: sqlite3.Connection) -> int:
-    (kept,) = db.execute(
+    (total,) = db.execute(
         "SELECT coalesce(sum(length(content)), 0) FROM blocks"
         " WHERE digest IN (SELECT digest FROM recovery_blocks)"
     ).fetchone()
-    return int(kept)
+    return int(total)
 
 
 def _file_bytes(db: sqlite3.Connection) -> int:
-    """Known at once, while adding up the copies reads through all blocks."""
+    """The size of the file: quick, while adding up the copies reads all blocks."""
     (pages,), (size,) = (
         db.execute(f"PRAGMA {of}").fetchone() for of in ("page_count", "page_size")
     )
@@ -180,7 +180,7 @@ def _file_bytes(db: sqlite3.Connection) -> int:
 
 
 async def follow(database: Database, old: str, new: str) -> None:
-    """A file or folder was renamed: what is stored of its notebooks goes with it."""
+    """Update the stored paths of notebooks after a file or folder was renamed."""
 
     def write(db: sqlite3.Connection) -> None:
         for table, here in _BY_PATH.items():

@@ -1,4 +1,4 @@
-"""What a user asks for, and what the administrator decided for all turns."""
+"""A user's request for a turn, and the administrator's rules for all turns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def new_id(kind: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TurnRequest:
-    """What a user asks, and within which bounds."""
+    """A user's question with its options and limits."""
 
     person: Person
     authorize: Authorize
@@ -32,26 +32,26 @@ class TurnRequest:
     question: Mapping[str, Any]
     """The user's UIMessage, with its id."""
     options: TurnOptions
-    """With the notebook's path as it is now."""
+    """With the notebook's current path."""
     limits: Limits = field(default_factory=Limits)
     attachments: Sequence[Attachment] = ()
     client: str | None = None
     idempotency_key: str | None = None
     replaces_from: str | None = None
-    """Id of a stored question: that turn and all after it are replaced by this one."""
+    """Id of a stored question: this turn replaces that turn and all after it."""
     continues: str | None = None
-    """Id of the turn that this one continues: the last of the conversation, or it is refused."""
+    """Id of the turn that this one continues; refused unless it is the conversation's last."""
     undo_replaced: bool = False
-    """Whether what the replaced turns did to notebooks is taken back first."""
+    """Whether to undo the replaced turns' changes to notebooks first."""
 
     @property
     def owner(self) -> str:
-        """To whom the turn belongs."""
+        """The owner of the turn."""
         return self.person.name
 
     @property
     def title(self) -> str:
-        """What a conversation that begins with it is called."""
+        """The title of a conversation that starts with this question."""
         parts = self.question["parts"]
         text = " ".join(part["text"] for part in parts if part["type"] == "text")
         words = " ".join(text.split())
@@ -60,14 +60,14 @@ class TurnRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """What the administrator decided for all turns."""
+    """The administrator's settings for all turns."""
 
     rules: Sequence[Rule] = ()
     share: Share = "all"
     """How much of notebooks models may see at most."""
     trust_instructions: bool = False
-    """Whether instructions of folders are followed though nobody trusted them."""
+    """Whether instructions of folders are followed even if the user has not trusted them."""
     server_tools: tuple[ServerTool, ...] = ()
-    """What services may do themselves for their models."""
+    """Tools that services may run themselves for their models."""
     allow_remote_content: bool = False
-    """Whether edits may load from elsewhere in mode `auto`."""
+    """Whether edits may load from other servers in mode `auto`."""

@@ -1,4 +1,4 @@
-"""What was sent to models, word for word, so that its owner can look."""
+"""Requests to models as they were sent, stored for their owner to look at."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _PARTS = ("system", "tools", "messages", "max_tokens", "tool_choice")
 
 
 def leaves_machine(host: str) -> bool:
-    """Whether what is sent to that host and port goes to another machine."""
+    """Whether requests to that host and port go to another machine."""
     name = urlsplit(f"//{host}").hostname
     return name is not None and name not in ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SentRequest:
-    """A request as it is kept: what it adds to the one before it in its turn, which it repeats."""
+    """A request to store, as the difference from the request before it in its turn."""
 
     host: str
     added: str
-    """JSON."""
+    """The difference, as JSON."""
 
 
 class RequestLog:
-    """Keeps the requests of one turn, each before it is sent."""
+    """Stores the requests of one turn, each before it is sent."""
 
     def __init__(
         self,
@@ -41,16 +41,16 @@ class RequestLog:
         write: Callable[[Sequence[SentRequest]], Awaitable[None]],
         before: Mapping[str, Any] | None = None,
     ) -> None:
-        """`redactor` takes out the keys that people wrote to a model. `write` is called for every
-        request, and with none for one that stays here. `before` is the turn's last one so far
-        (`RequestStore.of_turn`).
+        """`redactor` masks keys that people wrote to a model. `write` is called for every request;
+        without requests for one that stays on this machine. `before` is the turn's last request so
+        far (`RequestStore.of_turn`).
         """
         self._redactor = redactor
         self._write = write
         self._before = before or {}
 
     async def add(self, model: Model, request: ModelRequest) -> None:
-        """Returns when the request is kept. Raises StoreUnavailable."""
+        """Store the request. Raises StoreUnavailable."""
         if not model.host:
             await self._write([])
             return
@@ -62,13 +62,13 @@ class RequestLog:
         parts["messages"] = [_without_pictures(message) for message in request.messages]
         kept = {"model": model.id, **self._redactor.mask_all(parts)}
         sent = {**kept, "characters": len(json.dumps(kept, ensure_ascii=False))}
-        added = json.dumps(_added(sent, self._before))
+        added = json.dumps(_difference(sent, self._before))
         await self._write([SentRequest(host=model.host, added=added)])
         self._before = sent
 
 
 def project(db: sqlite3.Connection, turn_id: str, sent: SentRequest) -> None:
-    """Within a transaction: the request is the turn's last."""
+    """Within a transaction: append the request to the turn's."""
     db.execute(
         "INSERT INTO requests (turn_id, seq, host, request, made) SELECT ?1,"
         " coalesce(max(seq), 0) + 1, ?2, ?3, ?4 FROM requests WHERE turn_id = ?1",
@@ -83,21 +83,21 @@ class RequestStore:
         self._database = database
 
     async def of_turn(self, turn_id: str) -> list[dict[str, Any]]:
-        """Each request of a turn in full: `host`, `made`, `characters`, then what was sent."""
+        """Each request of a turn in full: `host`, `made`, `characters`, then its content."""
         rows = await self._database.rows(
             "SELECT host, request, made FROM requests WHERE turn_id = ? ORDER BY seq", turn_id
         )
         requests: list[dict[str, Any]] = []
         for row in rows:
-            kept = json.loads(row["request"])
+            stored = json.loads(row["request"])
             before = requests[-1] if requests else {"messages": []}
-            messages = before["messages"][: kept.pop("repeats", 0)] + kept.pop("messages")
+            messages = before["messages"][: stored.pop("repeats", 0)] + stored.pop("messages")
             about = {"host": row["host"], "made": row["made"]}
-            requests.append({**before, **about, **kept, "messages": messages})
+            requests.append({**before, **about, **stored, "messages": messages})
         return requests
 
-    async def sent_to(self, owner: str, host: str) -> bool:
-        """Whether anything of this owner was sent there before."""
+    async def has_sent_to(self, owner: str, host: str) -> bool:
+        """Whether a request of this owner has gone to that host before."""
         row = await self._database.row(
             "SELECT 1 FROM requests r JOIN turns t ON t.id = r.turn_id"
             " WHERE t.owner = ? AND r.host = ? LIMIT 1",
@@ -107,7 +107,7 @@ class RequestStore:
         return row is not None
 
 
-def _added(sent: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+def _difference(sent: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     added = {part: value for part, value in sent.items() if value != before.get(part)}
     pairs = zip(before.get("messages", ()), sent["messages"], strict=False)
     repeats = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
@@ -115,7 +115,7 @@ def _added(sent: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _without_pictures(value: Any) -> Any:
-    """The same with the bytes of images replaced by their number."""
+    """The value with the data of images and documents replaced by their size in bytes."""
     if isinstance(value, Mapping):
         if value.get("type") in ("image", "document"):
             return _size_of_picture(value)

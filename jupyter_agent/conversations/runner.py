@@ -1,4 +1,4 @@
-"""Turns belong to the server: one task each, followed by any number of clients or by none."""
+"""Runs turns in the server: one task each, followed by any number of clients, even by none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
-from jupyter_agent.agent.turn import Ending, Fallback, Log, Turn, broken
+from jupyter_agent.agent.turn import Ending, Fallback, Log, Turn, internal_failure_ending
 from jupyter_agent.choices import Share
 from jupyter_agent.conversations.allowances import Allowances
 from jupyter_agent.conversations.attachments import (
@@ -38,10 +38,10 @@ from jupyter_agent.conversations.instructions import (
     own_instructions,
 )
 from jupyter_agent.conversations.live import LiveTurn, ServerLog, TurnStores
-from jupyter_agent.conversations.liveness import Interrupted, Presence, started
+from jupyter_agent.conversations.liveness import InterruptedTurns, Presence, started_event
 from jupyter_agent.conversations.log import UsageAdded
-from jupyter_agent.conversations.preamble import Look, situation
-from jupyter_agent.conversations.recorded_model import RecordedModel, first_sending, notices
+from jupyter_agent.conversations.preamble import NotebookReader, write_preamble
+from jupyter_agent.conversations.recorded_model import RecordedModel, notices, provider_notice
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.requests import RequestLog
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
@@ -65,17 +65,17 @@ INTERNAL = (
     "Nothing in your notebooks was lost. You can ask again."
 )
 NO_STORE = "store_unavailable"
-"""Why a turn ended that could not be written."""
+"""Stop reason of a turn that could not be stored."""
 BEAT = 5.0
-"""Seconds; cullers of hubs look less often."""
+"""Seconds; cullers of hubs check less often."""
 DRAIN_SECONDS = 5.0
 MAX_READS = 200
-"""Conversations of which is known what they have read; others have to read again."""
+"""Conversations whose reads are remembered; others have to read notebooks again."""
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """A turn whose question is in the file."""
+class _StoredTurn:
+    """A turn whose question is stored."""
 
     request: TurnRequest
     model: Model
@@ -86,18 +86,18 @@ class _Begun:
     opening: Opening
 
 
-def _instruct(transcript: Transcript, begun: _Begun) -> tuple[MessageAdded, ...]:
-    """Gives the model the instructions of the project, unless it has the same ones."""
-    followed = begun.project.followed
-    digest = ":".join(each.digest for each in followed)
-    if digest == transcript.instructed:
+def _add_instructions(transcript: Transcript, stored: _StoredTurn) -> tuple[MessageAdded, ...]:
+    """Add the project's instructions, unless the model already has the same ones."""
+    active = stored.project.active
+    digest = ":".join(each.digest for each in active)
+    if digest == transcript.instructions_digest:
         return ()
-    text = project_instructions(followed, begun.work.fence)
-    return transcript.instruct(begun.work.redact(text), digest)
+    text = project_instructions(active, stored.work.fence)
+    return transcript.add_instructions(stored.work.redact(text), digest)
 
 
 class TurnRunner:
-    """Starts turns, keeps them while they run, and lets clients find them again."""
+    """Starts turns, holds them while they run, and lets clients find them again."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class TurnRunner:
         missing: Callable[[], Sequence[str]] = list,
     ) -> None:
         """`active` is called every `BEAT` seconds while a turn runs or waits for a person;
-        `missing` says which tools of other servers are not there, in sentences.
+        `missing` returns sentences about tools of MCP servers that are not available.
         """
         self.stores = stores
         self.log = log
@@ -131,17 +131,17 @@ class TurnRunner:
         self.budgets = budgets
         self._active = active
         self._missing = missing
-        self._interrupted = Interrupted(stores.conversations, presence)
-        self._outliving: set[asyncio.Task[None]] = set()
+        self._interrupted = InterruptedTurns(stores.conversations, presence)
+        self._journal_tasks: set[asyncio.Task[None]] = set()
 
     # -- finding
 
     def live(self, turn_id: str) -> LiveTurn | None:
-        """The turn, where it runs in this server."""
+        """The turn, if it runs in this server."""
         return self._live.get(turn_id)
 
     def live_in(self, owner: str, conversation_id: str) -> LiveTurn | None:
-        """The turn of a conversation that runs or waits now."""
+        """The turn of a conversation that runs or waits in this server, if any."""
         for turn in self._live.values():
             if (turn.record.owner, turn.record.conversation_id) == (owner, conversation_id):
                 return turn
@@ -153,27 +153,25 @@ class TurnRunner:
         return list(self._live.values())
 
     def enter(self, live: LiveTurn) -> None:
-        """A turn runs that another loop than ours goes through; its `task` ends with it."""
+        """Register a running turn of an external client; its `task` ends with it."""
         self._live[live.record.id] = live
 
     def leave(self, live: LiveTurn, *, unended: bool = False) -> None:
-        """That turn does not run any more; `unended`: that its end could not be written, and nobody
-        else will.
-        """
+        """Unregister that turn; `unended`: its end could not be stored, and `recover` has to."""
         self._live.pop(live.record.id, None)
         if unended:
             self._interrupted.add(live.record.id)
 
     def reads(self, owner: str, conversation_id: str) -> Reads:
-        """What a conversation has read; of those that were not used for long it is forgotten."""
+        """What a conversation has read; only the `MAX_READS` used last are remembered."""
         key = (owner, conversation_id)
         self._reads[key] = reads = self._reads.pop(key, None) or Reads()
         if len(self._reads) > MAX_READS:
-            del self._reads[next(iter(self._reads))]  # it was not asked for the longest
+            del self._reads[next(iter(self._reads))]  # the least recently used
         return reads
 
     def forget(self, owner: str, conversation_id: str) -> None:
-        """Drops what a conversation has read, since the conversation is deleted."""
+        """Drop the reads of a deleted conversation."""
         self._reads.pop((owner, conversation_id), None)
 
     def workspace(
@@ -187,7 +185,7 @@ class TurnRunner:
         turn_id: str | None = None,
         fence: Fence = NO_FENCE,
     ) -> Workspace:
-        """What calls with these options work in, with what the conversation has read."""
+        """The workspace for calls with these options, with the conversation's reads."""
         return Workspace(
             services=self._services,
             user=user,
@@ -206,20 +204,20 @@ class TurnRunner:
         return Policy(
             mode=options.mode,
             max_mode=self.allowances.of(person).max_mode,
-            allow=frozenset(options.allow),
+            preapproved_tools=frozenset(options.allow),
             rules=[rule for rule in self._rules.rules if rule.is_for(person)],
             allow_remote_content=self._rules.allow_remote_content,
         )
 
     def share(self, wanted: Share) -> Share:
-        """How much of notebooks a caller's model sees, below the administrator's ceiling."""
+        """How much of a notebook a caller's model sees, up to the administrator's ceiling."""
         return strictest(wanted, self._rules.share)
 
     async def instructions(
         self, work: Workspace, *, trust_all: bool = False
     ) -> ProjectInstructions:
         """The files of instructions that apply to the workspace's own notebook."""
-        return await self.stores.trust.sorted(
+        return await self.stores.trust.classify(
             work.user,
             await find_instructions(work),
             trust_all=trust_all or self._rules.trust_instructions,
@@ -228,25 +226,25 @@ class TurnRunner:
     # -- starting
 
     async def start(self, request: TurnRequest) -> LiveTurn:
-        """Starts a turn; its question is in the file when this returns.
+        """Start a turn; its question is stored when this returns.
 
-        Raises RequestError 409 where a turn of the conversation runs, here or in another server
-        with this store, 400 for an unknown model, 403 for one that the user may not ask, 429 where
-        the user's month is used up; ModelError where the model has no key.
+        Raises RequestError 409 if a turn of the conversation runs, here or in another server with
+        this store, 400 for an unknown model, 403 for a model that the user may not use, 429 if the
+        user's monthly budget is used up; ModelError if the model has no key.
         """
-        with self._alone(request.owner, request.conversation_id):
+        with self._reserve(request.owner, request.conversation_id):
             return await self._start(request)
 
     async def compact(self, last: TurnRecord, person: Person, model: str) -> Usage | None:
-        """Summarises a conversation of the person up to its last turn.
+        """Summarise a conversation of the person up to its last turn.
 
-        Gives what that used, or None if there is nothing to summarise. Raises RequestError 409
-        where a turn of it runs, 403 for a model that the person may not ask, 429 where their month
-        is used up, ModelError.
+        Returns the usage, or None if there is nothing to summarise. Raises RequestError 409 if a
+        turn of it runs, 403 for a model that the person may not use, 429 if their monthly budget
+        is used up, and ModelError.
         """
-        with self._alone(last.owner, last.conversation_id):
-            asked = self._model(person, model)
-            await self.budgets.require(person, self._charge(asked))
+        with self._reserve(last.owner, last.conversation_id):
+            chosen = self._model(person, model)
+            await self.budgets.require(person, self._charge(chosen))
             work = Workspace(
                 services=self._services,
                 user=last.owner,
@@ -259,19 +257,19 @@ class TurnRunner:
                 partial(self.stores.conversations.append, last.id),
                 earlier[-1] if earlier else None,
             )
-            asked = self._recorded(asked, sent, work)
+            recorded = self._record_model(chosen, sent, work)
             meter = Meter(Limits(), self._models.facts(model))
             transcript = Transcript(await self.stores.conversations.sendable(last))
             summary: Sequence[MessageAdded] = ()
             try:
-                summary = await compact(transcript, asked, Limits(), meter.spend)
+                summary = await compact(transcript, recorded, Limits(), meter.spend)
             finally:
                 used = UsageAdded(meter.usage)
                 await self.stores.conversations.append(last.id, [*summary, used])
             return meter.usage if summary else None
 
     @contextmanager
-    def _alone(self, owner: str, conversation_id: str) -> Iterator[None]:
+    def _reserve(self, owner: str, conversation_id: str) -> Iterator[None]:
         key = (owner, conversation_id)
         if key in self._starting or self.live_in(*key) is not None:
             message = "A turn of this conversation is running. Wait for it, or stop it first."
@@ -302,18 +300,18 @@ class TurnRunner:
         )
         project = await self.instructions(work, trust_all=options.trust_instructions)
         own = own_instructions(options.instructions)
-        followed = [*project.followed, *([own] if own else [])]
-        opening = await self._begin(request, model, fallback, turn_id, work, followed)
+        active = [*project.active, *([own] if own else [])]
+        opening = await self._begin(request, model, fallback, turn_id, work, active)
         live = LiveTurn(opening.turn, self.stores, ends_to_ask=options.on_approval == "end")
         self._live[turn_id] = live
         self.stores.announce(request.conversation_id, turn_id)
-        begun = _Begun(request, model, fallback, work, project, own, opening)
-        live.task = asyncio.create_task(self._run(live, begun))
+        stored = _StoredTurn(request, model, fallback, work, project, own, opening)
+        live.task = asyncio.create_task(self._run(live, stored))
         return live
 
     def _model(self, person: Person, wanted: str | None) -> Model:
-        """The model that is asked. Raises as `Models.get`, and RequestError 403 for one that the
-        person may not ask.
+        """The model to ask. Raises as `Models.get`, and RequestError 403 for a model that the
+        person may not use.
         """
         allowance = self.allowances.of(person)
         name = wanted or allowance.default(self._models.default)
@@ -321,8 +319,10 @@ class TurnRunner:
         return self._models.get(name)
 
     async def _fallback_model(self, request: TurnRequest, model: Model) -> Model | None:
-        """Who answers where that model does not; nobody of whom the month leaves nothing. One that
-        is wanted is refused where the person may not ask it; the server's is left out then.
+        """The model that answers if the first one fails; None if its monthly budget is used up.
+
+        Raises RequestError 403 for a requested model that the person may not use; the server's
+        default is then skipped.
         """
         wanted = request.options.fallback_model
         other = self._models.fallback(wanted, model.id)
@@ -331,8 +331,8 @@ class TurnRunner:
             allowance.require(other.id)
         if other is None or not allowance.permits(other.id):
             return None
-        used_up = await self.budgets.exhausted(request.person, self._charge(other))
-        return other if used_up is None else None
+        exhausted = await self.budgets.why_exhausted(request.person, self._charge(other))
+        return other if exhausted is None else None
 
     async def _begin(
         self,
@@ -381,67 +381,67 @@ class TurnRunner:
 
     # -- running
 
-    async def _run(self, live: LiveTurn, begun: _Begun) -> None:
+    async def _run(self, live: LiveTurn, stored: _StoredTurn) -> None:
         turn_id = live.record.id
-        log = ServerLog(live, self.log, turn_id, begun.request.limits.max_steps)
+        log = ServerLog(live, self.log, turn_id, stored.request.limits.max_steps)
         try:
-            turn = await self._turn(live, log, begun)
-            ending = await self._until_ended(live, turn)
+            turn = await self._turn(live, log, stored)
+            ending = await self._run_to_end(live, turn)
             log.end(ending)
         except StoreUnavailable as error:
             ending = self._without_store(live, error)
-        except Exception:  # the outermost edge of a turn: a bug ends it, and every client learns it
+        except Exception:  # the outermost handler of a turn: a bug ends it, and clients learn that
             self.log.exception("Turn %s failed: internal error", turn_id)
-            ending = broken(INTERNAL, "internal_error")
+            ending = internal_failure_ending(INTERNAL, "internal_error")
         try:
             await live.end(ending)
-        except StoreUnavailable as error:  # its followers have its end all the same
+        except StoreUnavailable as error:  # followers have seen the end even so
             self.log.error("The end of turn %s is not in the store: %s", turn_id, error)
             self._interrupted.add(turn_id)
-        except Exception:  # a bug: what came before cannot be written, but that it is over can
+        except Exception:  # a bug: earlier events cannot be stored, but the end can
             self.log.exception("The end of turn %s cannot be written", turn_id)
             self._interrupted.add(turn_id)
         finally:
             await live.close()
             del self._live[turn_id]
 
-    async def _turn(self, live: LiveTurn, log: Log, begun: _Begun) -> Turn:
-        """What the loop needs. Followers know by then that the turn began, and with what."""
-        record, request, model = live.record, begun.request, begun.model
-        work, opening = begun.work, begun.opening
-        await live.show(started(record))
+    async def _turn(self, live: LiveTurn, log: Log, stored: _StoredTurn) -> Turn:
+        """The turn for the loop. Shows its start and first notices to followers."""
+        record, request, model = live.record, stored.request, stored.model
+        work, opening = stored.work, stored.opening
+        await live.show(started_event(record))
         policy = self.policy(request.person, request.options)
-        policy.grants = list(opening.grants)
-        live.under(policy)
+        policy.standing_grants = list(opening.grants)
+        live.use_policy(policy)
         transcript = Transcript(opening.history)
-        now = await situation(
+        preamble = await write_preamble(
             work,
             request,
             record.request["share"],
             opening.verdicts,
-            look=Look(self._dispatcher, policy),
+            reader=NotebookReader(self._dispatcher, policy),
             transcript=transcript,
         )
         leading = [
-            *transcript.situate(now.text, shows=now.shows, outline=now.outline),
-            *_instruct(transcript, begun),
+            *transcript.add_facts(preamble.text, shows=preamble.shows, outline=preamble.outline),
+            *_add_instructions(transcript, stored),
         ]
-        dispatcher = await self._dispatcher.with_others()
-        said = [
-            *await notices(self.stores.requests, opening, model, begun.project.notice()),
+        dispatcher = await self._dispatcher.with_mcp_tools()
+        first_notices = [
+            *await notices(self.stores.requests, opening, model, stored.project.notice()),
             *(Notice(kind="tools-missing", text=text) for text in self._missing()),
             *pictures_left_out(request.question["parts"]),
         ]
-        await live.append(*said, *leading)
+        await live.append(*first_notices, *leading)
         await self._models.look_up(model.id)
         sent = RequestLog(self._services.redactor, live.send)
         return Turn(
-            model=self._recorded(model, sent, work),
+            model=self._record_model(model, sent, work),
             transcript=transcript,
             dispatcher=dispatcher,
             work=work,
             policy=policy,
-            system=work.redact(system(begun.own)),
+            system=work.redact(system(stored.own)),
             log=log,
             answers=live,
             options=request.options,
@@ -449,37 +449,39 @@ class TurnRunner:
             limits=request.limits,
             server_tools=self._rules.server_tools,
             facts=self._models.facts(model.id),
-            fallback=await self._fallback(begun, model, sent),
+            fallback=await self._fallback(stored, model, sent),
             stop=live.stop,
             sleep=live.pause,
-            exhausted=partial(self._exhausted, live, request.person),
+            why_exhausted=partial(self._why_exhausted, live, request.person),
         )
 
     def _charge(self, model: Model) -> Charge:
         price = self._models.facts(model.id).price
         return Charge(tokens=bool(model.host), costs=price is None or not price.is_nothing)
 
-    async def _exhausted(self, live: LiveTurn, person: Person, model: Model) -> str | None:
-        """As `MonthlyBudgets.exhausted`; what this turn has used so far counts, too."""
+    async def _why_exhausted(self, live: LiveTurn, person: Person, model: Model) -> str | None:
+        """As `MonthlyBudgets.why_exhausted`, including this turn's usage so far."""
         if self.budgets.applies_to(person):
             await live.send([])
-        return await self.budgets.exhausted(person, self._charge(model))
+        return await self.budgets.why_exhausted(person, self._charge(model))
 
-    async def _fallback(self, begun: _Begun, model: Model, sent: RequestLog) -> Fallback | None:
-        other, turn = begun.fallback, begun.opening.turn
+    async def _fallback(
+        self, stored: _StoredTurn, model: Model, sent: RequestLog
+    ) -> Fallback | None:
+        other, turn = stored.fallback, stored.opening.turn
         if other is None:
             return None
-        told = None
+        notice = None
         if other.host != model.host:
-            told = await first_sending(self.stores.requests, turn, other)
+            notice = await provider_notice(self.stores.requests, turn, other)
         return Fallback(
-            model=self._recorded(other, sent, begun.work),
+            model=self._record_model(other, sent, stored.work),
             facts=self._models.facts(other.id),
-            notices=(told,) if told else (),
+            notices=(notice,) if notice else (),
         )
 
-    async def _until_ended(self, live: LiveTurn, turn: Turn) -> Ending:
-        """Goes through the turn. A store that fails ends it."""
+    async def _run_to_end(self, live: LiveTurn, turn: Turn) -> Ending:
+        """Run the turn. A store that fails ends it."""
         beating = asyncio.create_task(self._beat())
         try:
             ending = await run_turn(turn)
@@ -494,22 +496,24 @@ class TurnRunner:
 
     def _without_store(self, live: LiveTurn, error: StoreUnavailable) -> Ending:
         self.log.error("Turn %s failed: %s", live.record.id, error)
-        return broken(error.message, NO_STORE)
+        return internal_failure_ending(error.message, NO_STORE)
 
     async def _beat(self) -> None:
-        """A turn may be silent for long: the model thinks, a cell runs, a person is asked."""
+        """Report activity, since a turn may be silent for long: the model thinks, a cell runs, a
+        person is asked.
+        """
         while True:
             self._active()
             await asyncio.sleep(BEAT)
 
-    def _recorded(self, model: Model, sent: RequestLog, work: Workspace) -> RecordedModel:
+    def _record_model(self, model: Model, sent: RequestLog, work: Workspace) -> RecordedModel:
         return RecordedModel(model, sent, work.visibility, work.user)
 
     async def settle(self, live: LiveTurn) -> None:
-        """What the turn's runs changed is in the journal, also where no call reported it."""
+        """Journal the changes by the turn's runs, including those that no call reported."""
         for run in self._services.runs.of_turn(live.record.id):
             if run.ended is None:
-                begin(self._journal(live, run), self._outliving)
+                begin(self._journal(live, run), self._journal_tasks)
             else:
                 await self._journal(live, run)
 
@@ -524,15 +528,15 @@ class TurnRunner:
     # -- stopping and answering
 
     async def stop(self, live: LiveTurn) -> None:
-        """Stops the turn and returns when it has stopped; stopping twice is stopping once."""
+        """Stop the turn and wait until it has stopped. Can be called more than once."""
         assert live.task is not None
         live.stop.request()
         await asyncio.wait([live.task])
 
     async def answer(self, live: LiveTurn, answers: Mapping[str, Answer]) -> None:
-        """Answers questions of a turn by their ids, all or none.
+        """Answer questions of a turn by their ids, all or none.
 
-        Raises RequestError 404 for one that was not asked, 409 for one that is closed.
+        Raises RequestError 404 for a question that was not asked, 409 for a closed one.
         """
         open_ids = {approval.id for approval in live.questions}
         for approval_id in answers:
@@ -540,27 +544,27 @@ class TurnRunner:
                 continue
             if await self.stores.approvals.state(live.record.id, approval_id) is None:
                 raise RequestError(404, "not_found", "This turn asked no such question.")
-            raise _closed()
+            raise _closed_error()
         if not await live.answer(answers):
-            raise _closed()
+            raise _closed_error()
 
-    # -- the server's life
+    # -- start and end of the server
 
     async def recover(self) -> None:
-        """Ends the turns that a crash cut off as `interrupted`; nothing is run again."""
+        """End the turns that a crash cut off as `interrupted`; nothing is run again."""
         await self._interrupted.end()
 
     async def close(self) -> None:
-        """Stops all turns, each with a valid history, within a few seconds."""
+        """Stop all turns, each with a valid history, within a few seconds."""
         stops = [asyncio.create_task(self.stop(turn)) for turn in self._live.values()]
         if stops:
             await asyncio.wait(stops, timeout=DRAIN_SECONDS)
 
 
 async def deny_all(action: str, resource: str) -> bool:
-    """For work that only looks at what is not to be sent."""
+    """Authorizes nothing, for a workspace that is only used to find text that must not be sent."""
     return False
 
 
-def _closed() -> RequestError:
-    return RequestError(409, "approval_closed", "That question is answered or expired already.")
+def _closed_error() -> RequestError:
+    return RequestError(409, "approval_closed", "That question is already answered or expired.")

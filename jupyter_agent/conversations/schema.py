@@ -20,8 +20,8 @@ MIGRATIONS: Mapping[int, str] = {
         id TEXT PRIMARY KEY,
         owner TEXT NOT NULL,
         conversation_id TEXT NOT NULL,
-        position INTEGER NOT NULL,          -- in the conversation, replaced ones counted
-        replaced INTEGER NOT NULL DEFAULT 0,  -- asked again: kept, but not in the history
+        position INTEGER NOT NULL,          -- in the conversation, counting replaced turns
+        replaced INTEGER NOT NULL DEFAULT 0,  -- asked again: stored, but not in the history
         question_id TEXT NOT NULL,          -- id of the user's message
         question TEXT NOT NULL,             -- the user's UIMessage
         answer_id TEXT NOT NULL,            -- id of the assistant's message
@@ -34,17 +34,17 @@ MIGRATIONS: Mapping[int, str] = {
         usage TEXT NOT NULL DEFAULT '{}',
         started TEXT NOT NULL,
         ended TEXT,
-        root TEXT,                          -- what its paths count from, since servers with
-                                            -- different roots may share a store: a real path;
-                                            -- NULL if paths are no files
+        root TEXT,                          -- real path of the folder to which its paths are
+                                            -- relative, since servers with different roots may
+                                            -- share a store; NULL if paths are not files
         FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
     );
     CREATE INDEX turns_of_conversation ON turns (owner, conversation_id, position);
     CREATE UNIQUE INDEX turns_by_key ON turns (owner, idempotency_key);
     CREATE INDEX live_turns ON turns (state) WHERE state IN ('running', 'waiting');
-    -- With the usage, since a row has the question, and pictures in it, before that.
+    -- With the usage, which in a row comes after the question and its pictures.
     CREATE INDEX turns_by_time ON turns (owner, started, usage);
-    -- What was used stays when a conversation is deleted, as the audit does.
+    -- The usage stays when a conversation is deleted, as the audit does.
     CREATE TABLE deleted_turns (
         id TEXT PRIMARY KEY,
         owner TEXT NOT NULL,
@@ -107,7 +107,7 @@ MIGRATIONS: Mapping[int, str] = {
         id TEXT PRIMARY KEY,
         turn_id TEXT NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
         call_id TEXT NOT NULL,
-        approval TEXT NOT NULL,             -- what the person is shown
+        approval TEXT NOT NULL,             -- the approval object of docs/api.md
         binding TEXT NOT NULL,              -- hash of tool, input, cell versions and kernel
         state TEXT NOT NULL,                -- pending, approved, denied, expired, used
         reason TEXT,
@@ -115,17 +115,16 @@ MIGRATIONS: Mapping[int, str] = {
         answered TEXT
     );
     CREATE INDEX approvals_of_turn ON approvals (turn_id);
-    -- "always allow" is for the notebook in which it was said, and for code for one kernel, until
-    -- it restarts.
+    -- "Always allow" holds for one notebook, and for code only in one kernel until it restarts.
     CREATE TABLE rules (
         owner TEXT NOT NULL,
         conversation_id TEXT NOT NULL,
         tool TEXT NOT NULL,
         notebook TEXT NOT NULL,
         made TEXT NOT NULL,
-        root TEXT,                          -- as that of the turn
-        kernel TEXT,                        -- the life (Kernel.life) that it was said for, empty
-                                            -- while none ran yet; NULL for what runs no code
+        root TEXT,                          -- as in turns
+        kernel TEXT,                        -- the life of the kernel (Kernel.life), empty if no
+                                            -- kernel was running; NULL for tools that run no code
         PRIMARY KEY (owner, conversation_id, tool, notebook),
         FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
     );
@@ -160,12 +159,11 @@ MIGRATIONS: Mapping[int, str] = {
         content TEXT NOT NULL,              -- empty: its text is in blocks
         made TEXT NOT NULL,
         size INTEGER,                       -- in characters
-        root TEXT                           -- as that of the turn
+        root TEXT                           -- as in turns
     );
     CREATE INDEX recovery_of_notebook ON recovery (notebook, id);
     CREATE INDEX recovery_by_age ON recovery (made);
-    -- Long texts, each stored once: copies consist of them, and what turns keep of outputs refers
-    -- to them.
+    -- Long texts, each stored once: copies consist of them, and events and changes refer to them.
     CREATE TABLE blocks (
         digest BLOB PRIMARY KEY,
         content BLOB NOT NULL               -- text, zlib
@@ -183,10 +181,10 @@ MIGRATIONS: Mapping[int, str] = {
         PRIMARY KEY (copy_id, position)
     ) WITHOUT ROWID;
     CREATE INDEX copies_of_block ON recovery_blocks (digest);
-    -- What a person decided about a file of instructions: it holds for the text with this digest.
+    -- A person's decisions about files of instructions, each for the text with this digest.
     CREATE TABLE trust (
         owner TEXT NOT NULL,
-        root TEXT NOT NULL,                 -- real path; empty if paths are no files
+        root TEXT NOT NULL,                 -- real path; empty if paths are not files
         path TEXT NOT NULL,
         digest TEXT NOT NULL,
         trusted INTEGER NOT NULL,
@@ -198,13 +196,13 @@ MIGRATIONS: Mapping[int, str] = {
         owner TEXT NOT NULL,
         key TEXT NOT NULL,
         digest TEXT NOT NULL,               -- of method, address and body
-        status INTEGER,                     -- of the answer; NULL: it has none yet
-        answer TEXT NOT NULL,               -- its JSON; of a chat the turn's id
+        status INTEGER,                     -- of the answer; NULL while in progress
+        answer TEXT NOT NULL,               -- its JSON; for a chat the turn's id
         made TEXT NOT NULL,
         PRIMARY KEY (owner, key)
     ) WITHOUT ROWID;
     CREATE INDEX keyed_by_age ON keyed (made);
-    -- Runs whose end is told to the conversation that started them, as its person wants.
+    -- Runs whose end wakes the conversation that started them, if a person asked for that.
     CREATE TABLE wakes (
         run_id TEXT PRIMARY KEY,
         owner TEXT NOT NULL,
@@ -213,20 +211,20 @@ MIGRATIONS: Mapping[int, str] = {
         made TEXT NOT NULL,
         FOREIGN KEY (owner, conversation_id) REFERENCES conversations (owner, id) ON DELETE CASCADE
     ) WITHOUT ROWID;
-    -- The ids that the cells of notebooks had which keep none (before format 4.5, text notebooks):
+    -- Ids for cells of notebooks without ids in the file (before format 4.5, text notebooks):
     -- `document/identities.py`.
     CREATE TABLE namings (
-        root TEXT NOT NULL,                 -- real path; empty if paths are no files
+        root TEXT NOT NULL,                 -- real path; empty if paths are not files
         notebook TEXT NOT NULL,
         namings BLOB NOT NULL,              -- JSON, compressed
         PRIMARY KEY (root, notebook)
     ) WITHOUT ROWID;
     """,
-    # The key of the request that started a turn is in `keyed`, as those of all others.
+    # The key of the request that started a turn is in `keyed`, like all other keys.
     11: """
     DROP INDEX turns_by_key;
     ALTER TABLE turns DROP COLUMN idempotency_key;
     """,
 }
-"""By the version that each makes: the first makes a new file, a later one follows the one before.
-"""
+"""Scripts by the version that they lead to: the first creates a file, each later one migrates from
+the version before."""

@@ -1,4 +1,4 @@
-"""What is kept of conversations: questions, history, events, calls and the audit."""
+"""The store of conversations: questions, history, events and calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.approvals import rules_of
 from jupyter_agent.conversations.changes import verdicts
 from jupyter_agent.conversations.database import Database, now
-from jupyter_agent.conversations.keyed import end_keyed
+from jupyter_agent.conversations.idempotency import store_answer
 from jupyter_agent.conversations.log import LogEntry, TurnState, write
 from jupyter_agent.conversations.usage import keep_usage
 from jupyter_agent.errors import RequestError
@@ -24,7 +24,7 @@ from jupyter_agent.models.base import Message
 
 PAGE = 50
 _AROUND = 60
-"""Characters on either side of the words that a search found."""
+"""Characters of context on either side of a search result."""
 _SAID = """
     SELECT text FROM (
         SELECT CASE part.type WHEN 'object'
@@ -40,13 +40,13 @@ _SAID = """
             AND h.role = 'assistant' AND h.content LIKE ?4 ESCAPE '\\'
     ) WHERE text LIKE ?3 ESCAPE '\\' LIMIT 1
 """
-"""The first text of conversation `c` that has the query (?3), question or answer. JSON is only
-parsed where it has the query as JSON spells it (?4)."""
+"""The first question or answer of conversation `c` that contains the query (?3). JSON is only
+parsed if it contains the query in JSON's spelling (?4)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """Who asked what in which turn."""
+class TurnQuestion:
+    """The question of a turn, and who asked it."""
 
     id: str
     owner: str
@@ -58,8 +58,8 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnRecord(Asked):
-    """A turn as the store has it."""
+class TurnRecord(TurnQuestion):
+    """A stored turn."""
 
     state: TurnState
     stop_reason: str | None
@@ -68,12 +68,13 @@ class TurnRecord(Asked):
     started: str
     ended: str | None
     root: str | None
-    """What the paths of its notebooks count from, as a real path; None if paths are no files."""
+    """The folder to which its notebooks' paths are relative, as a real path; None if paths are not
+    files."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewTurn(Asked):
-    """What is written, at once and before the model is asked, when a user asks something."""
+class NewTurn(TurnQuestion):
+    """A turn to store before its question goes to the model."""
 
     model: str
     notebook: str | None
@@ -81,7 +82,7 @@ class NewTurn(Asked):
     content: Sequence[Mapping[str, Any]]
     """The user's message as the model gets it."""
     server: str
-    """Which server runs it (`Presence.id`)."""
+    """Id of the server that runs it (`Presence.id`)."""
     idempotency_key: str | None = None
     replaces_from: str | None = None
     """Id of a stored question: that turn and all after it leave the conversation."""
@@ -91,21 +92,21 @@ class NewTurn(Asked):
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """What a turn starts from."""
+    """The state of a conversation when a turn starts."""
 
     turn: TurnRecord
     history: Sequence[Message]
-    """As the model gets it, without turns in which more was shared than now."""
+    """The messages for the model, without turns in which more was shared than now."""
     withheld: int
-    """How many such turns there are."""
+    """How many turns are left out for that."""
     grants: Sequence[Grant]
-    """What needs no answer in the conversation."""
+    """The grants of the conversation."""
     verdicts: Sequence[str]
-    """What people did with the changes of earlier turns, in sentences for the model."""
+    """Sentences for the model about the review of its earlier changes."""
 
 
 class ConversationStore:
-    """Conversations of every owner. All methods answer after the data is in the file."""
+    """Conversations of all owners. Methods return once the data is in the file."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -117,8 +118,8 @@ class ConversationStore:
     ) -> tuple[list[dict[str, Any]], int | None]:
         """A page of conversations, newest first, and the number of the next page.
 
-        A query is searched in titles, questions and answers; `match` has the words around it where
-        the title has not.
+        A query is searched in titles, questions and answers; `match` is the text around it if it
+        is not in the title.
         """
         rows = await self.database.rows(
             f"""
@@ -144,7 +145,7 @@ class ConversationStore:
             PAGE + 1,
             (page - 1) * PAGE,
         )
-        found = [
+        page_rows = [
             {
                 "id": row["id"],
                 "title": row["title"],
@@ -153,11 +154,11 @@ class ConversationStore:
                 "updated": row["updated"],
                 "state": row["state"],
                 "usage": asdict(_sum(json.loads(row["usages"]))),
-                "match": _around(query, row["said"]) if query and row["said"] else None,
+                "match": _excerpt(query, row["said"]) if query and row["said"] else None,
             }
             for row in rows[:PAGE]
         ]
-        return found, page + 1 if len(rows) > PAGE else None
+        return page_rows, page + 1 if len(rows) > PAGE else None
 
     async def conversation(self, owner: str, conversation_id: str) -> sqlite3.Row | None:
         """The conversation's row: title, notebook, model, created, updated."""
@@ -175,7 +176,7 @@ class ConversationStore:
         return _sum(json.loads(row["usage"]) for row in rows)
 
     async def rename(self, owner: str, conversation_id: str, title: str) -> None:
-        """Gives the conversation a title."""
+        """Set the conversation's title."""
         await self.database.execute(
             "UPDATE conversations SET title = ? WHERE owner = ? AND id = ?",
             title,
@@ -184,7 +185,7 @@ class ConversationStore:
         )
 
     async def delete(self, owner: str, conversation_id: str) -> None:
-        """The conversation and its turns are gone; the audit and what they used stay."""
+        """Delete the conversation and its turns; the audit and their usage stay."""
 
         def work(db: sqlite3.Connection) -> None:
             key = (owner, conversation_id)
@@ -193,15 +194,15 @@ class ConversationStore:
             blocks.drop_unused(db)
 
         await self.database.run(work)
-        await self.database.give_back()
+        await self.database.release_pages()
 
     # -- turns
 
     async def begin(self, turn: NewTurn) -> Opening:
-        """Writes the question, durable before anything is sent to a model.
+        """Store the question, before anything is sent to a model.
 
-        Raises RequestError 409 where a turn of the conversation runs in another server, or another
-        one followed the turn that is to be continued.
+        Raises RequestError 409 if a turn of the conversation runs in another server, or if the turn
+        to be continued is not the last.
         """
 
         def work(db: sqlite3.Connection) -> Opening:
@@ -211,7 +212,7 @@ class ConversationStore:
         return await self.database.run(work)
 
     async def append(self, turn_id: str, entries: Sequence[LogEntry], *, after: int = 0) -> None:
-        """Adds to the log of a turn, which has `after` events so far, all in one transaction."""
+        """Append to the log of a turn, which has `after` events so far, in one transaction."""
         await self.database.run(lambda db: write(db, turn_id, entries, after))
 
     async def turn(self, turn_id: str) -> TurnRecord | None:
@@ -222,7 +223,7 @@ class ConversationStore:
     async def turns(
         self, owner: str, conversation_id: str, *, replaced: bool = False
     ) -> list[TurnRecord]:
-        """The turns of a conversation in order; `replaced`: those asked again too."""
+        """The turns of a conversation in order; `replaced` includes those that were asked again."""
         return await self.database.run(
             lambda db: _turns(db, owner, conversation_id, replaced=replaced)
         )
@@ -255,18 +256,18 @@ class ConversationStore:
             PAGE + 1,
             (page - 1) * PAGE,
         )
-        found = [
+        turns = [
             {**dict(row), "usage": asdict(Usage(**json.loads(row["usage"])))} for row in rows[:PAGE]
         ]
-        return found, page + 1 if len(rows) > PAGE else None
+        return turns, page + 1 if len(rows) > PAGE else None
 
     async def live_turns(self) -> list[tuple[str, TurnRecord]]:
-        """Turns that are said to run or wait, each with the id of the server that runs it."""
+        """Turns that run or wait according to the store, each with the id of its server."""
         rows = await self.database.rows("SELECT * FROM turns WHERE state IN ('running', 'waiting')")
         return [(str(row["server"]), _turn(row)) for row in rows]
 
     async def claim(self, turn_id: str, server: str, by: str) -> bool:
-        """Whether `by` may end what that dead server left; of several only one may."""
+        """Take over a turn of a dead server: True for only one of several servers `by`."""
 
         def write(db: sqlite3.Connection) -> bool:
             claimed = db.execute(
@@ -278,21 +279,21 @@ class ConversationStore:
 
         return await self.database.run(write)
 
-    # -- history: what the model is told
+    # -- history: messages for the model
 
     async def sendable(self, turn: TurnRecord) -> list[Message]:
-        """The history as this turn continues it: without turns in which more was shared."""
+        """The history for this turn, without turns in which more was shared."""
         return await self.database.run(lambda db: _sendable(db, turn)[0])
 
     async def history(self, owner: str, conversation_id: str) -> list[Message]:
         """All messages of the conversation that are still part of it, oldest first."""
-        found = await self.database.run(lambda db: _history(db, owner, conversation_id))
-        return [message for _, message in found]
+        history = await self.database.run(lambda db: _history(db, owner, conversation_id))
+        return [message for _, message in history]
 
-    # -- events: what the outside is told
+    # -- events: for clients
 
     async def events(self, turn_id: str, after: int = 0) -> list[tuple[int, Event]]:
-        """The events of a turn that follow number `after`."""
+        """The events of a turn after number `after`."""
 
         def read(db: sqlite3.Connection) -> list[tuple[int, Event]]:
             rows = db.execute(
@@ -304,7 +305,7 @@ class ConversationStore:
         return await self.database.run(read)
 
     async def last_seq(self, turn_id: str) -> int:
-        """The number of the turn's last event, 0 where it told none."""
+        """The number of the turn's last event; 0 without events."""
         row = await self.database.row(
             "SELECT coalesce(max(seq), 0) AS seq FROM events WHERE turn_id = ?", turn_id
         )
@@ -368,7 +369,7 @@ def _begin(db: sqlite3.Connection, turn: NewTurn) -> None:
         ),
     )
     if turn.idempotency_key is not None:
-        end_keyed(db, turn.owner, turn.idempotency_key, 200, turn.id)
+        store_answer(db, turn.owner, turn.idempotency_key, 200, turn.id)
     write(db, turn.id, [MessageAdded({"role": "user", "content": turn.content})])
 
 
@@ -396,7 +397,7 @@ def _opening(db: sqlite3.Connection, turn_id: str) -> Opening:
 
 
 def _sendable(db: sqlite3.Connection, turn: TurnRecord) -> tuple[list[Message], int]:
-    """The messages that a model may get in that turn, and how many turns are withheld from it."""
+    """The messages that a model may get in that turn, and how many turns are left out."""
     turns = _turns(db, turn.owner, turn.conversation_id)
     freer = {earlier.id for earlier in turns if _share(earlier) < _share(turn)}
     history = _history(db, turn.owner, turn.conversation_id)
@@ -455,8 +456,8 @@ def _like(text: str) -> str:
     return f"%{escaped}%"
 
 
-def _around(query: str, text: str) -> str:
-    """The words around the first place of the query, in one line."""
+def _excerpt(query: str, text: str) -> str:
+    """The text around the first occurrence of the query, in one line."""
     place = max(text.lower().find(query.lower()), 0)
     start, end = max(place - _AROUND, 0), place + len(query) + _AROUND
     shown = " ".join(text[start:end].split())

@@ -1,5 +1,5 @@
-"""Taking back what a turn did, in all its notebooks, without touching what people did since; or
-keeping it.
+"""Undoes a turn's changes in all its notebooks without touching people's later edits, or marks them
+as reviewed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
 
 _REACHED = ("done", "failed", "stopped")
-"""Outcomes of calls that another server may have had."""
+"""Outcomes of calls that may have reached an MCP server."""
 
 CellKey: TypeAlias = tuple[str, str]
 """(path of the notebook, cell id)"""
@@ -38,21 +38,21 @@ CellKey: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class UndoneTurn:
-    """What was taken back and what was left as it is."""
+    """The undone changes and those that stay."""
 
     undone: Sequence[Change]
     conflicts: Sequence[Mapping[str, Any]]
     left: Sequence[str] = ()
-    """What was not taken back though the turn did it, as sentences: notebooks that it made, what
-    other servers did, and lines that somebody took to other cells since."""
+    """Effects of the turn that stay, as sentences: notebooks that it created, effects on MCP
+    servers, and lines that someone has moved to other cells since."""
 
 
 async def undo_turn(
     stores: TurnStores, turn: TurnRecord, work: Workspace, cells: Collection[CellKey] | None = None
 ) -> UndoneTurn:
-    """Takes back the changes of a turn, or only those of some cells.
+    """Undo the changes of a turn, or only those of some cells.
 
-    A notebook that cannot be had is listed as a conflict of each of its cells; the others go on.
+    A notebook that cannot be reached is a conflict of each of its cells; the others are undone.
     """
     every = await stores.journal.of_turn(turn.id)
     entries = [entry for entry in every if not entry.change.undone and _is_of(entry, cells)]
@@ -70,15 +70,15 @@ async def undo_turn(
     finally:
         stores.announce(turn.conversation_id, turn.id)
     if cells is None:
-        left += await _left(stores, turn, work)
+        left += await _remaining_effects(stores, turn, work)
     return UndoneTurn(undone=undone, conflicts=conflicts, left=left)
 
 
 async def keep_turn(
     stores: TurnStores, turn: TurnRecord, cells: Collection[CellKey] | None = None
 ) -> int:
-    """A person has looked at the changes of a turn, or at those of some cells, and keeps them.
-    Gives how many these are.
+    """Mark the changes of a turn, or those of some cells, as reviewed and kept by a person. Returns
+    their number.
     """
     every = await stores.journal.of_turn(turn.id)
     entries = [entry for entry in every if _is_of(entry, cells)]
@@ -102,7 +102,7 @@ async def _undo_in(
     turn: TurnRecord,
     work: Workspace,
 ) -> UndoResult:
-    """Takes these back in one notebook, in which the turn made these changes, and logs it."""
+    """Undo these entries in one notebook and log it; `made` are all the turn's changes there."""
     try:
         _refuse_other_root(turn, stores.conversations.database.root)
         async with lease(work, path, WRITE) as nb:
@@ -135,9 +135,9 @@ def _unreachable(path: str, entries: Sequence[JournalEntry], error: ToolError) -
     return UndoResult(undone=[], conflicts=conflicts, moved_lines=[])
 
 
-async def _left(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[str]:
-    """The notebooks that the turn made are left: people may have put something into them. What
-    other servers did is out of our reach.
+async def _remaining_effects(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[str]:
+    """Sentences about notebooks that the turn created, which stay because people may have used
+    them, and about MCP servers, whose effects we cannot undo.
     """
     entries = await stores.audit.of_turn(turn.id)
     made = [
@@ -150,18 +150,20 @@ async def _left(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[s
         for entry in entries
         if entry["outcome"] in _REACHED and (server := server_of(entry["tool"])) is not None
     }
-    left = [f"What the MCP server `{server}` did stays: it is not taken back." for server in asked]
+    effects = [
+        f"Effects of the MCP server `{server}` stay: they cannot be undone." for server in asked
+    ]
     for path in dict.fromkeys(made):
         try:
             async with lease(work, path, READ) as nb:
-                inside = "with what is in it" if (await nb.read()).cells else "without cells"
-                left.append(
-                    f"The turn made `{quoted(nb.path)}`: the file is left, {inside}. Delete it in "
+                inside = "with its cells" if (await nb.read()).cells else "without cells"
+                effects.append(
+                    f"The turn created `{quoted(nb.path)}`: the file stays, {inside}. Delete it in "
                     "the file browser if you do not need it."
                 )
         except ToolError:
-            continue  # it is gone, or nobody can say what is in it
-    return left
+            continue  # it is gone or cannot be read
+    return effects
 
 
 def _refuse_other_root(turn: TurnRecord, root: str | None) -> None:
@@ -187,7 +189,7 @@ def _marks(entries: Sequence[JournalEntry], result: UndoResult) -> Iterator[Chan
 def _audit(
     owner: str, turn_id: str, tool: str, decision: str, whys: Mapping[CellKey, str | None]
 ) -> Iterator[AuditEntry]:
-    """What a person did to the changes of these cells, and why it could not be done to some."""
+    """Entries for what a person did with the changes of these cells, and why it failed for some."""
     for (notebook, cell_id), why in whys.items():
         yield AuditEntry(
             owner=owner,

@@ -41,16 +41,17 @@ class UsageGroup:
 
     turns: int
     usage: Usage
-    """`cost` is that of the turns whose cost is known; None if that is none."""
+    """`cost` is the sum over the turns whose cost is known; None without such turns."""
     steps: int
     priced: int
     """Turns whose cost is known."""
     seconds: float
-    """That the turns took which have ended, waiting for people included."""
+    """Time of the turns that have ended, including waits for people."""
     ended: int
+    """Turns that have ended."""
 
     def to_json(self) -> dict[str, Any]:
-        """As the API has it."""
+        """The object of the API."""
         return {
             "turns": self.turns,
             "priced_turns": self.priced,
@@ -65,7 +66,7 @@ class UsageGroup:
 
 
 class UsageStore:
-    """What the turns of all owners used, those of deleted conversations too."""
+    """The usage of all owners' turns, including those of deleted conversations."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -77,17 +78,17 @@ class UsageStore:
         return await self._database.run(lambda db: report(db, owner, by, first, last))
 
     async def total(self, owner: str, first: date, last: date) -> Usage:
-        """What the turns used that began on these days (UTC), both included."""
+        """The usage of the turns that started on these days (UTC), both included."""
         return await self._database.run(lambda db: _total(db, owner, first, last))
 
 
 def report(
     db: sqlite3.Connection, owner: str | None, by: Grouping, first: date | None, last: date | None
 ) -> dict[str, Any]:
-    """What turns used that began between two days (UTC, both included; None: without a bound).
+    """The usage of turns that started between two days (UTC, both included; None: no bound).
 
-    Days come in order, models and notebooks by what they used, the most first. `owner` None: of
-    all owners.
+    Days are in order, models and notebooks sorted by usage, the most first. `owner` None: all
+    owners.
     """
     period = _period(owner, first, last)
     rows = db.execute(f"{_select(_NAMES[by])} {_PERIOD} GROUP BY name ORDER BY name", period)
@@ -104,7 +105,7 @@ def report(
 
 
 def keep_usage(db: sqlite3.Connection, owner: str, conversation_id: str) -> None:
-    """Keeps what the turns of a conversation used, which is about to be deleted."""
+    """Keep the usage of a conversation's turns before the conversation is deleted."""
     db.execute(
         """
         INSERT INTO deleted_turns (id, owner, model, notebook, steps, usage, started, ended)
@@ -117,7 +118,7 @@ def keep_usage(db: sqlite3.Connection, owner: str, conversation_id: str) -> None
 
 
 def _total(db: sqlite3.Connection, owner: str, first: date, last: date) -> Usage:
-    """From the index alone: it is asked for before each step of a turn."""
+    """Read from the index alone, because it runs before each step of a turn."""
     rows = db.execute(
         f"""
         SELECT {_SUMS} FROM (
@@ -125,7 +126,7 @@ def _total(db: sqlite3.Connection, owner: str, first: date, last: date) -> Usage
             UNION ALL SELECT owner, started, usage FROM deleted_turns
         ) WHERE owner = ? AND started >= ? AND started < ?
         """,
-        (owner, first.isoformat(), _after(last)),
+        (owner, first.isoformat(), _end_of_day(last)),
     )
     return _usage(rows.fetchone())
 
@@ -133,11 +134,11 @@ def _total(db: sqlite3.Connection, owner: str, first: date, last: date) -> Usage
 def _period(
     owner: str | None, first: date | None, last: date | None
 ) -> tuple[str | None, str | None, str | None]:
-    return owner, first.isoformat() if first else None, _after(last) if last else None
+    return owner, first.isoformat() if first else None, _end_of_day(last) if last else None
 
 
-def _after(day: date) -> str:
-    """What the times of that day are before; they begin with their day."""
+def _end_of_day(day: date) -> str:
+    """A text greater than all timestamps of that day, which start with their day."""
     return (day + timedelta(days=1)).isoformat() if day < date.max else "a"
 
 
@@ -176,14 +177,12 @@ def _mean(total: float, count: int) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """What asking a model takes from a budget: what it takes nothing from does not keep anybody
-    from asking it.
-    """
+    """The budgets that a model uses; only these can prevent a user from asking it."""
 
     tokens: bool = True
-    """Not of a model within this server, which has no tokens."""
+    """False for a model inside this server, which has no tokens."""
     costs: bool = True
-    """Not of one whose price is nothing; of one whose price is not known, yes."""
+    """False for a model whose price is zero; True if the price is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,16 +192,16 @@ class Month:
     first: date
     usage: Usage
     allowance: Allowance
-    """Tokens without a known price cost nothing of it."""
+    """Tokens without a known price do not count towards its costs."""
 
     @property
     def until(self) -> date:
-        """The day with which the next month begins."""
+        """The first day of the next month."""
         return (self.first + timedelta(days=31)).replace(day=1)
 
-    def exhausted(self, charge: Charge = Charge()) -> str | None:
-        """How much of the budget was used and when the next begins, as a part of a sentence; None
-        if some is left of all that is charged.
+    def why_exhausted(self, charge: Charge = Charge()) -> str | None:
+        """How much of the budget was used and when the next one begins, as part of a sentence; None
+        if no budget of the charge is used up.
         """
         tokens, cost = self.usage.weighted_tokens, self.usage.cost or 0.0
         token_budget = self.allowance.monthly_token_budget
@@ -217,7 +216,7 @@ class Month:
         return f"{' and '.join(spent)}; the next one begins on {self.until} at 00:00 UTC"
 
     def to_json(self) -> dict[str, Any]:
-        """As the API has it."""
+        """The object of the API."""
         return {
             "from": self.first.isoformat(),
             "until": self.until.isoformat(),
@@ -225,17 +224,17 @@ class Month:
             "tokens": round(self.usage.weighted_tokens),
             "token_budget": self.allowance.monthly_token_budget,
             "cost_budget": self.allowance.monthly_cost_budget,
-            "exhausted": self.exhausted() is not None,
+            "exhausted": self.why_exhausted() is not None,
         }
 
 
 def tokens_of(used: float, budget: int) -> str:
-    """How much of a budget of tokens was used, as a part of a sentence."""
+    """How much of a token budget was used, as part of a sentence."""
     return f"{used:,.0f} of {budget:,} tokens, weighed by their price"
 
 
 def cost_of(used: float, budget: float) -> str:
-    """The same of a budget of costs."""
+    """How much of a cost budget was used, as part of a sentence."""
     return f"{used:,.2f} of {budget:,.2f} in costs"
 
 
@@ -253,7 +252,7 @@ class MonthlyBudgets:
         self._clock = clock
 
     async def month(self, person: Person) -> Month:
-        """This month of a person, with what running turns have used up to their last step.
+        """A person's current month, including running turns up to their last step.
 
         Raises StoreUnavailable.
         """
@@ -261,20 +260,20 @@ class MonthlyBudgets:
         usage = await self._usage.total(person.name, first, date.max)
         return Month(first=first, usage=usage, allowance=self._allowances.of(person))
 
-    async def exhausted(self, person: Person, charge: Charge) -> str | None:
-        """`Month.exhausted`, without a look into the store where there is no budget."""
+    async def why_exhausted(self, person: Person, charge: Charge) -> str | None:
+        """`Month.why_exhausted`; does not read the store if the person has no budget."""
         if not self.applies_to(person):
             return None
-        return (await self.month(person)).exhausted(charge)
+        return (await self.month(person)).why_exhausted(charge)
 
     async def require(self, person: Person, charge: Charge) -> None:
-        """Raises RequestError 429 that says what was used and when the next month begins, if
-        nothing is left of this one.
+        """Raises RequestError 429 if the month's budget is used up; its message has the usage and
+        the first day of the next month.
         """
         if not self.applies_to(person):
             return
         month = await self.month(person)
-        if (used := month.exhausted(charge)) is not None:
+        if (used := month.why_exhausted(charge)) is not None:
             message = f"Your budget for this month is used up: {used}."
             raise RequestError(429, "monthly_budget", message, month=month.to_json())
 

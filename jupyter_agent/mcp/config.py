@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.models.keys import SHORTEST_SECRET, secrets_in
-from jupyter_agent.models.network import Network, Value, reveal, revealed
+from jupyter_agent.models.network import Network, Value, reveal, reveal_all
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 _MOST_OF_A_NAME = 24
@@ -86,7 +86,7 @@ class ServerConfig:
         return frozenset(secret for secret in found if len(secret) >= SHORTEST_SECRET)
 
     def _reveal(self, named: str, environment: Mapping[str, str]) -> dict[str, str]:
-        return revealed(getattr(self, named), environment, self._trait_path(f"{named}."))
+        return reveal_all(getattr(self, named), environment, self._trait_path(f"{named}."))
 
     def _trait_path(self, named: str) -> str:
         return f"mcp_servers.{self.name}.{named}"

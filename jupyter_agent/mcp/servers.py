@@ -18,7 +18,7 @@ from jupyter_agent.mcp.http import HttpTransport
 from jupyter_agent.mcp.messages import McpError, RpcMessage
 from jupyter_agent.mcp.offer import MOST_TOOLS, Offer, offers
 from jupyter_agent.mcp.stdio import StdioTransport
-from jupyter_agent.models.network import Network, masked
+from jupyter_agent.models.network import Network, mask_secrets
 
 _PATIENCE_S = 5.0
 """Seconds a question waits for servers that are starting."""
@@ -276,4 +276,4 @@ class _Server:
             await client.close()
 
     def _mask(self, text: str) -> str:
-        return masked(text, self.secrets)
+        return mask_secrets(text, self.secrets)

@@ -1,8 +1,8 @@
 """Claude, through the official SDK's raw event stream.
 
-The raw stream and not the SDK's helpers: those parse a tool's input while it is cut off, and retry
-where nobody sees it. The SDK is imported on first use and off the event loop, because that takes
-longer than a server may stand still.
+The raw stream and not the SDK's helpers, which parse a tool's input while it is incomplete, and
+retry without notice. The SDK is imported on first use and off the event loop, because the import
+takes longer than a server may block.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from jupyter_agent.models.base import (
     without_service_blocks,
 )
 from jupyter_agent.models.chat import EXTRA, this_turn
-from jupyter_agent.models.dialect import Dialect, learned_containers, learned_effort, learned_tools
+from jupyter_agent.models.dialect import Dialect, learn_containers, learn_effort, learn_tools
 from jupyter_agent.models.endpoint import Endpoint
 from jupyter_agent.models.faults import unreadable
 from jupyter_agent.models.lines import payloads
@@ -44,12 +44,12 @@ _CLAUDE = Dialect(efforts=("low", "medium", "high", "max"))
 _SHARES: Mapping[Effort, float] = {
     "none": 0.0, "low": 0.125, "medium": 0.25, "high": 0.5, "max": 0.75,
 }  # fmt: skip
-"""Of a reply's limit, for thinking of models that want a budget."""
-_OF_TOOLS = {
+"""Shares of a reply's limit for the thinking of models that need a budget."""
+_TOOL_FIELDS = {
     "input_examples": re.compile(r"\binput_examples\b"),
     "strict": re.compile(r"\bstrict\b|\bgrammar\b|schemas? (is|are) too complex", re.IGNORECASE),
 }
-"""Fields of tools that not every model and cloud takes, and words with which they are refused."""
+"""Fields of tools that not all models and clouds accept, and the words of their refusals."""
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _LEAST_BUDGET = 1024
 """Source: https://platform.claude.com/docs/en/build-with-claude/extended-thinking."""
@@ -58,34 +58,34 @@ _SERVER_TOOLS: Mapping[ServerTool, str] = {
     "web_fetch": "web_fetch_20250910",
     "code_execution": "code_execution_20250825",
 }
-"""The versions that most models have.
+"""The versions that most models support.
 Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview."""
 
 
-def _cached(**ttl: str) -> Mapping[str, Any]:
+def _cache_mark(**ttl: str) -> Mapping[str, Any]:
     return {"cache_control": {"type": "ephemeral", **ttl}}
 
 
-_CACHED = _cached()
-_CACHED_MESSAGES = 2
-"""A look-up in the cache goes back only some 20 blocks, which a step with many calls can exceed."""
+_CACHE_MARK = _cache_mark()
+_MARKED_MESSAGES = 2
+"""A cache lookup goes back only some 20 blocks, and a step with many calls can have more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cloud:
-    """Where Claude runs if not at Anthropic; the account is the cloud's own, found by the SDK."""
+    """A cloud that runs Claude; the SDK finds the cloud's own credentials."""
 
     client: Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]
     account: Mapping[str, Any]
-    """What that client is told, e.g. `aws_region`, or `project_id` and `region`."""
+    """Arguments for that client, e.g. `aws_region`, or `project_id` and `region`."""
     home: str
-    """Where it goes without a `base_url`, but for the region."""
+    """Its address without a `base_url` and without the region."""
 
 
 class AnthropicModel(Endpoint):
-    """A model of Anthropic, or of a service that speaks the Messages API at `base_url`.
+    """A model of Anthropic, or of a service with the Messages API at `base_url`.
 
-    `options` are sent in every request and win over ours, e.g. `{"thinking": {...}}`.
+    `options` are sent in every request and override ours, e.g. `{"thinking": {...}}`.
     """
 
     _sdk = "anthropic"
@@ -117,11 +117,11 @@ class AnthropicModel(Endpoint):
             dialects=dialects,
         )
         self._cloud = cloud
-        self._prefix_mark = _CACHED if cache_ttl == "5m" else _cached(ttl=cache_ttl)
-        """Of the tools and the system prompt, which all conversations share."""
+        self._prefix_mark = _CACHE_MARK if cache_ttl == "5m" else _cache_mark(ttl=cache_ttl)
+        """For the tools and the system prompt, which all conversations share."""
 
     async def names(self) -> list[str]:
-        """The models that the service has; a cloud does not say. Raises ModelError."""
+        """The names of the service's models. Raises ModelError; a cloud does not list them."""
         if self._cloud is None:
             return await super().names()
         raise ModelError(
@@ -130,12 +130,12 @@ class AnthropicModel(Endpoint):
         )
 
     async def windows(self) -> dict[str, int]:
-        """As of any endpoint; a cloud does not say. Raises ModelError."""
+        """See `Endpoint.windows`; empty for a cloud. Raises ModelError."""
         return await super().windows() if self._cloud is None else {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
-        client = await self._connected()
+        client = await self._get_client()
         with self._own_errors():
             stream, left_out = await self._open(client, request)
             for notice in left_out:
@@ -143,37 +143,38 @@ class AnthropicModel(Endpoint):
             async with stream:
                 kind = stream.response.headers.get("content-type", "")
                 if "html" in kind or "json" in kind:
-                    async for event in _at_once(stream.response, self.host, self._broken_off):
+                    async for event in _single_reply(
+                        stream.response, self.host, self._stream_error
+                    ):
                         yield event
                     return
                 async for event in stream:
                     yield _as_json(event)
 
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
-        create: Any = client.messages.create  # our JSON, which no overload of it can know
-        # The SDK demands a limit, also where another one is configured.
+        create: Any = client.messages.create  # our JSON matches none of its overloads
+        # The SDK requires a limit, even if another one is configured.
         who = self._network.headers_for(request.user)
-        body = self._options.over(self._body(request, dialect), headers=who)
+        body = self._options.merge(self._body(request, dialect), headers=who)
         return await create(stream=True, **{"max_tokens": request.max_tokens, **body})
 
-    def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
-        """Models differ in what tools may say and in how they may be made to think, and say so in
-        a 400."""
-        for name, words in _OF_TOOLS.items():
-            if name not in dialect.without and words.search(said):
-                return replace(dialect, without=dialect.without | {name})
-        found = learned_containers(dialect, said, [request.container] if request.container else [])
-        if found != dialect:
-            return found
-        with_tools = learned_tools(dialect, said, self._server_tools(request, dialect))
-        if with_tools != dialect:
-            return with_tools
+    def _learn(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        """Models differ in the fields of tools and the kinds of thinking that they accept."""
+        for name, words in _TOOL_FIELDS.items():
+            if name not in dialect.refused_fields and words.search(said):
+                return replace(dialect, refused_fields=dialect.refused_fields | {name})
+        better = learn_containers(dialect, said, [request.container] if request.container else [])
+        if better != dialect:
+            return better
+        better = learn_tools(dialect, said, self._server_tools(request, dialect))
+        if better != dialect:
+            return better
         if request.effort is None:
             return None
         way = self._thinking(request, dialect).get("thinking", {}).get("type")
         if way and re.search(rf"\b{way}\b|\bthinking\b", said):
             return replace(dialect, thinking=tuple(t for t in dialect.thinking if t != way))
-        better = learned_effort(dialect, said, request.effort)
+        better = learn_effort(dialect, said, request.effort)
         return None if better == dialect else better
 
     @contextmanager
@@ -188,22 +189,26 @@ class AnthropicModel(Endpoint):
             except self._credential_errors() as error:
                 raise ModelError(
                     f"There are no credentials for {self.host} ({self._mask(str(error))}). This "
-                    "server has to run with an identity that may use it.",
+                    "server must run with an identity that may use it.",
                     kind="authentication",
                 ) from error
 
     def _credential_errors(self) -> tuple[type[Exception], ...]:
-        """What a cloud's packages raise where they find no credentials; a package that was not
-        imported has raised nothing.
+        """The exceptions of a cloud's packages for missing credentials, as far as the packages are
+        imported.
         """
         if self._cloud is None:
             return ()
-        named = {
+        errors = {
             "botocore.exceptions": "BotoCoreError",
             "google.auth.exceptions": "GoogleAuthError",
         }
-        found = [getattr(sys.modules[at], name) for at, name in named.items() if at in sys.modules]
-        return (RuntimeError, OSError, *found)
+        imported = [
+            getattr(sys.modules[module], name)
+            for module, name in errors.items()
+            if module in sys.modules
+        ]
+        return (RuntimeError, OSError, *imported)
 
     def _connect(self) -> AsyncAnthropic:
         sdk = importlib.import_module("anthropic")
@@ -216,7 +221,7 @@ class AnthropicModel(Endpoint):
             client: AsyncAnthropic = kind(
                 **account, base_url=self._base_url, open_telemetry=False, **options
             )
-        except (TypeError, ValueError) as error:  # `account` of a cloud is the administrator's
+        except (TypeError, ValueError) as error:  # a cloud's `account` comes from the configuration
             raise ModelError(
                 f"The account of `{self.id}` cannot be used: {self._mask(str(error))}",
                 kind="configuration",
@@ -234,19 +239,19 @@ class AnthropicModel(Endpoint):
         if request.container and request.container not in dialect.lost_containers:
             body["container"] = request.container
         if request.tools:
-            *others, last = (_taken(tool, dialect.without) for tool in request.tools)
-            last |= self._prefix_mark  # of their own: the tools stay when the system changes
+            *others, last = (_tool(tool, dialect.refused_fields) for tool in request.tools)
+            last |= self._prefix_mark  # their own mark: tools stay cached if the system changes
             body["tools"] = [*map(_server_tool, served), *others, last]
             body["tool_choice"] = {"type": request.tool_choice}
         return body
 
     def _server_tools(self, request: ModelRequest, dialect: Dialect) -> list[ServerTool]:
-        if self._cloud is not None:  # Anthropic's own tools are at Anthropic's only
+        if self._cloud is not None:  # clouds do not have Anthropic's own tools
             return []
         return [tool for tool in request.server_tools if tool not in dialect.no_server_tools]
 
     def _thinking(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
-        """How much the model is to think, as it takes it."""
+        """The fields for the requested effort, in the form that the model accepts."""
         effort = request.effort
         if effort is None:
             return {}
@@ -262,8 +267,8 @@ class AnthropicModel(Endpoint):
         return body
 
     def _budget(self, request: ModelRequest) -> int | None:
-        """Tokens of thinking for models that want their number; None where they must not think:
-        the limit of the reply leaves no room, or calls stand in this turn without their thoughts.
+        """Tokens of thinking for models that need a budget; None if they must not think, because
+        the limit of the reply leaves no room or this turn has calls without their thoughts.
         """
         configured = self._options.fields.get("max_tokens")
         limit = configured if isinstance(configured, int) else request.max_tokens
@@ -271,18 +276,18 @@ class AnthropicModel(Endpoint):
         thoughtless = (
             message["role"] == "assistant"
             and not message["content"][0]["type"].endswith("thinking")
-            for message in map(_own, this_turn(request.messages))
+            for message in map(_own_message, this_turn(request.messages))
             if message["content"]
         )
         return budget if budget >= _LEAST_BUDGET and not any(thoughtless) else None
 
 
-def _taken(tool: Mapping[str, Any], without: frozenset[str]) -> dict[str, Any]:
-    """The tool as the service takes it."""
-    taken = {name: value for name, value in tool.items() if name not in without}
-    if "input_examples" in without:
-        taken["description"] = description_with_examples(tool)
-    return taken
+def _tool(tool: Mapping[str, Any], refused_fields: frozenset[str]) -> dict[str, Any]:
+    """The tool without the fields that the service refuses."""
+    accepted = {name: value for name, value in tool.items() if name not in refused_fields}
+    if "input_examples" in refused_fields:
+        accepted["description"] = description_with_examples(tool)
+    return accepted
 
 
 def _server_tool(name: ServerTool) -> dict[str, Any]:
@@ -290,20 +295,20 @@ def _server_tool(name: ServerTool) -> dict[str, Any]:
 
 
 def _own_messages(request: ModelRequest, served: Sequence[ServerTool]) -> list[Message]:
-    """The history without what the service did itself, where it may not do so any more."""
-    own = [*map(_own, request.messages)]
+    """The history; without the service's own calls if it may not use its tools any more."""
+    own = [*map(_own_message, request.messages)]
     return own if served else [without_service_blocks(message) for message in own]
 
 
-def _own(message: Message) -> Message:
-    """The message without what only services of chat completions understand; it is in the history
-    where a provider changed its kind and kept its name."""
+def _own_message(message: Message) -> Message:
+    """The message without blocks and keys for chat completions, which the history has if a provider
+    changed its kind but not its name."""
     content = [_with_own_id(block) for block in message["content"] if VIA not in block]
     return {**message, "content": [{k: v for k, v in b.items() if k != EXTRA} for b in content]}
 
 
 def _with_own_id(block: Block) -> Block:
-    """The block with an id that the API takes; other services have others, Kimi for example."""
+    """The block with an id that the API accepts; other services, such as Kimi, use others."""
     key = {"tool_use": "id", "tool_result": "tool_use_id"}.get(block["type"])
     if key is None or _ID.fullmatch(block[key]):
         return block
@@ -311,23 +316,23 @@ def _with_own_id(block: Block) -> Block:
 
 
 def _with_cache_marks(messages: Sequence[Message]) -> list[Message]:
-    """The messages with the ends of the last user messages marked, up to where they are cached."""
+    """The messages with cache marks at the ends of the last user messages."""
     marked = list(messages)
     positions = [n for n, message in enumerate(messages) if message["role"] == "user"]
-    for position in positions[-_CACHED_MESSAGES:]:
+    for position in positions[-_MARKED_MESSAGES:]:
         *content, last = marked[position]["content"]
-        marked[position] = {**marked[position], "content": [*content, {**last, **_CACHED}]}
+        marked[position] = {**marked[position], "content": [*content, {**last, **_CACHE_MARK}]}
     return marked
 
 
-async def _at_once(
-    response: Any, host: str, broken: Callable[[object], ModelError]
+async def _single_reply(
+    response: Any, host: str, stream_error: Callable[[object], ModelError]
 ) -> AsyncGenerator[ModelEvent, None]:
-    """The events of a reply that came in one JSON. Raises ModelError for what is no reply."""
+    """The events of a reply that came as one JSON. Raises ModelError for another response."""
     async for message in payloads(response.aiter_bytes(), host):
         if message.get("type") == "error":
-            raise broken(message)
-        if message.get("type") != "message":  # a stream that only says that it is JSON
+            raise stream_error(message)
+        if message.get("type") != "message":  # a stream whose content type is JSON
             yield message
             continue
         used, why = message.get("usage"), message.get("stop_reason")
@@ -339,6 +344,6 @@ async def _at_once(
 def _as_json(event: Any) -> ModelEvent:
     if not hasattr(event, "model_dump"):
         raise unreadable(TypeError(type(event).__name__))
-    # Without warnings: the SDK lets unknown kinds of events and blocks through unchecked.
+    # Without warnings: the SDK passes on unknown kinds of events and blocks unchecked.
     dumped: ModelEvent = event.model_dump(mode="json", exclude_none=True, warnings=False)
     return dumped

@@ -1,8 +1,8 @@
-"""What the loop needs from a language model: one request in, one stream of events out.
+"""The interface of language models: one request in, one stream of events out.
 
 Messages, content blocks, tools and stream events are Anthropic's, as plain JSON values. They are
-the canonical history, kept verbatim (a thinking block is only valid with its signature); a provider
-that speaks another language translates at its own edge.
+the canonical history, stored verbatim (a thinking block is only valid with its signature); a
+provider with another format translates to and from them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Block: TypeAlias = Mapping[str, Any]
 """A content block: `text`, `thinking`, `tool_use`, `tool_result`, `image`, `document` (a PDF with
 its name as `title`), or another."""
 VIA = "via"
-"""Key of a thinking block that no signature vouches for: the name of the field in which it came,
-and under which its model wants it back."""
+"""Key of a thinking block without a signature: the name of the field in which it came and in which
+its model expects it back."""
 Effort: TypeAlias = Literal["none", "low", "medium", "high", "max"]
 """How much a model thinks before it answers; `none` is not at all."""
 ServerTool: TypeAlias = Literal["web_search", "web_fetch", "code_execution"]
-"""What a service itself may do for its model."""
+"""A tool that a service can run itself for its model."""
 CacheTtl: TypeAlias = Literal["5m", "1h"]
-"""How long a service keeps what it was sent."""
+"""How long a service caches a prompt."""
 Message: TypeAlias = Mapping[str, Any]
 """`{"role": "user" | "assistant", "content": [Block, ...]}`."""
 ModelEvent: TypeAlias = Mapping[str, Any]
@@ -32,9 +32,9 @@ ModelEvent: TypeAlias = Mapping[str, Any]
 `message_delta`, `message_stop`, or a type not known here."""
 
 
-class LeftOut(dict[str, Any]):
-    """An event of ours among those of a reply, which no service can send: what its request lacks,
-    since the service refused it with that. `kind`, `text` and `facts` are those of a notice.
+class Omission(dict[str, Any]):
+    """An event of our own among those of a reply: a part that the request lacks because the service
+    refused it. `kind`, `text` and `facts` are those of a notice. No service can send one.
     """
 
 
@@ -48,7 +48,7 @@ class ModelRequest:
     """`{"name", "description", "input_schema"}`, some with `input_examples` and `strict`, sorted by
     name."""
     server_tools: Sequence[ServerTool] = ()
-    """Sent to services that have them."""
+    """Only sent to services that have them."""
     messages: Sequence[Message]
     max_tokens: int = 16_000
     tool_choice: Literal["auto", "none"] = "auto"
@@ -57,22 +57,22 @@ class ModelRequest:
     container: str | None = None
     """Id of the container in which the service ran code earlier in this turn."""
     user: str = ""
-    """Name of the person who asks, for gateways that want to know; empty where nobody does."""
+    """Name of the person who asks, for gateways that want it; may be empty."""
 
 
 _MOST_TOKENS = 10**9
-"""Of one reply: what is more was counted by nobody, and would not fit into a store."""
+"""Tokens of one reply; a larger count is wrong, and might not fit into the store."""
 
 
 def token_count(value: Any) -> int | None:
-    """What a service counted; None for what can be no count, such as a negative number."""
+    """A service's count of tokens; None for an invalid one, such as a negative number."""
     counts = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
     return value if counts else None
 
 
 def usage_of(prompt: Any, cached: Any, output: Any) -> dict[str, int]:
-    """A reply's tokens under Anthropic's names, of a service that counts those which its cache had
-    among the prompt's. Where there are more of them than that, it leaves them out of the prompt's.
+    """A reply's tokens under Anthropic's names, for a service that counts cached tokens as part of
+    the prompt. If it reports more cached tokens than prompt tokens, it counts them separately.
     """
     read, hit = token_count(prompt) or 0, token_count(cached) or 0
     return {
@@ -83,7 +83,7 @@ def usage_of(prompt: Any, cached: Any, output: Any) -> dict[str, int]:
 
 
 def short_id(call_id: str) -> str:
-    """Another id of a call, which every service takes; the same in each request."""
+    """A shorter id for a call, which every service accepts; the same in each request."""
     return hashlib.sha256(call_id.encode()).hexdigest()[:9]
 
 
@@ -94,7 +94,7 @@ def data_url(block: Block) -> str:
 
 
 def is_of_service(block: Block) -> bool:
-    """Whether a block is the call of a tool that the service itself has, or the result of one."""
+    """Whether a block is a call of a tool that the service runs itself, or its result."""
     kind = str(block["type"])
     return kind == "server_tool_use" or (
         kind.endswith("_tool_result") and kind != "mcp_tool_result"
@@ -102,13 +102,13 @@ def is_of_service(block: Block) -> bool:
 
 
 def description_with_examples(tool: Mapping[str, Any]) -> str:
-    """The description of a tool for services that take examples nowhere else."""
+    """A tool's description with its examples, for services without a field for examples."""
     examples = (json.dumps(example) for example in tool.get("input_examples", ()))
     return " ".join([tool["description"], *(f"Example: {example}." for example in examples)])
 
 
 def without_service_blocks(message: Message) -> Message:
-    """The message without what a service did itself, and without references to what it found."""
+    """The message without the service's own calls and results, and without citations."""
     if message["role"] != "assistant":
         return message
     kept = [block for block in message["content"] if not is_of_service(block)]
@@ -127,12 +127,12 @@ class Model(Protocol):
 
     @property
     def host(self) -> str:
-        """Where requests go, e.g. `api.anthropic.com`; empty where nothing leaves the server."""
+        """Where requests go, e.g. `api.anthropic.com`; empty if nothing leaves the server."""
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The events of one reply. Closing the generator closes the connection.
 
-        Raises ModelError for everything that goes wrong on the way. It never retries what failed:
-        only the loop does, because only there a retry can be told and stopped. (A request that was
-        refused for a field that the model does not take may be made again without it.)
+        Raises ModelError for all errors. It never retries a failed request: only the loop does,
+        which can report and stop a retry. (A request that was refused for an unsupported field may
+        be sent again without it.)
         """

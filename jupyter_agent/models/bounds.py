@@ -1,4 +1,4 @@
-"""How much of a service's answer is taken: bounded before anything parses it, for every service.
+"""Limits the size of every service's response before anything parses it.
 
 Imports httpx, so it is imported with the SDKs, off the event loop.
 """
@@ -15,22 +15,22 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.faults import unreadable
 
 MOST_OF_A_REPLY = 64 * 2**20
-"""Bytes, unpacked: far more than the longest reply that a turn takes has with all its events."""
+"""Decompressed bytes: far more than the events of the longest reply that a turn accepts."""
 MOST_OF_A_LINE = 8 * 2**20
-"""The same, of one event."""
+"""Decompressed bytes of one event."""
 ENCODINGS = "gzip, deflate"
-"""What we ask for, since we unpack it ourselves."""
+"""The encodings to request, since we decompress responses ourselves."""
 _PIECE = 16 * 1024
-"""Bytes that are parsed before others are served."""
+"""Bytes that are parsed before other tasks may run."""
 _ANY_HEADER = zlib.MAX_WBITS | 32
 _WITHOUT_LINES = "application/vnd.amazon.eventstream"
 
 
 async def bound(response: httpx2.Response) -> None:
-    """Bounds the body of a response that was not read yet; a hook of httpx clients.
+    """Limit the body of a response that was not read yet; a hook for httpx clients.
 
-    Reading it raises ModelError: `too_large`, or `broken_stream` where it is packed as nobody
-    asked for.
+    Reading it raises ModelError: `too_large`, or `broken_stream` for an encoding that was not
+    requested.
     """
     encodings = response.headers.pop("content-encoding", "identity").lower()
     has_lines = not response.headers.get("content-type", "").startswith(_WITHOUT_LINES)
@@ -39,7 +39,7 @@ async def bound(response: httpx2.Response) -> None:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body unpacked piece by piece, each of them counted."""
+    """A body that is decompressed and counted piece by piece."""
 
     def __init__(self, body: httpx2.AsyncByteStream, encoding: str, has_lines: bool) -> None:
         self._body = body
@@ -60,14 +60,14 @@ class _Bounded(httpx2.AsyncByteStream):
                 if self._has_lines and max(line, longest) > MOST_OF_A_LINE:
                     raise _too_large("an event of it", MOST_OF_A_LINE)
                 yield piece
-                await asyncio.sleep(0)  # others are served meanwhile, however much comes at once
+                await asyncio.sleep(0)  # let other tasks run, however much comes at once
 
     async def aclose(self) -> None:
         await self._body.aclose()
 
 
 class _Unpacker:
-    """Bytes as they came to pieces of what they mean."""
+    """Decompresses bytes into pieces."""
 
     def __init__(self, encoding: str) -> None:
         if encoding not in ("gzip", "x-gzip", "deflate", "identity", ""):
@@ -95,7 +95,7 @@ class _Unpacker:
 
 
 def _ends(piece: bytes) -> tuple[int, int]:
-    """Where the first line of a piece ends, and where the last one that does; -1 for none."""
+    """The positions of the first and the last line end in a piece; -1 without one."""
     first = [at for at in (piece.find(b"\n"), piece.find(b"\r")) if at >= 0]
     return min(first, default=-1), max(piece.rfind(b"\n"), piece.rfind(b"\r"))
 

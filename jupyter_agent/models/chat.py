@@ -1,4 +1,4 @@
-"""Between Anthropic's messages and events and those of chat completions. Knows no SDK."""
+"""Converts between Anthropic's messages and events and those of chat completions. Uses no SDK."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from jupyter_agent.models.base import (
 from jupyter_agent.models.dialect import Dialect
 
 EXTRA = "extra_content"
-"""What a service adds to a call and wants to have back with it."""
+"""Key of data that a service adds to a call and expects back with it."""
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""What Gemini takes for a call of another model.
+"""The signature that Gemini accepts for a call of another model.
 Source: https://ai.google.dev/gemini-api/docs/thought-signatures."""
 
 _SHORT = re.compile(r"[A-Za-z0-9]{9}")
-"""All that Mistral takes as the id of a call. Source: https://docs.mistral.ai/api."""
+"""The only form of a call's id that Mistral accepts. Source: https://docs.mistral.ai/api."""
 _LONGEST_ID = 40
-"""Characters of the id of a call that OpenAI takes."""
-_OF_KIMI = re.compile(r"functions\.[\w-]+:\d+")
+"""Characters that OpenAI accepts in the id of a call."""
+_KIMI_ID = re.compile(r"functions\.[\w-]+:\d+")
 """Source: https://github.com/MoonshotAI/Kimi-K2/blob/main/docs/tool_call_guidance.md."""
 
 _UNREAD = {"type": "text", "text": "[a PDF file, which this model cannot read]"}
@@ -44,7 +44,7 @@ _STOP_REASONS = {
     "content_filter": "refusal",
 }
 
-# -- what is asked
+# -- requests
 
 
 def chat_tools(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -63,7 +63,7 @@ def chat_tools(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def chat_messages(request: ModelRequest, dialect: Dialect) -> list[dict[str, Any]]:
-    """System prompt and history as the service takes them."""
+    """The system prompt and history in the form that the service accepts."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}]
     history = request.messages
     turn = _start_of_turn(history)
@@ -83,7 +83,7 @@ def chat_messages(request: ModelRequest, dialect: Dialect) -> list[dict[str, Any
 
 
 def this_turn(history: Sequence[Message]) -> Sequence[Message]:
-    """The messages since the last question, that one too."""
+    """The messages from the last question on."""
     return history[_start_of_turn(history) :]
 
 
@@ -129,18 +129,18 @@ def _call(block: Block, dialect: Dialect) -> dict[str, Any]:
 
 
 def _reasoning(content: Sequence[Block], text: str, dialect: Dialect) -> dict[str, Any]:
-    """The fields of a message that has its reasoning with it, under the name under which it came.
+    """The fields for a message's reasoning, under the name under which it came.
 
-    Where none may be missing, a blank stands for what another model thought: DeepSeek refuses an
-    empty text (NousResearch/hermes-agent, pull request 17341).
+    If reasoning is required, a space replaces that of another model: DeepSeek refuses an empty text
+    (NousResearch/hermes-agent, pull request 17341).
     """
     thoughts = [block for block in content if block["type"] == "thinking" and VIA in block]
     thought = "".join(block["thinking"] for block in thoughts)
     via = thoughts[0][VIA] if thoughts else ""
     if via == "parts":
-        written = [{"type": "text", "text": text}] if text else []
+        texts = [{"type": "text", "text": text}] if text else []
         thinking = {"type": "thinking", "thinking": [{"type": "text", "text": thought}]}
-        return {"content": [thinking, *written]}
+        return {"content": [thinking, *texts]}
     if via in ("reasoning", "reasoning_content") and dialect.reasoning != "always":
         return {via: thought}
     if dialect.reasoning == "always":
@@ -151,12 +151,12 @@ def _reasoning(content: Sequence[Block], text: str, dialect: Dialect) -> dict[st
 def _user(
     content: Sequence[Block], dialect: Dialect, names: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """Tool messages take only text, and stand before anything else; so images follow them."""
+    """Tool messages can only have text and come before anything else, so images follow them."""
     parts: list[dict[str, Any]] = []
-    answered = False
+    has_results = False
     for block in content:
         if block["type"] == "tool_result":
-            answered = True
+            has_results = True
             name = names.get(block["tool_use_id"])
             yield {
                 "role": "tool",
@@ -173,17 +173,17 @@ def _user(
             parts.append(_file(block) if dialect.documents else _UNREAD)
         elif block["type"] == "text":
             parts.append({"type": "text", "text": block["text"]})
-    if parts and answered and not dialect.user_after_tool:
+    if parts and has_results and not dialect.user_after_tool:
         yield {"role": "assistant", "content": "Noted."}
     if parts:
         yield {"role": "user", "content": parts}
 
 
 def _id(call_id: str, dialect: Dialect) -> str:
-    """The id of a call as every service takes it, also after another model; the same in each
-    request. Kimi reads the tool's name in its own.
+    """An id for a call that every service accepts, even if the call came from another model; the
+    same in each request. Kimi reads the tool's name in its own ids.
     """
-    if not dialect.short_ids and len(call_id) <= _LONGEST_ID and _OF_KIMI.fullmatch(call_id):
+    if not dialect.short_ids and len(call_id) <= _LONGEST_ID and _KIMI_ID.fullmatch(call_id):
         return call_id
     return call_id if _SHORT.fullmatch(call_id) else short_id(call_id)
 
@@ -196,31 +196,31 @@ def _result_text(block: Block, dialect: Dialect) -> str:
 
 
 def _file(block: Block) -> dict[str, Any]:
-    named = {"filename": block["title"], "file_data": data_url(block)}
-    return {"type": "file", "file": named}
+    file = {"filename": block["title"], "file_data": data_url(block)}
+    return {"type": "file", "file": file}
 
 
 def _image(block: Block) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": data_url(block)}}
 
 
-# -- what is answered
+# -- replies
 
 
 @dataclass(kw_only=True)
 class _Call:
-    """A call while it is written. It begins with its input: until then its name may grow."""
+    """A call while it is received. Its name may grow until its input, and its block, start."""
 
     id: str | None
     name: str = ""
     extra: Any = None
-    """What the service wants back with the call, e.g. Gemini's signature of its thoughts."""
+    """Data that the service expects back with the call, e.g. Gemini's signature of its thoughts."""
     block: int | None = None
-    """Its index, once it began."""
+    """The index of its block, once that has started."""
     input: list[str] = field(default_factory=list)
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether its input is complete."""
         try:
             return isinstance(json.loads("".join(self.input)), dict)
@@ -230,29 +230,31 @@ class _Call:
 
 _LONGEST_NAME = 256
 _HEAD = 64
-"""Characters by which a text is known again that is repeated from its beginning."""
+"""Characters by which a text is recognised that repeats from its start."""
 
 
 class ChunkReader:
-    """Makes the events of one reply out of chat completion chunks, as differently as servers write
-    them: calls without id, without index, all at the same index, input as an object, text as parts,
-    reasoning under several names, one message in place of chunks."""
+    """Turns chat completion chunks into the events of one reply.
+
+    Servers write them in many ways: calls without id, without index, all at the same index, input
+    as an object, text as parts, reasoning under several names, one message in place of chunks.
+    """
 
     def __init__(self, used: Collection[str], *, think_tags: bool = True) -> None:
         self._used = set(used)
         self._tags = ThinkTags() if think_tags else None
         self._blocks = 0
         self._open: tuple[str, int] | None = None
-        """The text or thinking that is being written: (kind, index)."""
+        """The open text or thinking: (kind, index)."""
         self._slots: dict[int, _Call] = {}
-        """By the server's index."""
+        """Calls by the server's index."""
         self._calls: list[_Call] = []
         self._finish: str | None = None
         self._done = False
         self._refusal = ""
         self._head = ""
         self._length = 0
-        """Of the text so far."""
+        """Length of the text so far."""
         self._usage: dict[str, int] = {}
         self._started = False
 
@@ -263,7 +265,7 @@ class ChunkReader:
             yield {"type": "message_start", "message": {"content": [], "usage": {}}}
         self._count(chunk.get("usage") or _mapping(chunk.get("x_groq")).get("usage"))
         for choice in chunk.get("choices") or ():
-            if choice.get("index"):  # one answer was asked for; some servers omit the index
+            if choice.get("index"):  # only one answer was requested; some servers omit the index
                 continue
             self._finish = choice.get("finish_reason") or self._finish
             if "delta" in choice:
@@ -271,12 +273,12 @@ class ChunkReader:
             else:
                 yield from self._delta(self._rest_of(_mapping(choice.get("message"))))
 
-    def done(self) -> None:
-        """The server said that this was all."""
+    def mark_done(self) -> None:
+        """Note that the server ended the stream properly."""
         self._done = True
 
     def end(self) -> Iterator[ModelEvent]:
-        """The events of the end; none where the server did not say that it is one."""
+        """The last events of the reply; no events if the stream broke off."""
         if self._finish is None and not self._done:
             return
         if not self._started:
@@ -290,15 +292,15 @@ class ChunkReader:
         yield {"type": "message_stop"}
 
     def _ending(self) -> dict[str, Any]:
-        """Why it ended. A refusal comes in a field of its own, and `stop` as the reason."""
+        """Why it ended. A refusal comes in its own field, with `stop` as the reason."""
         if self._refusal:
             return {"stop_reason": "refusal", "stop_details": {"explanation": self._refusal}}
         finish = self._finish or ("tool_calls" if self._calls else "stop")
         return {"stop_reason": _STOP_REASONS.get(finish, finish)}
 
     def _rest_of(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a message that came in place of a delta has more than what came before it: some
-        servers repeat all of it in each chunk, others write only what is new."""
+        """The new part of a message that came in place of a delta: some servers repeat the whole
+        text in each chunk, others only write its new part."""
         content = message.get("content")
         if isinstance(content, str) and len(content) >= self._length:
             if content.startswith(self._head):
@@ -375,10 +377,10 @@ class ChunkReader:
         if call.block is not None:
             return
         call.block = self._next()
-        made = {"type": "tool_use", "id": self._unique(call.id), "name": call.name, "input": {}}
+        block = {"type": "tool_use", "id": self._unique(call.id), "name": call.name, "input": {}}
         if call.extra:
-            made[EXTRA] = call.extra
-        yield {"type": "content_block_start", "index": call.block, "content_block": made}
+            block[EXTRA] = call.extra
+        yield {"type": "content_block_start", "index": call.block, "content_block": block}
 
     def _flush_tags(self) -> Iterator[ModelEvent]:
         for kind, piece in self._tags.flush() if self._tags else ():
@@ -394,7 +396,7 @@ class ChunkReader:
         return self._blocks - 1
 
     def _unique(self, call_id: str | None) -> str:
-        """Some servers number their calls anew in each reply; a transcript needs them distinct."""
+        """A distinct id: some servers start numbering their calls again in each reply."""
         chosen = call_id if call_id and call_id not in self._used else f"call_{uuid4().hex[:24]}"
         self._used.add(chosen)
         return chosen
@@ -408,10 +410,10 @@ class ChunkReader:
 
 
 def _is_another(call: _Call, id: str | None, name: str) -> bool:
-    """Whether a piece at the place of a call begins another one."""
+    """Whether a piece at the index of a call starts another call."""
     if id:
         return id != call.id and (call.id is not None or call.block is not None)
-    return bool(name) and call.id is None and call.whole
+    return bool(name) and call.id is None and call.is_complete
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -419,7 +421,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _plain(thinking: Any) -> str:
-    """The text of a part of thinking, which has parts of its own."""
+    """The text of a part of thinking, which may itself have parts."""
     if isinstance(thinking, str):
         return thinking
     return "".join(part.get("text") or "" for part in thinking or ())
@@ -427,13 +429,13 @@ def _plain(thinking: Any) -> str:
 
 _BEGIN, _END = "<think>", "</think>"
 _BLANK_BEFORE = 1_000
-"""Blank characters that are held back at most, to see whether a tag follows."""
+"""Most whitespace characters that are held back to see whether a tag follows."""
 
 
 class ThinkTags:
-    """Splits a text that begins with `<think>...</think>`, however its pieces are cut.
+    """Splits a text that starts with `<think>...</think>`, however its pieces are cut.
 
-    Only at the beginning: further on, an answer may be about such tags.
+    Only at the start: later, an answer may be about such tags.
     """
 
     def __init__(self) -> None:
@@ -442,17 +444,17 @@ class ThinkTags:
         self._thought = False
 
     def feed(self, piece: str) -> Iterator[tuple[str, str]]:
-        """`text` or `thinking`, each with its part of what came."""
+        """The parts of the piece, each with its kind: `text` or `thinking`."""
         self._held += piece
         if self._state == "begin":
-            begun = self._held.lstrip()
+            stripped = self._held.lstrip()
             few = len(self._held) < _BLANK_BEFORE
-            if few and len(begun) < len(_BEGIN) and _BEGIN.startswith(begun):
+            if few and len(stripped) < len(_BEGIN) and _BEGIN.startswith(stripped):
                 return
-            if begun.startswith(_BEGIN):
-                self._state, self._held = "thinking", begun[len(_BEGIN) :]
+            if stripped.startswith(_BEGIN):
+                self._state, self._held = "thinking", stripped[len(_BEGIN) :]
             else:  # blank lines after thinking belong to neither
-                self._state, self._held = "text", begun if self._thought else self._held
+                self._state, self._held = "text", stripped if self._thought else self._held
         if self._state == "thinking":
             thought, tag, rest = self._held.partition(_END)
             if tag:
@@ -460,15 +462,15 @@ class ThinkTags:
                 self._held, self._state, self._thought = "", "begin", True
                 yield from self.feed(rest)
                 return
-            kept = next((n for n in range(len(_END) - 1, 0, -1) if thought.endswith(_END[:n])), 0)
-            self._held = thought[len(thought) - kept :]
-            yield "thinking", thought[: len(thought) - kept]
+            tail = next((n for n in range(len(_END) - 1, 0, -1) if thought.endswith(_END[:n])), 0)
+            self._held = thought[len(thought) - tail :]
+            yield "thinking", thought[: len(thought) - tail]
         else:
             held, self._held = self._held, ""
             yield "text", held
 
     def flush(self) -> Iterator[tuple[str, str]]:
-        """What is held back, when nothing follows; a text may begin again after it."""
+        """The text held back, when nothing follows it; another text may start afterwards."""
         kind = "thinking" if self._state == "thinking" else "text"
         held, self._held, self._state = self._held, "", "begin"
         if held.strip():

@@ -1,7 +1,7 @@
 """`demo:tour`: a scripted model that needs no key and no network.
 
-It drives the real loop and the real tools, so that a newcomer sees the whole product, and it says
-wherever it speaks that it is a script. Given the same conversation it does the same.
+It drives the real loop and the real tools, so that a newcomer sees the whole product, and its
+answers say that they are scripted. The same conversation always leads to the same steps.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ COMMANDS = """\
 That was the loop that answers in the panel of JupyterLab too. On your own notebooks:
 
 - `jupyter agent ask NOTEBOOK "..."` asks, with approvals in the terminal
-- `jupyter agent changes NOTEBOOK` lists what was changed, `jupyter agent undo TURN` takes it back
+- `jupyter agent changes NOTEBOOK` lists changes, `jupyter agent undo TURN` undoes them
 - `jupyter agent doctor` says which models and keys are there
 
-Edits are merged with what you type meanwhile, never overwritten."""
+Edits are merged with your own, never overwritten."""
 OUT_OF_STEPS = "The limit of this turn is reached, so the tour ends here."
 
 _MISTAKE = "len(number)"
@@ -71,20 +71,20 @@ class TourAnswer:
 
     @property
     def cell_id(self) -> str | None:
-        """The cell that it was about: the tools name it in backticks."""
-        named = re.search(r"[Cc]ell `([^`]+)`", self.text)
-        return named[1] if named else None
+        """The first cell in the text: tools write ids in backticks."""
+        match = re.search(r"[Cc]ell `([^`]+)`", self.text)
+        return match[1] if match else None
 
     @property
     def last_cell_id(self) -> str | None:
-        """The last cell that it names."""
-        named: list[str] = re.findall(r"[Cc]ell `([^`]+)`", self.text)
-        return named[-1] if named else None
+        """The last cell in the text."""
+        ids: list[str] = re.findall(r"[Cc]ell `([^`]+)`", self.text)
+        return ids[-1] if ids else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TourStep:
-    """What to say, then what to do; without a call the turn ends."""
+    """A text, then a call; without a call the turn ends."""
 
     text: str = ""
     call: tuple[str, Mapping[str, Any]] | None = None
@@ -101,9 +101,9 @@ def guide(done: Sequence[TourAnswer], closing: str = PANEL) -> TourStep:
         case 1:
             cells = [{"type": "markdown", "source": _INTRODUCTION}, {"source": _CODE}]
             return TourStep(
-                text=f"{_seen(done[0])} Now I add a title and a code cell with a mistake that I "
-                "planted, and run it. Running code needs your approval unless the mode is Auto; "
-                "you can undo the cells.",
+                text=f"{_cell_count(done[0])} Now I add a title and a code cell with a mistake "
+                "that I planted, and run it. Running code needs your approval unless the mode is "
+                "Auto; you can undo the cells.",
                 call=("create_cells", {"cells": cells, "run": True}),
             )
         case 2 if "NameError" in done[1].text:
@@ -112,7 +112,7 @@ def guide(done: Sequence[TourAnswer], closing: str = PANEL) -> TourStep:
                 "that; the cell keeps its place and its id.",
                 call=("edit_cells", {"edits": [{"cell_id": done[1].last_cell_id, **_CORRECTION}]}),
             )
-        case 3 if closing is COMMANDS:  # the tour in the panel leaves that to the person
+        case 3 if closing is COMMANDS:  # in the panel the person runs it again
             cell_id = done[1].last_cell_id
             return TourStep(text="And run it again.", call=("run_cells", {"cell_ids": [cell_id]}))
         case 3:
@@ -121,11 +121,11 @@ def guide(done: Sequence[TourAnswer], closing: str = PANEL) -> TourStep:
 
 
 def insert(code: str, *, markdown: bool, done: Sequence[TourAnswer]) -> TourStep:
-    """Insert what the person wrote, run it, and say what came out."""
+    """Insert the person's code, run it, and report the output."""
     if done and markdown:
         return TourStep(text="Done: it is a Markdown cell, so there is nothing to run.")
     if done:
-        return TourStep(text=_reported(done[-1]))
+        return TourStep(text=_result_text(done[-1]))
     if markdown:
         cells = [{"source": code, "type": "markdown"}]
         return TourStep(
@@ -141,14 +141,14 @@ def run_all(done: Sequence[TourAnswer]) -> TourStep:
     """Run every code cell in order."""
     if not done:
         return TourStep(text="I run all code cells in order.", call=("run_cells", {}))
-    return TourStep(text=_reported(done[-1]))
+    return TourStep(text=_result_text(done[-1]))
 
 
 def explain(done: Sequence[TourAnswer]) -> TourStep:
-    """Say what is in the notebook, and what the panel shows."""
+    """Describe the notebook and the panel."""
     if not done:
         return TourStep(text="I read the notebook.", call=("get_notebook_state", {"outline": True}))
-    return TourStep(text=f"{_seen(done[-1])}\n\n{PANEL}")
+    return TourStep(text=f"{_cell_count(done[-1])}\n\n{PANEL}")
 
 
 def after_refusal(answer: TourAnswer) -> TourStep:
@@ -159,21 +159,21 @@ def after_refusal(answer: TourAnswer) -> TourStep:
     )
 
 
-def _seen(answer: TourAnswer) -> str:
-    told = re.match(r".*: (\d+) cells, ", answer.text)  # the first line of the notebook's state
-    cells = int(told[1]) if told else 0
+def _cell_count(answer: TourAnswer) -> str:
+    match = re.match(r".*: (\d+) cells, ", answer.text)  # the first line of the notebook's state
+    cells = int(match[1]) if match else 0
     if not cells:
         return "The notebook has no cells yet."
     return f"The notebook has {cells} cell{'s' if cells > 1 else ''}."
 
 
-def _reported(answer: TourAnswer) -> str:
-    return f"This is what I was told:\n\n```\n{answer.text.strip()}\n```"
+def _result_text(answer: TourAnswer) -> str:
+    return f"This is the result:\n\n```\n{answer.text.strip()}\n```"
 
 
 def _error(answer: TourAnswer) -> str:
-    found = re.search(r"NameError: .*", answer.text)
-    return found[0].strip() if found else "NameError"
+    match = re.search(r"NameError: .*", answer.text)
+    return match[0].strip() if match else "NameError"
 
 
 def _last_line(answer: TourAnswer) -> str:
@@ -198,44 +198,44 @@ class DemoModel:
     host = ""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """What the script says and does next, seen from the results so far."""
+        """The script's next text and call, depending on the results so far."""
         question, answers = _turn(request.messages)
-        move = _move(question, answers, toured=_toured(request.messages))
+        step = _next_step(question, answers, has_toured=_has_toured(request.messages))
         content: list[Block] = []
-        if move.text:
-            said = move.text if answers else f"{SCRIPTED} {move.text}"
-            content.append({"type": "text", "text": said})
-        if move.call is not None and request.tool_choice != "none":
-            name, input = move.call
+        if step.text:
+            text = step.text if answers else f"{SCRIPTED} {step.text}"
+            content.append({"type": "text", "text": text})
+        if step.call is not None and request.tool_choice != "none":
+            name, input = step.call
             call_id = f"toolu_demo_{_number_of_calls(request.messages)}"
             content.append({"type": "tool_use", "id": call_id, "name": name, "input": dict(input)})
-        elif move.call is not None:
+        elif step.call is not None:
             content.append({"type": "text", "text": OUT_OF_STEPS})
         for event in replay(content):
             yield event
 
 
-def _move(question: str, answers: Sequence[TourAnswer], *, toured: bool) -> TourStep:
+def _next_step(question: str, answers: Sequence[TourAnswer], *, has_toured: bool) -> TourStep:
     if answers and answers[-1].is_error:
         return after_refusal(answers[-1])
-    fenced = _FENCE.search(question)
-    if fenced is not None:
-        code = fenced["code"].removesuffix("\n")
-        return insert(code, markdown=fenced["language"] in ("markdown", "md"), done=answers)
-    asked = question.casefold()
-    if "run all" in asked:
+    block = _FENCE.search(question)
+    if block is not None:
+        code = block["code"].removesuffix("\n")
+        return insert(code, markdown=block["language"] in ("markdown", "md"), done=answers)
+    words = question.casefold()
+    if "run all" in words:
         return run_all(answers)
-    if "undo" in asked:
+    if "undo" in words:
         return TourStep(text=UNDO)
-    if "explain" in asked:
+    if "explain" in words:
         return explain(answers)
-    if toured and "tour" not in asked:
+    if has_toured and "tour" not in words:
         return TourStep(text=MENU)
-    return guide(answers, COMMANDS if "command line" in asked else PANEL)
+    return guide(answers, COMMANDS if "command line" in words else PANEL)
 
 
 def _turn(messages: Sequence[Message]) -> tuple[str, list[TourAnswer]]:
-    """What the person asked last, and the calls answered since."""
+    """The person's last question, and the calls with results since."""
     question = ""
     calls: dict[str, Block] = {}
     answers: list[TourAnswer] = []
@@ -264,8 +264,8 @@ def _number_of_calls(messages: Sequence[Message]) -> int:
     return sum(block["type"] == "tool_use" for message in messages for block in message["content"])
 
 
-def _toured(messages: Sequence[Message]) -> bool:
-    """Whether an earlier turn gave the tour: the one that runs must be able to go on."""
+def _has_toured(messages: Sequence[Message]) -> bool:
+    """Whether an earlier turn gave the tour; the current turn must be able to continue it."""
     turns = [
         n
         for n, message in enumerate(messages)

@@ -1,7 +1,7 @@
-"""How a service, or one of its models, differs from the others, in one record.
+"""The differences between services, or their models, in one record.
 
-It is filled by the preset of the service and by what the configuration says; what a service
-refuses with a 400 is learned from its words and remembered.
+It comes from the preset of the service and the configuration; more is learned from the messages of
+400 responses, and remembered.
 """
 
 from __future__ import annotations
@@ -16,67 +16,66 @@ from jupyter_agent.models.base import Effort, ServerTool
 from jupyter_agent.models.pictures import Digests
 
 LEVELS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Levels of effort that models have, from the least."""
+"""The models' levels of effort, from the least."""
 LIMITS = ("max_tokens", "max_completion_tokens")
-"""The names under which services take the limit of a reply."""
+"""The services' names for the limit of a reply."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """What a service takes, and how it writes."""
+    """What a service accepts, and how it writes."""
 
     limits: tuple[str, ...] = LIMITS
-    """Names of the limit of a reply that it may take, the likely one first; empty: it is sent none.
-    """
+    """Possible names for the limit of a reply, the likely one first; empty to send no limit."""
     reasoning: Literal["never", "turn", "always"] = "turn"
-    """When it is sent its reasoning back, with the message whose calls came of it: not at all,
-    within a turn, or in all later requests, where nothing may stand without."""
+    """When to send reasoning back, in the message with its calls: never, within its turn, or in all
+    later requests, with every message that has calls."""
     short_ids: bool = False
-    """Whether ids of calls have to have exactly nine letters and digits, also those that others
-    take as they are."""
+    """Whether ids of calls must have exactly nine letters and digits, even those that other
+    services accept."""
     tool_choice: bool = True
     tool_names: bool = True
-    """Whether the answer to a call names the tool."""
+    """Whether the answer to a call has the tool's name."""
     usage: bool = True
-    """Whether it is asked to report tokens in its stream; some do so unasked."""
+    """Whether to request token counts in the stream; some services send them anyway."""
     images: bool = True
     documents: bool = False
-    """Whether it takes PDF files, as parts of kind `file`."""
+    """Whether it accepts PDF files, as parts of kind `file`."""
     user_after_tool: bool = True
-    """Whether a person may speak right after a tool."""
+    """Whether a user message may follow directly after a tool message."""
     signatures: bool = False
     """Whether each message with calls must have a signature of the thoughts before them."""
-    without: frozenset[str] = frozenset()
-    """Fields of a request, or of its tools, that the service does not take."""
+    refused_fields: frozenset[str] = frozenset()
+    """Fields of a request, or of its tools, that the service does not accept."""
     loads: bool = False
-    """Whether it loads a model when that is first asked for, with a window of the server's choice,
-    whatever a request says, and leaves out in silence what does not fit."""
+    """Whether it loads a model at its first request, with a window of the server's choice whatever
+    the request says, and silently drops what exceeds the window."""
     no_server_tools: frozenset[str] = frozenset()
-    """Tools of services that the model does not have."""
+    """Tools of the service that the model does not have."""
     refused_pictures: frozenset[Digests] = frozenset()
-    """Pictures that the service did not take in one request."""
+    """Sets of pictures that the service refused, each set in one request."""
     lost_containers: frozenset[str] = frozenset()
-    """Ids of containers in which the service ran code, and that it ended since."""
+    """Ids of containers in which the service ran code and that it has ended since."""
     think_tags: bool = True
-    """Whether a text that begins with `<think>` begins with reasoning."""
+    """Whether a text that starts with `<think>` starts with reasoning."""
     efforts: tuple[str, ...] = LEVELS
-    """Levels of effort that it takes, from the least; empty: it is sent none."""
+    """Accepted levels of effort, from the least; empty to send no effort."""
     effort_field: Literal["reasoning_effort", "reasoning", "thinking"] = "reasoning_effort"
-    """Where it takes them; `thinking` is only switched on and off."""
+    """The field for the effort; `thinking` can only be switched on and off."""
     thinking: tuple[Literal["adaptive", "enabled", "disabled"], ...] = (
         "adaptive", "enabled", "disabled",
     )  # fmt: skip
-    """What `thinking` of Anthropic's API may be; of the first two the better one first."""
+    """Accepted values of `thinking` in Anthropic's API; of the first two, the better one first."""
 
     def level(self, effort: Effort) -> str | None:
-        """The level that comes nearest to that effort; None where it takes none that does.
+        """The nearest accepted level; None if there is no suitable level.
 
-        A model that has to think thinks as little as it can where it should not; one that cannot
-        think is not kept from answering.
+        For `none`, a model that always thinks gets its lowest level; a model that cannot think gets
+        no level, and still answers.
         """
-        taken = [level for level in self.efforts if effort == "none" or level != "none"]
+        suitable = [level for level in self.efforts if effort == "none" or level != "none"]
         wanted = LEVELS.index(effort)
-        return min(taken, key=lambda level: abs(LEVELS.index(level) - wanted), default=None)
+        return min(suitable, key=lambda level: abs(LEVELS.index(level) - wanted), default=None)
 
 
 _NEW_NAME = (LIMITS[1], LIMITS[0])
@@ -97,7 +96,7 @@ PRESETS: Mapping[str, Dialect] = {
     "lm-studio": Dialect(),
     "litellm": Dialect(),
 }
-"""By the name of a service.
+"""Dialects by name of the service.
 
 Sources: https://docs.mistral.ai/api, https://api-docs.deepseek.com/guides/thinking_mode,
 https://platform.openai.com/docs/api-reference/chat/create,
@@ -123,32 +122,33 @@ _HOSTS = {
 
 
 def preset(name: str | None, *, provider: str, base_url: str | None) -> Dialect:
-    """The dialect of that name, else of the address, else of the provider's name.
+    """The dialect with that name, else for the address, else for the provider's name.
 
-    Raises ValueError for a name of none.
+    Raises ValueError for an unknown name.
     """
     if name is not None:
         if name not in PRESETS:
-            raise ValueError(f"`{name}` is no dialect. There are: {', '.join(sorted(PRESETS))}.")
+            known = ", ".join(sorted(PRESETS))
+            raise ValueError(f"`{name}` is not a dialect. Known dialects: {known}.")
         return PRESETS[name]
     host = urlsplit(base_url or "").hostname or ""
-    for known, service in _HOSTS.items():
-        if host == known or host.endswith(f".{known}"):
+    for domain, service in _HOSTS.items():
+        if host == domain or host.endswith(f".{domain}"):
             return PRESETS[service]
     return PRESETS.get(provider, Dialect())
 
 
-# -- what a refusal teaches
+# -- learning from refusals
 
 Lesson: TypeAlias = Callable[[Dialect, str], Dialect]
-"""What follows from the words of a 400; the same dialect where it is about something else."""
+"""The dialect after the message of a 400; unchanged if the message is about something else."""
 
 REFUSED = re.compile(
     r"unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|not (permitted|allowed)"
     r"|extra (inputs?|fields?)|extra_forbidden|additional propert|does not support",
     re.IGNORECASE,
 )
-"""Words with which services refuse what they do not know."""
+"""Words with which services refuse unknown fields and values."""
 _TOO_MUCH = re.compile(r"too (large|high|many|big)|at most|maximum|exceed|less than", re.IGNORECASE)
 _WANTS_REASONING = re.compile(
     r"reasoning_content.{0,80}(must be passed back|is missing|is required)"
@@ -163,15 +163,15 @@ _NO_IMAGES = re.compile(
     r"|not a (multimodal|vision) model|unknown variant .?image_url",
     re.IGNORECASE,
 )
-_OF_A_PICTURE = re.compile(r"format|media.?type", re.IGNORECASE)
-"""Words about one picture, and not about a model that sees none."""
+_ONE_PICTURE = re.compile(r"format|media.?type", re.IGNORECASE)
+"""Words about a single picture, not about a model without vision."""
 
 
-def learned(dialect: Dialect, said: str, effort: Effort | None = None) -> Dialect | None:
-    """The dialect after a request with that effort was refused with these words; None where they
-    teach nothing.
+def learn(dialect: Dialect, said: str, effort: Effort | None = None) -> Dialect | None:
+    """The dialect after a request with that effort was refused with this message; None if the
+    message teaches nothing.
     """
-    better = learned_effort(dialect, said, effort)
+    better = learn_effort(dialect, said, effort)
     if better != dialect:
         return better
     for lesson in _LESSONS:
@@ -181,33 +181,33 @@ def learned(dialect: Dialect, said: str, effort: Effort | None = None) -> Dialec
     return None
 
 
-def learned_tools(dialect: Dialect, said: str, asked: Sequence[ServerTool]) -> Dialect:
-    """What a refusal says of the service's own tools: a model may lack some of them."""
-    if _OF_THE_HISTORY.search(said):
+def learn_tools(dialect: Dialect, said: str, asked: Sequence[ServerTool]) -> Dialect:
+    """The dialect after a refusal of some of the service's own tools, which the model may lack."""
+    if _ABOUT_HISTORY.search(said):
         return dialect
     listed = _VALID.search(said)
     valid, after = _until_other(said[listed.end() :]) if listed else ("", "")
     refused = f"{said[: listed.start()]} {after}" if listed else said
-    lacks = _named(refused, asked)
+    lacks = _mentioned_tools(refused, asked)
     if not lacks and (at := _TOOL_AT.search(refused)) and int(at[1]) < len(asked):
         lacks = {asked[int(at[1])]}
-    if not lacks and (there := _named(valid, asked)):
-        lacks = set(asked) - there
+    if not lacks and (available := _mentioned_tools(valid, asked)):
+        lacks = set(asked) - available
     return replace(dialect, no_server_tools=dialect.no_server_tools | lacks)
 
 
-_OF_THE_HISTORY = re.compile(r"container_id is required|\b(messages|input)[.\[]\d|\bItem '")
-"""Words about what was said before; they may name the tools that did it."""
+_ABOUT_HISTORY = re.compile(r"container_id is required|\b(messages|input)[.\[]\d|\bItem '")
+"""Words about earlier messages, which may mention the tools used there."""
 _VALID = re.compile(
     r"expected (tags|values)|(supported|valid|allowed|available) (tags|values|tools|types)"
     r"|one of|input should be|must be",
     re.IGNORECASE,
 )
-"""Words before what a service does take."""
+"""Words before a list of accepted values."""
 _OTHER = re.compile(r"\b(got|not|input|but|received|given|found|instead|to use)\b", re.IGNORECASE)
-"""Words before what came in place of it."""
+"""Words before the refused value."""
 _TOOL_AT = re.compile(r"\btools[.\[](\d+)")
-"""Where in the request the refused tool stands; the service's own stand first."""
+"""Position of the refused tool in the request, where the service's own tools come first."""
 
 
 def _until_other(said: str) -> tuple[str, str]:
@@ -215,7 +215,7 @@ def _until_other(said: str) -> tuple[str, str]:
     return (said[: other.start()], said[other.start() :]) if other else (said, "")
 
 
-def _named(said: str, asked: Sequence[ServerTool]) -> set[ServerTool]:
+def _mentioned_tools(said: str, asked: Sequence[ServerTool]) -> set[ServerTool]:
     said = said.lower().replace(" ", "_").replace("code_interpreter", "code_execution")
     return {tool for tool in asked if tool in said}
 
@@ -223,15 +223,15 @@ def _named(said: str, asked: Sequence[ServerTool]) -> set[ServerTool]:
 _A_PICTURE = re.compile(r"image|picture", re.IGNORECASE)
 
 
-def learned_pictures(dialect: Dialect, said: str, sent: Digests) -> Dialect | None:
-    """What a refusal says of the pictures that were sent; None if it is about something else."""
+def learn_pictures(dialect: Dialect, said: str, sent: Digests) -> Dialect | None:
+    """The dialect after a refusal of the pictures sent; None for another refusal."""
     if not sent or not _A_PICTURE.search(said):
         return None
     return replace(dialect, refused_pictures=dialect.refused_pictures | {sent})
 
 
-def learned_containers(dialect: Dialect, said: str, asked: Collection[str]) -> Dialect:
-    """What a refusal says of containers that the request names: the service ends idle ones."""
+def learn_containers(dialect: Dialect, said: str, asked: Collection[str]) -> Dialect:
+    """The dialect after a refusal of the request's containers; services end idle ones."""
     if "container" not in said.lower():
         return dialect
     return replace(dialect, lost_containers=dialect.lost_containers.union(asked))
@@ -244,18 +244,20 @@ _EFFORT = re.compile(
 _LISTED = re.compile(
     r"(?:supported|valid|allowed) (?:values|levels|efforts)|one of|input should be", re.IGNORECASE
 )
-"""Words before the levels that a model takes."""
+"""Words before a list of accepted levels."""
 
 
-def learned_effort(dialect: Dialect, said: str, effort: Effort | None) -> Dialect:
-    """What a refusal says of the effort that was asked for: which levels there are, or none."""
+def learn_effort(dialect: Dialect, said: str, effort: Effort | None) -> Dialect:
+    """The dialect after a refusal of the requested effort: with the accepted levels, or without
+    any.
+    """
     level = effort and dialect.level(effort)
     listed = _LISTED.search(said)
     if level is None or not _EFFORT.search(said) or not (listed or REFUSED.search(said)):
         return dialect
     after = said[listed.end() :] if listed else ""
-    named = [one for one in LEVELS if re.search(rf"\b{one}\b", after)]
-    left = tuple(one for one in dialect.efforts if one in named and one != level)
+    accepted = [one for one in LEVELS if re.search(rf"\b{one}\b", after)]
+    left = tuple(one for one in dialect.efforts if one in accepted and one != level)
     if not left and re.search(rf"""["'`]{level}["'`]""", said):
         left = tuple(one for one in dialect.efforts if one != level)
     return replace(dialect, efforts=left)
@@ -304,8 +306,8 @@ def _tool_names(dialect: Dialect, said: str) -> Dialect:
 
 
 def _images(dialect: Dialect, said: str) -> Dialect:
-    none = _NO_IMAGES.search(said) and not _OF_A_PICTURE.search(said)
-    return replace(dialect, images=False) if none else dialect
+    no_vision = _NO_IMAGES.search(said) and not _ONE_PICTURE.search(said)
+    return replace(dialect, images=False) if no_vision else dialect
 
 
 _LESSONS: tuple[Lesson, ...] = (

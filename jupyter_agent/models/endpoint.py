@@ -1,4 +1,4 @@
-"""What the models behind an SDK share: one client, made off the event loop at first use."""
+"""The base class of models behind an SDK, with one client, made off the event loop at first use."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.base import LeftOut, ModelRequest, token_count
-from jupyter_agent.models.dialect import LIMITS, Dialect, learned_pictures
-from jupyter_agent.models.faults import api_error, broken_off, network_error, unreadable
+from jupyter_agent.models.base import ModelRequest, Omission, token_count
+from jupyter_agent.models.dialect import LIMITS, Dialect, learn_pictures
+from jupyter_agent.models.faults import api_error, network_error, stream_error, unreadable
 from jupyter_agent.models.lines import is_web_page, web_page
 from jupyter_agent.models.network import Network
-from jupyter_agent.models.pictures import digests, refused_among, without
+from jupyter_agent.models.pictures import digests, refused_among, replace_pictures
 
 _OURS = ("model", "messages", "system", "tools", "stream")
-_OF_THE_SDK = ("extra_body", "extra_headers", "extra_query", "timeout")
-"""What is no field of the request's JSON but an argument of both SDKs."""
+_SDK_ARGUMENTS = ("extra_body", "extra_headers", "extra_query", "timeout")
+"""Options that are arguments of both SDKs, not fields of the request's JSON."""
 
 
 class Options:
-    """Fields of the request's JSON, and arguments of the SDK."""
+    """Configured fields of the request's JSON, and arguments of the SDK."""
 
     def __init__(self, configured: Mapping[str, Any]) -> None:
-        """Raises ValueError with a sentence for what cannot be sent."""
+        """Raises ValueError with a sentence for options that cannot be sent."""
         if not isinstance(configured, Mapping) or not all(isinstance(n, str) for n in configured):
-            raise ValueError("Options are a mapping of fields to what is sent in them.")
-        self._request = {n: value for n, value in configured.items() if n in _OF_THE_SDK}
+            raise ValueError("Options are a mapping of fields to values.")
+        self._request = {n: value for n, value in configured.items() if n in _SDK_ARGUMENTS}
         _check_request(self._request)
-        fields = {n: value for n, value in configured.items() if n not in _OF_THE_SDK}
+        fields = {n: value for n, value in configured.items() if n not in _SDK_ARGUMENTS}
         self.fields = {**fields, **self._request.pop("extra_body", {})}
-        """What is sent; None leaves a field of ours out."""
+        """Fields to send; None leaves out a field that we would send."""
         _check_fields(self.fields)
 
     def take_limit(self) -> tuple[str, Any] | None:
-        """Takes the limit of a reply out of the fields: its name and value, where there is one."""
+        """Remove the limit of a reply from the fields: its name and value, or None."""
         for name in LIMITS:
             if name in self.fields:
                 return name, self.fields.pop(name)
         return None
 
-    def over(
+    def merge(
         self,
         ours: Mapping[str, Any],
         *,
         unknown: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """The arguments of a request: what is configured wins over ours, over what is ours but
-        `unknown` to the SDK, and over `headers` of this request."""
-        kept = {n: value for n, value in ours.items() if n not in self.fields}
-        # Not as arguments: the SDKs know by far not each field that a service takes.
+        """The arguments of a request. Configured values override our own arguments, our fields that
+        are `unknown` to the SDK, and the `headers` of this request."""
+        arguments = {n: value for n, value in ours.items() if n not in self.fields}
+        # In the body, because the SDKs do not have arguments for all fields of all services.
         sent = {
             n: value for n, value in {**(unknown or {}), **self.fields}.items() if value is not None
         }
         request = dict(self._request)
         if headers:
             request["extra_headers"] = {**headers, **request.get("extra_headers", {})}
-        return {**kept, **request, "extra_body": sent}
+        return {**arguments, **request, "extra_body": sent}
 
 
 def _check_request(given: Mapping[str, Any]) -> None:
@@ -82,43 +82,44 @@ def _check_fields(fields: Mapping[str, Any]) -> None:
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"`{name}` is no JSON ({error}).") from None
+            raise ValueError(f"`{name}` is not JSON ({error}).") from None
     if all(name in fields for name in LIMITS):
-        raise ValueError(f"A service takes only one of {' and '.join(f'`{n}`' for n in LIMITS)}.")
+        names = " and ".join(f"`{n}`" for n in LIMITS)
+        raise ValueError(f"A service accepts only one of {names}.")
 
 
 _WINDOWS = (
     "max_input_tokens", "context_length", "max_model_len", "context_window", "max_context_length",
 )  # fmt: skip
 """Names of the window in `GET models`: Anthropic; OpenRouter, Together; vLLM; Groq; Mistral."""
-_TEACHES = (400, 404, 422)
-"""Statuses of refusals whose words may say which field was wrong; OpenRouter has 404 for images."""
+_INSTRUCTIVE = (400, 404, 422)
+"""Statuses of refusals that may say which field was wrong; OpenRouter sends 404 for images."""
 _LESSONS = 6
-"""How often one request is changed at most by what its refusals teach."""
+"""How often a request is changed and sent again after refusals."""
 _MOST_PAGES = 20
-"""Of a list of models, of which Anthropic has twenty on each."""
+"""Pages of a list of models; Anthropic has twenty models on each."""
 _NAMES = {"anthropic": "Anthropic"}
-"""Of providers, as their services call themselves."""
+"""Names of services by provider."""
 
 
 def _window(model: Mapping[str, Any]) -> int | None:
-    said = (token_count(model.get(name)) for name in _WINDOWS)
-    return next(filter(None, said), None)
+    counts = (token_count(model.get(name)) for name in _WINDOWS)
+    return next(filter(None, counts), None)
 
 
 class Endpoint(ABC):
-    """A model's name at a service, and the way there.
+    """A model at a service.
 
-    `base_url` is where the SDK goes; `options` are sent in every request and win over ours.
-    `dialects` has by the model's id what was learned of it; what this model learns is added to it.
+    `base_url` is the SDK's base address; `options` are sent in every request and override ours.
+    `dialects` has the learned dialects by id of the model; this model adds what it learns.
     """
 
     _sdk: ClassVar[str]
     """The SDK's module."""
     _sdk_error: ClassVar[str]
-    """The SDK's exception from which all its others are made."""
+    """The base class of the SDK's exceptions."""
     _list: ClassVar[str]
-    """Where below `base_url` the models are listed."""
+    """Path of the list of models below `base_url`."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class Endpoint(ABC):
         dialect: Dialect,
         dialects: dict[str, Dialect] | None,
     ) -> None:
-        """`home` is where the SDK goes without a `base_url`.
+        """`home` is the SDK's address without a `base_url`.
 
         Raises ValueError for options that cannot be sent.
         """
@@ -145,27 +146,27 @@ class Endpoint(ABC):
         self._base_url = base_url
         self._options = Options(options or {})
         self._network = network
-        self._known = dialect
+        self._preset = dialect
         self._dialects = {} if dialects is None else dialects
         self._client: Any = None
         self._connecting = asyncio.Lock()
 
     async def names(self) -> list[str]:
-        """The models that the service has. Raises ModelError."""
-        return list(dict.fromkeys(model["id"] for model in await self._listed()))
+        """The names of the service's models. Raises ModelError."""
+        return list(dict.fromkeys(model["id"] for model in await self._list_models()))
 
     async def windows(self) -> dict[str, int]:
-        """How many tokens models of the service can read, where it says so. Raises ModelError."""
-        listed = await self._listed()
-        return {one["id"]: window for one in listed if (window := _window(one)) is not None}
+        """The context windows of the service's models, if it lists them. Raises ModelError."""
+        models = await self._list_models()
+        return {one["id"]: window for one in models if (window := _window(one)) is not None}
 
-    async def _listed(self) -> list[Mapping[str, Any]]:
-        """The models as the service describes them, by which nothing is known but their `id`.
+    async def _list_models(self) -> list[Mapping[str, Any]]:
+        """The service's descriptions of its models; only their `id` is certain.
 
-        Raises ModelError where what comes is no list.
+        Raises ModelError if the response is not a list.
         """
-        client = await self._connected()
-        found: list[Mapping[str, Any]] = []
+        client = await self._get_client()
+        models: list[Mapping[str, Any]] = []
         query: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
             with self._own_errors():
@@ -176,7 +177,7 @@ class Endpoint(ABC):
                 raise web_page(self.host)
             if not isinstance(listed, list):
                 raise unreadable(TypeError(type(listed).__name__))
-            found += [
+            models += [
                 each
                 for each in listed
                 if isinstance(each, Mapping) and isinstance(each.get("id"), str)
@@ -185,11 +186,11 @@ class Endpoint(ABC):
             if not isinstance(last, str) or last == query.get("after_id"):
                 break
             query = {"after_id": last}
-        return found
+        return models
 
     @property
     def loads(self) -> bool:
-        """Whether the service loads a model first, whose window is known only then."""
+        """Whether the service loads a model on demand, so that its window is only known then."""
         return False
 
     async def close(self) -> None:
@@ -197,8 +198,8 @@ class Endpoint(ABC):
         if self._client is not None:
             await self._client.close()
 
-    async def _connected(self) -> Any:
-        """The SDK's client."""
+    async def _get_client(self) -> Any:
+        """The SDK's client, created at the first call."""
         async with self._connecting:
             if self._client is None:
                 self._client = await asyncio.to_thread(self._connect)
@@ -207,53 +208,55 @@ class Endpoint(ABC):
     def _mask(self, text: str) -> str:
         return self._network.mask(text, self._api_key)
 
-    def _broken_off(self, error: object) -> ModelError:
-        """What to raise for an error that came after status 200."""
-        return broken_off(self._service, error, self._mask)
+    def _stream_error(self, error: object) -> ModelError:
+        """The exception for an error that came after status 200."""
+        return stream_error(self._service, error, self._mask)
 
     @property
     def _dialect(self) -> Dialect:
-        return self._dialects.get(self.id, self._known)
+        return self._dialects.get(self.id, self._preset)
 
-    async def _open(self, client: Any, request: ModelRequest) -> tuple[Any, list[LeftOut]]:
-        """The SDK's stream, and what of the request was left out for it.
+    async def _open(self, client: Any, request: ModelRequest) -> tuple[Any, list[Omission]]:
+        """The SDK's stream, and notices of parts that the request had to omit.
 
-        What a refusal teaches is tried at once, and remembered if it helped.
+        A dialect learned from a refusal is tried at once, and remembered if the request succeeds.
         """
         status_error = importlib.import_module(self._sdk).APIStatusError
         dialect = before = self._dialect
         first: Exception | None = None
         for _ in range(_LESSONS):
             left_out = refused_among(request.messages, dialect.refused_pictures)
-            sent = replace(request, messages=without(request.messages, left_out))
+            sent = replace(request, messages=replace_pictures(request.messages, left_out))
             try:
                 stream = await self._create(client, sent, dialect)
             except status_error as error:
-                refused = error.status_code in _TEACHES
-                better = self._better(dialect, _words(error), sent) if refused else None
+                refused = error.status_code in _INSTRUCTIVE
+                better = self._learn_all(dialect, _message(error), sent) if refused else None
                 if better is None or not self._fits(better):
-                    if not refused:  # it is about something else, so what was learned holds
+                    if not refused:  # another error, so the request itself was accepted
                         self._dialects[self.id] = dialect
                     raise (first if first and refused else error) from None
                 first, dialect = first or error, better
             else:
                 self._dialects[self.id] = dialect
-                return stream, list(self._left_out(before, dialect, request))
+                return stream, list(self._omissions(before, dialect, request))
         assert first is not None
         raise first
 
-    def _better(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
-        """The dialect after these words of a refusal; None if they teach nothing."""
-        better = self._learned(dialect, said, request)
-        return better or learned_pictures(dialect, said, digests(request.messages))
+    def _learn_all(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        """The dialect after a refusal with this message; None if it teaches nothing."""
+        better = self._learn(dialect, said, request)
+        return better or learn_pictures(dialect, said, digests(request.messages))
 
-    def _left_out(self, before: Dialect, now: Dialect, request: ModelRequest) -> Iterator[LeftOut]:
-        """Notices of what a request lacks: what was learned just now, and pictures of its newest
-        message."""
+    def _omissions(
+        self, before: Dialect, now: Dialect, request: ModelRequest
+    ) -> Iterator[Omission]:
+        """Notices of tools and pictures that were refused just now, and of omitted pictures in the
+        newest message."""
         if tools := sorted(now.no_server_tools - before.no_server_tools):
             text = f"{self.id} has no {', '.join(tools)}, so it answers without."
             facts: dict[str, Any] = {"model": self.id, "tools": tools}
-            yield LeftOut(kind="tools-missing", text=text, facts=facts)
+            yield Omission(kind="tools-missing", text=text, facts=facts)
         left_out = refused_among(request.messages, now.refused_pictures)
         if before.images and not now.images:
             left_out = digests(request.messages)
@@ -265,19 +268,19 @@ class Endpoint(ABC):
             which = "a picture" if count == 1 else f"{count} pictures"
             text = f"{self._service} refused {which}, so {self.id} answers without."
             facts = {"model": self.id, "count": count}
-            yield LeftOut(kind="pictures-left-out", text=text, facts=facts)
+            yield Omission(kind="pictures-left-out", text=text, facts=facts)
 
     def _fits(self, dialect: Dialect) -> bool:
-        """Whether what is configured can still be sent."""
+        """Whether the configured options can be sent in this dialect."""
         return True
 
     @abstractmethod
-    def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
-        """The dialect after these words of a refusal; None where they teach nothing."""
+    def _learn(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        """The dialect after a refusal with this message; None if it teaches nothing."""
 
     @abstractmethod
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
-        """The SDK's stream. Raises what the SDK raises."""
+        """The SDK's stream. Raises the SDK's exceptions."""
 
     @abstractmethod
     def _connect(self) -> Any:
@@ -285,7 +288,7 @@ class Endpoint(ABC):
 
     @contextmanager
     def _own_errors(self) -> Iterator[None]:
-        """Turns what the SDK raises into ModelError."""
+        """Turn the SDK's exceptions into ModelError."""
         import httpx2
 
         sdk = importlib.import_module(self._sdk)
@@ -306,7 +309,7 @@ class Endpoint(ABC):
             raise unreadable(error) from error
 
 
-def _words(error: Any) -> str:
-    """All that a refusal says, the names of fields as they are."""
+def _message(error: Any) -> str:
+    """The whole body of a refusal as text, with unchanged names of fields."""
     body = error.body
     return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What can go wrong at a model service, as plain sentences with the next step."""
+"""Errors of model services, as plain sentences that say what to do next."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jupyter_agent.errors import ModelError
 log = logging.getLogger(__name__)
 
 _TRANSIENT = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
-"""Error types that may come as an event after status 200, and pass."""
+"""Transient error types that may come as an event after status 200."""
 _TOO_LONG = re.compile(
     r"prompt is too long|context (length|window)|maximum context|too many (input )?tokens"
     r"|exceed_context|context_length_exceeded",
@@ -34,9 +34,9 @@ _SPENT = re.compile(
     r"|usage[_ ]limit|\bmonthly\b.{0,30}\blimit",
     re.IGNORECASE,
 )
-"""Words of a limit of the account, which no waiting lifts."""
+"""Words for limits of the account, which waiting does not lift."""
 _ADDRESS = re.compile(r"https?://\S+")
-"""Services name the page of their prices in what they say of a burst, too."""
+"""Removed before the search: messages about the rate of requests may link to a billing page."""
 
 
 def api_error(
@@ -48,7 +48,7 @@ def api_error(
     headers: Mapping[str, str],
     mask: Callable[[str], str],
 ) -> ModelError:
-    """The service answered with an error: its status, its JSON body (or text) and its headers."""
+    """The error for a response with this status, JSON body (or text) and headers."""
     kind, said = _read(error)
     said = mask(said)
     retry_after = wanted_wait(headers, now=datetime.now(UTC))
@@ -67,8 +67,8 @@ def api_error(
     if 300 <= status < 400:
         target = urlsplit(headers.get("location", "")).netloc or "another address"
         return fault(
-            f"{service} sends requests on to {target}, where your key is not sent unasked. If that "
-            "is the right address, set `base_url` to it.",
+            f"{service} redirects to {target}, and your key is not sent to another address. If "
+            "that is the right address, set `base_url` to it.",
             "redirect",
         )
     if status == 401:
@@ -80,11 +80,11 @@ def api_error(
     if status == 413 or (status in (400, 422) and _TOO_LONG.search(f"{kind} {said}")):
         return fault(_LONG, "context_length")
     if status == 402 or (status in (200, 400, 429) and _is_spent(error)):
-        # The body decides: a time to wait comes with spent accounts too, and not with each burst.
+        # The body decides: spent accounts can also have a time to wait, and bursts can lack it.
         return fault(f"The account at {service} is at its limit.{detail}", "billing")
     if status == 429:
         return fault(f"{service} limits the rate of requests.{detail}", "rate_limit", True)
-    if kind == "tool_use_failed":  # Groq could not read the model's own call; the next may be right
+    if kind == "tool_use_failed":  # Groq could not parse the model's call; another try may work
         return fault(f"{service} could not read the model's call.{detail}", "service", True)
     if kind == "overloaded_error" or status in (503, 529):
         return fault(f"{service} is overloaded.", "overloaded", True)
@@ -93,8 +93,8 @@ def api_error(
     return fault(f"{service} refused the request ({status}).{detail}", "invalid_request")
 
 
-def broken_off(service: str, error: object, mask: Callable[[str], str]) -> ModelError:
-    """A stream that began well ended with an error: its JSON, or its text."""
+def stream_error(service: str, error: object, mask: Callable[[str], str]) -> ModelError:
+    """The error for a stream that ended with this JSON or text after status 200."""
     _, said = _read(error)
     said = mask(said)
     detail = f" It said: {said}" if said else ""
@@ -112,27 +112,27 @@ def broken_off(service: str, error: object, mask: Callable[[str], str]) -> Model
 
 
 def network_error(host: str, error: Exception, mask: Callable[[str], str]) -> ModelError:
-    """The service could not be reached, or the connection broke: each cause in its own words."""
+    """The error for a service that cannot be reached, or a broken connection, by its cause."""
     causes = list(_causes(error))
     detail = mask(str(causes[-1]) or type(causes[-1]).__name__)
     if any(type(cause).__name__ == "ProxyError" for cause in causes):
         return ModelError(
-            f"The proxy does not let us through to {host} ({detail}). Check `proxy` and "
+            f"The proxy refuses the connection to {host} ({detail}). Check `proxy` and "
             "`proxy_headers` of the provider, or HTTPS_PROXY and NO_PROXY.",
             kind="proxy",
             said=detail,
         )
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return ModelError(
-            f"The certificate of {host} is not trusted ({detail}). If your network has a CA of its "
-            "own, name it in `ca_bundle` of the provider or in SSL_CERT_FILE.",
+            f"The certificate of {host} is not trusted ({detail}). If your network has its own CA, "
+            "name it in `ca_bundle` of the provider or in SSL_CERT_FILE.",
             kind="tls",
             said=detail,
         )
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return ModelError(
-            f"No secure connection to {host} can be made ({detail}). Check whether the address is "
-            "one of https and what stands between.",
+            f"No secure connection to {host} can be made ({detail}). Check whether the address "
+            "supports https, and check proxies and firewalls on the way.",
             kind="tls",
             said=detail,
         )
@@ -153,7 +153,7 @@ def network_error(host: str, error: Exception, mask: Callable[[str], str]) -> Mo
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """From what we caught to what began it."""
+    """The exception and its causes, down to the first."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause
@@ -161,7 +161,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def unreadable(error: Exception) -> ModelError:
-    """What came is not what the service should send: broken JSON, broken text, a web page."""
+    """The error for an invalid response: broken JSON, broken text, an unexpected type."""
     return ModelError(
         f"The model service sent something unreadable ({type(error).__name__}).",
         kind="broken_stream",
@@ -170,9 +170,9 @@ def unreadable(error: Exception) -> ModelError:
 
 
 @contextmanager
-def readable() -> Iterator[None]:
-    """What is raised over a reply that is not as any service should write it becomes ModelError:
-    no reader can foresee all that may be missing, null or of another type.
+def catch_unreadable() -> Iterator[None]:
+    """Turn exceptions over a malformed reply into ModelError, since fields of a reply may always be
+    missing, null or of another type.
     """
     try:
         yield
@@ -182,28 +182,28 @@ def readable() -> Iterator[None]:
 
 
 def _read(error: object) -> tuple[str, str]:
-    """Type and message of an error body; services agree on neither the nesting nor the names."""
+    """Type and message of an error body; services differ in its nesting and names."""
     if isinstance(error, list) and error:
         return _read(error[0])
     if isinstance(error, Mapping):
         inner = error.get("error", error)
         if isinstance(inner, Mapping):
             kind: Any = inner.get("code") or inner.get("type") or ""
-            return str(kind), _clipped(str(inner.get("message") or ""))
-        return "", _clipped(str(inner))
+            return str(kind), _clip(str(inner.get("message") or ""))
+        return "", _clip(str(inner))
     text = str(error or "")
-    return "", "" if text.lstrip().startswith("<") else _clipped(text)
+    return "", "" if text.lstrip().startswith("<") else _clip(text)
 
 
 def _is_spent(error: object) -> bool:
-    """Whether an error body is about the account, in whichever of its fields."""
+    """Whether any field of an error body is about the limits of the account."""
     kind, said = _read(error)
     inner = error.get("error", error) if isinstance(error, Mapping) else None
     type_ = inner.get("type") if isinstance(inner, Mapping) else ""
     return bool(_SPENT.search(_ADDRESS.sub("", f"{kind} {type_} {said}")))
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= 500 else f"{text[:500]}..."
 
 
@@ -212,15 +212,15 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 _MINUTE = 60.0
 _DAY = 86_400.0
 _MAX_CHARS = 64
-"""Of a header's value: no number and no moment is longer."""
+"""Characters of a header's value: numbers and times are never longer."""
 
 
 def wanted_wait(headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """Seconds; None where the headers do not say.
+    """Seconds to wait; None if the headers do not say.
 
-    `retry-after-ms` and `Retry-After` are about this very request; else it is when the limits are
-    reset (`anthropic-ratelimit-*-reset`, `x-ratelimit-reset-*`). Names are lower case. Moments are
-    measured by the service's own clock (`Date`) where it tells it, else from `now`.
+    Taken from `retry-after-ms` or `Retry-After`, else from the time when the limits are reset
+    (`anthropic-ratelimit-*-reset`, `x-ratelimit-reset-*`). Names are lower case. Times are compared
+    to the service's own clock (`Date`) if it sends one, else to `now`.
 
     Sources: RFC 9110, 10.2.3; https://docs.claude.com/en/api/rate-limits;
     https://platform.openai.com/docs/guides/rate-limits; the retries of both SDKs.
@@ -241,10 +241,10 @@ def wanted_wait(headers: Mapping[str, str], *, now: datetime) -> float | None:
 
 
 def _until_reset(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The latest reset of the limits that are used up.
+    """Seconds until the latest reset of the limits that are used up.
 
-    Where none is said to be, the latest of those that count by the minute: a request may need more
-    than what is left.
+    If no limit is known to be used up, until the latest reset within a minute: the request may need
+    more than the rest of a limit.
     """
     resets = [reset for reset in _resets(headers, now) if 0 < reset[0] <= _DAY]
     used_up = [seconds for seconds, remaining in resets if remaining == 0]
@@ -254,7 +254,7 @@ def _until_reset(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def _resets(headers: Mapping[str, str], now: datetime) -> Iterator[tuple[float, float | None]]:
-    """For each limit the seconds until its reset and how much of it is left."""
+    """For each limit the seconds until its reset, and its rest."""
     for name, value in headers.items():
         if name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
             moment = _timestamp(value)
@@ -276,7 +276,7 @@ def _number(text: str) -> float | None:
 
 
 def _duration(text: str) -> float | None:
-    """Of a text such as `6m0s`, `20ms`, or a plain number of seconds."""
+    """Seconds from a text such as `6m0s`, `20ms`, or a plain number of seconds."""
     if _DURATION.sub("", text):
         return _number(text)
     parts = _DURATION.findall(text)
@@ -298,5 +298,5 @@ def _timestamp(text: str) -> datetime | None:
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """A moment without a zone is in UTC, as RFC 9110 has it."""
+    """A time without a zone is in UTC, according to RFC 9110."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

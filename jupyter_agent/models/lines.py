@@ -1,7 +1,7 @@
-"""What a service sends after status 200: a stream of events, one JSON, or a web page.
+"""Reads a service's response with status 200: a stream of events, a single JSON, or a web page.
 
-Read here and not by an SDK, which takes a web page for a stream that ended early, and one JSON too,
-and does not tell whether a stream came to its `[DONE]`.
+The SDKs cannot do this: they take a web page or a single JSON for a stream that ended early, and do
+not report whether a stream reached its `[DONE]`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _WEB_PAGE = re.compile(r"\s*<")
 
 
 async def payloads(body: AsyncIterable[bytes], host: str) -> AsyncIterator[Any]:
-    """The JSON values of a stream's events, and DONE where it says so; or the only JSON.
+    """The JSON values of a stream's events, then DONE if it ends with that; or the single JSON.
 
-    Raises ModelError: `not_a_model_service` for a web page, `broken_stream` for what is no JSON.
+    Raises ModelError: `not_a_model_service` for a web page, `broken_stream` for invalid JSON.
     """
     data: list[str] = []
     lines = _lines(body)
-    begun = False
+    has_started = False
     async for line in lines:
-        if not begun and line.strip():
-            begun = True
+        if not has_started and line.strip():
+            has_started = True
             if is_web_page(line):
                 raise web_page(host)
             if line.lstrip().startswith("{"):
@@ -40,8 +40,8 @@ async def payloads(body: AsyncIterable[bytes], host: str) -> AsyncIterator[Any]:
                     yield DONE
                 return
         if line.startswith("data:"):
-            if said := line[5:].removeprefix(" "):  # in JSON an empty line says nothing
-                data.append(said)
+            if payload := line[5:].removeprefix(" "):  # in JSON an empty line has no meaning
+                data.append(payload)
         elif not line and data:
             text = "\n".join(data).strip()
             data = []
@@ -53,7 +53,7 @@ async def payloads(body: AsyncIterable[bytes], host: str) -> AsyncIterator[Any]:
 
 
 async def _lines(body: AsyncIterable[bytes]) -> AsyncIterator[str]:
-    """The lines without their ends; what follows the last end is none, but for one JSON."""
+    """Lines without terminators; an unterminated tail only counts for a bare JSON body."""
     pieces: list[bytes] = []
     first = True
     async for piece in body:
@@ -63,7 +63,7 @@ async def _lines(body: AsyncIterable[bytes]) -> AsyncIterator[str]:
             pieces.append(piece)
             continue
         whole = b"".join([*pieces, piece])
-        held = b"\r" if whole.endswith(b"\r") else b""  # the other half of its end may follow
+        held = b"\r" if whole.endswith(b"\r") else b""  # a "\n" may follow
         *lines, rest = _LINE_END.split(whole.removesuffix(held))
         pieces = [rest + held]
         for line in lines:
@@ -94,14 +94,14 @@ def _value(text: str) -> Any:
 
 
 def is_web_page(text: str) -> bool:
-    """Whether a text begins as HTML does."""
+    """Whether a text looks like the start of HTML."""
     return _WEB_PAGE.match(text) is not None
 
 
 def web_page(host: str) -> ModelError:
-    """For a service that answers with HTML where a reply was due."""
+    """The error for a service that answers with HTML instead of a reply."""
     return ModelError(
-        f"{host} is not a model service: a web page came. A login page of the network or of a "
-        "proxy may stand between, or `base_url` lacks the end of its path, such as `/v1`.",
+        f"{host} is not a model service: it sent a web page. It may be a login page of the network "
+        "or of a proxy, or `base_url` lacks the end of its path, such as `/v1`.",
         kind="not_a_model_service",
     )

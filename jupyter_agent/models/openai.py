@@ -1,7 +1,7 @@
 """Models behind an OpenAI-compatible chat completions endpoint: OpenAI, Ollama, vLLM, Groq, ...
 
-Chat completions and not Responses, which such servers implement only in part. The shapes are made
-at this edge: the history stays Anthropic's.
+Chat completions and not Responses, which such servers implement only in part. Requests are
+converted here: the history stays in Anthropic's format.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import Effort, ModelEvent, ModelRequest, token_count
 from jupyter_agent.models.chat import ChunkReader, chat_messages, chat_tools, used_call_ids
-from jupyter_agent.models.dialect import Dialect, learned, preset
+from jupyter_agent.models.dialect import Dialect, learn, preset
 from jupyter_agent.models.endpoint import Endpoint
 from jupyter_agent.models.lines import DONE, payloads
 from jupyter_agent.models.network import DIRECT, Network
@@ -30,8 +30,8 @@ _EFFORT_FIELDS = {"reasoning_effort", "reasoning", "thinking"}
 class OpenAIModel(Endpoint):
     """A model at an OpenAI-compatible service.
 
-    `options` are sent in every request and win over ours. `dialect` is how the service differs from
-    others; by default that of its address or its provider's name.
+    `options` are sent in every request and override ours. The default `dialect` is that of the
+    service's address or the provider's name.
     """
 
     _sdk = "openai"
@@ -62,15 +62,15 @@ class OpenAIModel(Endpoint):
             dialects=dialects,
         )
         self._limit = self._options.take_limit()
-        """As configured: its name and value."""
+        """The configured limit of a reply: its name and value."""
         if self._limit:
             first = self._limit[0]
-            others = tuple(name for name in self._known.limits if name != first)
-            self._known = replace(self._known, limits=(first, *others))
+            others = tuple(name for name in self._preset.limits if name != first)
+            self._preset = replace(self._preset, limits=(first, *others))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
-        client = await self._connected()
+        client = await self._get_client()
         with self._own_errors():
             stream, left_out = await self._open(client, request)
             for notice in left_out:
@@ -81,7 +81,7 @@ class OpenAIModel(Endpoint):
             async with stream:
                 async for chunk in payloads(stream.response.aiter_bytes(), self.host):
                     if chunk == DONE:
-                        reader.done()
+                        reader.mark_done()
                         break
                     self._check(chunk)
                     for event in reader.feed(chunk):
@@ -91,15 +91,16 @@ class OpenAIModel(Endpoint):
 
     @property
     def loads(self) -> bool:
-        return self._known.loads
+        return self._preset.loads
 
     async def windows(self) -> dict[str, int]:
-        """How many tokens models can read; where the service loads them, only this one, which is
-        loaded for it (https://docs.ollama.com/api/generate, https://docs.ollama.com/api/ps).
+        """The context windows of the service's models. If it loads models on demand, this loads the
+        model and returns only its window (https://docs.ollama.com/api/generate,
+        https://docs.ollama.com/api/ps).
         """
         if not self.loads:
             return await super().windows()
-        client = await self._connected()
+        client = await self._get_client()
         root = str(client.base_url).rstrip("/").removesuffix("/v1")
         with self._own_errors():
             load = {"model": self._name, "stream": False}
@@ -119,13 +120,13 @@ class OpenAIModel(Endpoint):
         """Raises ModelError for an error that came after status 200."""
         error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
         if error:
-            raise self._broken_off(error)
+            raise self._stream_error(error)
 
-    def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
-        return learned(dialect, said, request.effort)
+    def _learn(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        return learn(dialect, said, request.effort)
 
     def _fits(self, dialect: Dialect) -> bool:
-        """Whether what is configured can still be sent."""
+        """Whether the configured limit can be sent in this dialect."""
         return bool(dialect.limits) or self._limit is None or self._limit[1] is None
 
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
@@ -136,9 +137,9 @@ class OpenAIModel(Endpoint):
         thinking = _effort(request.effort, dialect) if request.effort else {}
         if _EFFORT_FIELDS & self._options.fields.keys():
             thinking = {}
-        create: Any = client.chat.completions.create  # our JSON fits no overload of it
+        create: Any = client.chat.completions.create  # our JSON matches none of its overloads
         who = self._network.headers_for(request.user)
-        return await create(stream=True, **self._options.over(body, unknown=thinking, headers=who))
+        return await create(stream=True, **self._options.merge(body, unknown=thinking, headers=who))
 
     def _connect(self) -> AsyncOpenAI:
         if (missing := openai_warning()) is not None:

@@ -1,7 +1,7 @@
-"""The pictures of a request, some of which a service may refuse for what they are.
+"""Pictures that a service refuses, because of their content or number.
 
-Few services say which one is wrong, or they take only so many at once. So all of a request are
-refused together, and left out together later: one of them alone may be right.
+Few services say which picture is wrong, and some accept only so many at once. So all pictures of a
+request count as refused together and are later left out together; each alone may be fine.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import TypeAlias
 from jupyter_agent.models.base import Block, Message
 
 Digests: TypeAlias = frozenset[str]
-"""What tells pictures apart."""
+"""Hashes of pictures."""
 _LEFT_OUT = {"type": "text", "text": "[a picture that the model's service refused]"}
 
 
 def digests(messages: Sequence[Message]) -> Digests:
-    """Those of all pictures of a history."""
+    """The digests of all pictures in a history."""
     return frozenset(_digest(block) for message in messages for block in _pictures(message))
 
 
 def refused_among(messages: Sequence[Message], refused: Collection[Digests]) -> Digests:
-    """Those of a history that were refused together; nothing is hashed where none were."""
-    found = digests(messages) if refused else frozenset()
-    return frozenset().union(*(together for together in refused if together <= found))
+    """The pictures of a history that were refused together. Hashes nothing if none were."""
+    present = digests(messages) if refused else frozenset()
+    return frozenset().union(*(together for together in refused if together <= present))
 
 
-def without(messages: Sequence[Message], left_out: Digests) -> Sequence[Message]:
-    """The history with a word in place of each of these pictures."""
+def replace_pictures(messages: Sequence[Message], left_out: Digests) -> Sequence[Message]:
+    """The history with a text in place of each of these pictures."""
     if not left_out:
         return messages
     return [

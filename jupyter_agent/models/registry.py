@@ -1,4 +1,4 @@
-"""Which models there are: from `provider:model` to a Model that can be asked."""
+"""The registry of models: from `provider:model` to a Model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jupyter_agent.models.dialect import Dialect, preset
 from jupyter_agent.models.endpoint import Options
 from jupyter_agent.models.facts import FactBook, Facts
 from jupyter_agent.models.keys import Keys
-from jupyter_agent.models.network import WHO_ASKS, Network, Value, reveal, revealed
+from jupyter_agent.models.network import WHO_ASKS, Network, Value, reveal, reveal_all
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.responses import ResponsesModel
 
@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 
 Kind: TypeAlias = Literal["anthropic", "bedrock", "vertex", "openai", "openai-responses", "demo"]
 _PLACEHOLDER_KEY = "none"
-"""For services that want no key: the SDK does want one."""
+"""For services without a key, because the SDK requires one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provider:
-    """A service that has models."""
+    """A service with models."""
 
     kind: Kind
     """The API it speaks: `openai` is chat completions, `openai-responses` the Responses API;
@@ -43,18 +43,18 @@ class Provider:
     account: Mapping[str, Any] = field(default_factory=dict)
     """For a cloud: `aws_region`, or `project_id` and `region`; credentials are the cloud's own."""
     models: Sequence[str] = ()
-    """Names to offer; others are taken too."""
+    """Names to offer; other names can be used, too."""
     base_url: str | None = None
     needs_key: bool = True
     supports_tool_choice: bool = True
-    """False for servers of kind `openai` that take no `tool_choice`."""
+    """False for servers of kind `openai` that do not accept `tool_choice`."""
     dialect: str | None = None
-    """For kind `openai`: as which service it behaves, e.g. `mistral`; by default as that of its
+    """For kind `openai`: the service that it behaves like, e.g. `mistral`; by default that of its
     address or name."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of every request, e.g. `temperature`; they win over ours."""
+    """Fields of every request, e.g. `temperature`; they override ours."""
     headers: Mapping[str, Value] = field(default_factory=dict)
-    """Also `{"user": "name"}`: who asks."""
+    """A value can also be `{"user": "name"}`, for the name of the person who asks."""
     query: Mapping[str, str] = field(default_factory=dict)
     """Added to each address, e.g. Azure's `api-version`."""
     ca_bundle: str | None = None
@@ -65,27 +65,27 @@ class Provider:
 
     @property
     def window(self) -> int | None:
-        """What is sent as the window of each request, for services that follow it."""
-        wrapped = self.options.get("extra_body")
-        fields = {**self.options, **(wrapped if isinstance(wrapped, Mapping) else {})}
+        """The configured context window, for services that accept one in requests."""
+        body = self.options.get("extra_body")
+        fields = {**self.options, **(body if isinstance(body, Mapping) else {})}
         inner = fields.get("options")
-        told = fields.get("num_ctx") or (inner.get("num_ctx") if isinstance(inner, Mapping) else 0)
-        return told if isinstance(told, int) and told > 0 else None
+        size = fields.get("num_ctx") or (inner.get("num_ctx") if isinstance(inner, Mapping) else 0)
+        return size if isinstance(size, int) and size > 0 else None
 
-    def how(self, name: str, base_url: str | None) -> Dialect:
-        """How the service differs from others. Raises ValueError for a dialect that is none."""
-        known = preset(self.dialect, provider=name, base_url=base_url)
-        return replace(known, tool_choice=known.tool_choice and self.supports_tool_choice)
+    def dialect_for(self, name: str, base_url: str | None) -> Dialect:
+        """The service's dialect. Raises ValueError for an unknown `dialect`."""
+        base = preset(self.dialect, provider=name, base_url=base_url)
+        return replace(base, tool_choice=base.tool_choice and self.supports_tool_choice)
 
     def network(self, environment: Mapping[str, str]) -> Network:
-        """The way to it. Raises ModelError where a value cannot be found."""
+        """The connection to the service. Raises ModelError if a value is missing."""
         fixed = {name: value for name, value in self.headers.items() if value != WHO_ASKS}
-        headers = revealed(fixed, environment, "the header ")
-        proxy_headers = revealed(self.proxy_headers, environment, "the proxy's header ")
+        headers = reveal_all(fixed, environment, "the header ")
+        proxy_headers = reveal_all(self.proxy_headers, environment, "the proxy's header ")
         proxy = None if self.proxy is None else reveal(self.proxy, environment, "the proxy")
-        given = {**fixed, **self.proxy_headers}
-        found = {**headers, **proxy_headers}
-        secrets = [found[name] for name, value in given.items() if not isinstance(value, str)]
+        values = {**fixed, **self.proxy_headers}
+        texts = {**headers, **proxy_headers}
+        secrets = [texts[name] for name, value in values.items() if not isinstance(value, str)]
         if proxy and (password := urlsplit(proxy).password):
             secrets.append(password)
         return Network(
@@ -113,11 +113,11 @@ _WITH_KEY = "anthropic:claude-sonnet-5-5"
 _WITHOUT_KEY = "demo:tour"
 _MOST_NAMES = 1_000
 _LOOK_UP_SECONDS = 3.0
-"""For which a turn waits at most to learn how much its model can read."""
+"""Longest time that a turn waits for the context window of its model."""
 _LIST_SECONDS = 20.0
-"""For which a person waits at most for a list of models; the SDK is imported then, too."""
+"""Longest time that a person waits for a list of models; this includes the import of the SDK."""
 _LOAD_SECONDS = 120.0
-"""The same where the service has to load the model first, as it would for the question."""
+"""As `_LOOK_UP_SECONDS`, if the service has to load the model, as it would for the question."""
 _CLOUDS: Mapping[str, tuple[Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"], str]] = {
     "bedrock": ("AsyncAnthropicBedrock", "https://bedrock-runtime.amazonaws.com"),
     "vertex": ("AsyncAnthropicVertex", "https://aiplatform.googleapis.com"),
@@ -129,8 +129,7 @@ class Models:
 
     `providers` adds services and changes the known ones: by name, the fields of `Provider` and
     `api_key` (or `api_key_file`), e.g. `{"lab": {"kind": "openai", "base_url": "...", "needs_key":
-    False}}`. A key, a header or a proxy is a text, `{"file": path}` or `{"env": name}`. Only
-    `offered` asks the network what there is.
+    False}}`. A key, a header or a proxy is a text, `{"file": path}` or `{"env": name}`.
     """
 
     def __init__(
@@ -145,14 +144,14 @@ class Models:
         cache_ttl: CacheTtl = "5m",
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """`fallback` answers where a model fails or refuses; `cache_ttl` is for services of
-        kind `anthropic`.
+        """`fallback` answers if a model fails or refuses; `cache_ttl` is for services of kind
+        `anthropic`.
 
-        Raises ValueError that names the provider for options that cannot be sent, and for a
-        fallback that there cannot be.
+        Raises ValueError for an invalid fallback and, with the provider's name, for options that
+        cannot be sent.
         """
         configured = {name: dict(fields) for name, fields in (providers or {}).items()}
-        keys = {name: _key_in(fields) for name, fields in configured.items()}
+        keys = {name: _pop_key(fields) for name, fields in configured.items()}
         self._keys = Keys(key_file, keys, environment)
         self._providers = {**_KNOWN}
         for name, fields in configured.items():
@@ -163,7 +162,7 @@ class Models:
             service, _, model = fallback.partition(":")
             if service not in self._providers or not model:
                 raise ValueError(
-                    f"fallback_model: `{fallback}` is no model. Name one as `provider:model`; "
+                    f"fallback_model: `{fallback}` is not a model. Name one as `provider:model`; "
                     f"providers: {', '.join(sorted(self._providers))}."
                 )
         self._fallback = fallback
@@ -172,26 +171,27 @@ class Models:
         self._configured_default = default
         self._allow_keys = allow_keys
         self._environment = environment
-        self._made: dict[str, tuple[tuple[str, Network], AnthropicModel | OpenAIModel]] = {}
+        self._endpoints: dict[str, tuple[tuple[str, Network], AnthropicModel | OpenAIModel]] = {}
+        """By `provider:model`: the key and network that it was made with, and the model."""
         self._outdated: list[AnthropicModel | OpenAIModel] = []
         self._dialects: dict[str, Dialect] = {}
-        """What was learned of models; it outlives their clients."""
+        """Learned dialects by model; they outlive the models' clients."""
         self._windows: dict[str, int] = {}
-        """What services said of their models."""
+        """Context windows that services reported, by `provider:model`."""
         self._looked_up: set[str] = set()
 
     @property
     def default(self) -> str:
-        """What is configured, else Anthropic's where there is a key, else the tour."""
+        """The configured model, else Anthropic's if there is a key, else the tour."""
         if self._configured_default:
             return self._configured_default
         return _WITH_KEY if self._keys.get("anthropic") else _WITHOUT_KEY
 
     def get(self, name: str | None = None) -> Model:
-        """The model of that name, or the default one.
+        """The model with that name, or the default model.
 
-        Raises RequestError (400, `unknown_model`) for a name that can mean none, and ModelError
-        (`authentication`) where its key is missing.
+        Raises RequestError (400, `unknown_model`) for an unknown name, and ModelError
+        (`authentication`) if its key is missing.
         """
         name = name or self.default
         service, _, model = name.partition(":")
@@ -200,26 +200,27 @@ class Models:
             raise RequestError(
                 400,
                 "unknown_model",
-                f"`{name}` is no model. Name one as `provider:model`, e.g. `{_WITH_KEY}`; "
+                f"`{name}` is not a model. Name one as `provider:model`, e.g. `{_WITH_KEY}`; "
                 f"providers: {', '.join(sorted(self._providers))}.",
             )
         if provider.kind == "demo":
             if model != "tour":
-                raise RequestError(400, "unknown_model", f"`{name}` is no model; `demo:tour` is.")
+                message = f"`{name}` is not a model; `demo:tour` is."
+                raise RequestError(400, "unknown_model", message)
             return DemoModel()
-        way = (self._key(service, provider), provider.network(self._environment))
-        made = self._made.get(name)
-        if made is None or made[0] != way:
-            if made is not None:
-                self._outdated.append(made[1])  # a turn may still use it
-            self._made[name] = made = (way, self._make(service, model, *way))
-        return made[1]
+        access = (self._key(service, provider), provider.network(self._environment))
+        entry = self._endpoints.get(name)
+        if entry is None or entry[0] != access:
+            if entry is not None:
+                self._outdated.append(entry[1])  # a turn may still use it
+            self._endpoints[name] = entry = (access, self._make(service, model, *access))
+        return entry[1]
 
     def fallback(self, wanted: str | None, instead_of: str) -> Model | None:
-        """The model that answers where another one fails or refuses: the one that is
-        wanted, by default the configured one; None for an empty name, or where it is the same.
+        """The model that answers if another one fails or refuses: `wanted`, by default the
+        configured one. None for an empty name, or if it is the same model.
 
-        Raises as `get` for one that was wanted; a configured one without a key is left out.
+        Raises as `get` for a wanted model; a configured one without a key is skipped.
         """
         name = self._fallback if wanted is None else wanted
         if not name or name == instead_of:
@@ -229,17 +230,17 @@ class Models:
         except ModelError as error:
             if wanted is not None:
                 raise
-            log.warning("The fallback model is left out: %s", error.message)
+            log.warning("The fallback model is skipped: %s", error.message)
             return None
 
-    async def offered(self, service: str) -> list[str]:
-        """The models that a provider says it has, asked now.
+    async def list_models(self, service: str) -> list[str]:
+        """The names of a provider's models, requested from the provider now.
 
-        Raises RequestError 404 for an unknown provider, ModelError where it cannot be asked.
+        Raises RequestError 404 for an unknown provider, ModelError if the request fails.
         """
         provider = self._providers.get(service)
         if provider is None:
-            raise RequestError(404, "unknown_provider", f"`{service}` is no provider.")
+            raise RequestError(404, "unknown_provider", f"`{service}` is not a provider.")
         if provider.kind == "demo":
             return list(provider.models)
         network = provider.network(self._environment)
@@ -247,18 +248,18 @@ class Models:
         return (await _names(model))[:_MOST_NAMES]
 
     def facts(self, model: str) -> Facts:
-        """What is known of `provider:model`; its window is told by the configuration, else by the
-        service, once it was looked up.
+        """The facts about `provider:model`. Its window comes from `model_facts`, else from the
+        service after `look_up`, else from the provider's options.
         """
-        known = self._facts.of(model)
-        if known.window is not None:
-            return known
+        facts = self._facts.of(model)
+        if facts.window is not None:
+            return facts
         provider = self._providers.get(model.partition(":")[0])
         window = self._windows.get(model) or (provider.window if provider else None)
-        return known.model_copy(update={"window": window})
+        return facts.model_copy(update={"window": window})
 
     def reads_documents(self, model: str) -> bool:
-        """Whether PDF files can be sent to it: by its API, or as the service's dialect says."""
+        """Whether PDF files can be sent to it, by its API or its service's dialect."""
         service = model.partition(":")[0]
         provider = self._providers.get(service)
         if provider is None or provider.kind == "demo":
@@ -266,28 +267,27 @@ class Models:
         if provider.kind != "openai":
             return True
         base_url = provider.base_url or self._environment.get(f"{service.upper()}_BASE_URL")
-        return provider.how(service, base_url).documents
+        return provider.dialect_for(service, base_url).documents
 
     async def look_up(self, model: str) -> None:
-        """Asks the model's service for the windows of its models: once, briefly, and where none is
-        known. A service that does not say leaves them unknown; one that loads a model first is
-        asked for that of each.
+        """Request the context windows of the service's models: once, briefly, and only if the
+        model's is unknown. A service that loads models on demand is asked once for each model.
         """
         service = model.partition(":")[0]
-        _, endpoint = self._made.get(model, (None, None))
+        _, endpoint = self._endpoints.get(model, (None, None))
         if endpoint is None or self._facts.of(model).window is not None:
             return
         which = model if endpoint.loads else service
         if which in self._looked_up or (not endpoint.loads and self.facts(model).window):
             return
-        if not endpoint.loads:  # that may be able to next time
+        if not endpoint.loads:  # one that loads may succeed the next time
             self._looked_up.add(which)
         try:
             async with asyncio.timeout(_LOAD_SECONDS if endpoint.loads else _LOOK_UP_SECONDS):
                 windows = await endpoint.windows()
         except (ModelError, TimeoutError) as error:
-            log.info("How much the models of %s can read is not known: %s", service, error)
-        except Exception:  # nice to know, and no reason for a turn to fail, whatever came
+            log.info("The context windows of the models of %s are unknown: %s", service, error)
+        except Exception:  # optional information must not make a turn fail
             log.warning("The models of %s could not be listed", service, exc_info=True)
         else:
             self._looked_up.add(which)
@@ -295,8 +295,8 @@ class Models:
                 self._windows[f"{service}:{name}"] = window
 
     def warm(self) -> threading.Thread | None:
-        """Imports the SDK of the default model where it can be asked: it takes seconds, which the
-        first question need not wait for. In a thread for which the end of the server does not wait.
+        """Import the SDK of the default model, if that can be used, so that the first question does
+        not wait seconds for it. Runs in a daemon thread.
         """
         service = self.default.partition(":")[0]
         provider = self._providers.get(service)
@@ -311,14 +311,14 @@ class Models:
 
     def describe(self) -> dict[str, Any]:
         """The answer of `GET models`; never the value of a key."""
-        named = {f"{name}:{model}" for name, one in self._providers.items() for model in one.models}
-        facts = {model: self.facts(model) for model in sorted({*named, self.default})}
+        names = {f"{name}:{model}" for name, one in self._providers.items() for model in one.models}
+        facts = {model: self.facts(model) for model in sorted({*names, self.default})}
         return {
             "default": self.default,
             "fallback": self._fallback,
-            "windows": {model: known.window for model, known in facts.items() if known.window},
+            "windows": {model: each.window for model, each in facts.items() if each.window},
             "images": {
-                model: known.images for model, known in facts.items() if known.images is not None
+                model: each.images for model, each in facts.items() if each.images is not None
             },
             "documents": {model: self.reads_documents(model) for model in facts},
             "providers": [
@@ -334,9 +334,9 @@ class Models:
         }
 
     async def try_key(self, provider: str, key: str) -> int | None:
-        """How many models the provider lists for this key, asked now; None where it does not say.
+        """The number of models that the provider lists for this key, or None if that fails.
 
-        Raises RequestError as `set_key` does, and 422 where the provider rejects the key.
+        Raises RequestError as `set_key` does, and 422 if the provider rejects the key.
         """
         key = self._storable_key(provider, key)
         model = self._make(provider, "?", key, self._providers[provider].network(self._environment))
@@ -349,24 +349,24 @@ class Models:
             return None
 
     def set_key(self, provider: str, key: str) -> None:
-        """Store a key. Raises RequestError where that is switched off or makes no sense."""
-        self._keys.set(provider, self._storable_key(provider, key))
+        """Store a key. Raises RequestError if keys are switched off or the key is invalid."""
+        self._keys.store(provider, self._storable_key(provider, key))
 
     def delete_key(self, provider: str) -> None:
-        """Forget a stored key; keys of the configuration and the environment stay."""
+        """Delete a stored key; keys of the configuration and the environment stay."""
         self._check_key_change(provider)
         self._keys.delete(provider)
 
     def secrets(self) -> frozenset[str]:
-        """What no model is to be told: our keys, other secrets of the providers in use, and those
+        """Texts that no model may get: the keys, other secrets of the providers in use, and those
         of the server's environment.
         """
-        used = (network.long_secrets for (_, network), _model in self._made.values())
+        used = (network.long_secrets for (_, network), _model in self._endpoints.values())
         return self._keys.secrets().union(*used)
 
     async def close(self) -> None:
         """Close all connections."""
-        for model in [*self._outdated, *(model for _, model in self._made.values())]:
+        for model in [*self._outdated, *(model for _, model in self._endpoints.values())]:
             await model.close()
 
     def _key(self, service: str, provider: Provider) -> str:
@@ -377,14 +377,14 @@ class Models:
             return _PLACEHOLDER_KEY
         raise ModelError(
             f"There is no API key for {service}. Store one in the settings of the panel, or set "
-            f"{service.upper()}_API_KEY and restart; `demo:tour` needs none.",
+            f"{service.upper()}_API_KEY and restart; `demo:tour` works without a key.",
             kind="authentication",
         )
 
     def _has_key(self, service: str) -> bool:
         try:
             return bool(self._keys.get(service))
-        except ModelError:  # told where the key is needed
+        except ModelError:  # reported when the key is needed
             return False
 
     def _make(
@@ -414,7 +414,7 @@ class Models:
             base_url=base_url,
             options=provider.options,
             provider=service,
-            dialect=provider.how(service, base_url),
+            dialect=provider.dialect_for(service, base_url),
             network=network,
             dialects=self._dialects,
         )
@@ -430,11 +430,12 @@ class Models:
             raise RequestError(403, "keys_disabled", "The administrator switched keys off here.")
         known = self._providers.get(provider)
         if known is None or known.kind == "demo":
-            raise RequestError(404, "unknown_provider", f"`{provider}` is no provider with a key.")
+            message = f"`{provider}` is not a provider with a key."
+            raise RequestError(404, "unknown_provider", message)
 
 
 async def _names(model: AnthropicModel | OpenAIModel) -> list[str]:
-    """The models of a service, which is asked only for them. Raises ModelError."""
+    """The models of a service; closes the connection afterwards. Raises ModelError."""
     try:
         async with asyncio.timeout(_LIST_SECONDS):
             return await model.names()
@@ -449,20 +450,20 @@ async def _names(model: AnthropicModel | OpenAIModel) -> list[str]:
 
 
 def _import(sdk: str) -> None:
-    with suppress(ImportError):  # told where it is needed
+    with suppress(ImportError):  # reported when the SDK is needed
         importlib.import_module(sdk)
 
 
 def _check(name: str, provider: Provider) -> None:
-    """Raises ValueError with a sentence for a kind, a dialect or options that there cannot be."""
+    """Raises ValueError with a sentence for an invalid kind, dialect or options."""
     kinds = get_args(Kind)
     if provider.kind not in kinds:
         raise ValueError(
-            f"providers.{name}.kind: `{provider.kind}` is none. It is one of {', '.join(kinds)}; "
-            "most services speak `openai`."
+            f"providers.{name}.kind: `{provider.kind}` is not a kind. It is one of "
+            f"{', '.join(kinds)}; most services speak `openai`."
         )
     try:
-        provider.how(name, provider.base_url)
+        provider.dialect_for(name, provider.base_url)
     except ValueError as error:
         raise ValueError(f"providers.{name}.dialect: {error}") from None
     try:
@@ -473,8 +474,8 @@ def _check(name: str, provider: Provider) -> None:
         raise ValueError(f"providers.{name}.options: {error}") from None
 
 
-def _key_in(fields: dict[str, Any]) -> Value:
-    """Takes the key out of a provider's configuration."""
+def _pop_key(fields: dict[str, Any]) -> Value:
+    """Remove the key from a provider's configuration and return it."""
     key: Value = fields.pop("api_key", "")
     file = fields.pop("api_key_file", None)
     return key or ({"file": file} if file else "")

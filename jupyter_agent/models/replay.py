@@ -1,4 +1,4 @@
-"""A finished reply as the events that would have brought it."""
+"""Turns a finished reply into the events that would have streamed it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def replay(
     stop_reason: str | None = None,
     usage: Mapping[str, int] | None = None,
 ) -> Iterator[ModelEvent]:
-    """The events, with texts in pieces of a word.
+    """The events, with texts in pieces of one word.
 
-    Without a `stop_reason` it is what the blocks mean: `tool_use` where one is a call, else
-    `end_turn`. `usage` is in Anthropic's names.
+    The default `stop_reason` is `tool_use` if a block is a call, else `end_turn`. `usage` has
+    Anthropic's names.
     """
-    counted = dict(usage or {"input_tokens": 0, "output_tokens": 0})
+    counts = dict(usage or {"input_tokens": 0, "output_tokens": 0})
     yield {
         "type": "message_start",
         "message": {
@@ -28,34 +28,34 @@ def replay(
             "role": "assistant",
             "content": [],
             "stop_reason": None,
-            "usage": {**counted, "output_tokens": 0},
+            "usage": {**counts, "output_tokens": 0},
         },
     }
     for index, block in enumerate(blocks):
-        empty, deltas = _written(block)
+        empty, deltas = _split(block)
         yield {"type": "content_block_start", "index": index, "content_block": empty}
         for delta in deltas:
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     calls = any(block["type"] == "tool_use" for block in blocks)
     reason = stop_reason or ("tool_use" if calls else "end_turn")
-    yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": counted}
+    yield {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": counts}
     yield {"type": "message_stop"}
 
 
-def _written(block: Block) -> tuple[Block, Iterator[Block]]:
-    """The block as it begins, and what is written into it."""
+def _split(block: Block) -> tuple[Block, Iterator[Block]]:
+    """The empty block with which it starts, and the deltas that fill it."""
     match block["type"]:
         case "text":
             return {**block, "text": ""}, _pieces("text_delta", "text", block.get("text") or "")
         case "thinking":
             thoughts = list(_pieces("thinking_delta", "thinking", block.get("thinking") or ""))
-            signed = {"type": "signature_delta", "signature": block.get("signature", "")}
+            signature = {"type": "signature_delta", "signature": block.get("signature", "")}
             empty = {"type": "thinking", "thinking": "", "signature": ""}
-            return empty, iter([*thoughts, signed])
+            return empty, iter([*thoughts, signature])
         case "tool_use" | "server_tool_use":
-            written = block.get("input") or {}
-            text = written if isinstance(written, str) else json.dumps(written)
+            input = block.get("input") or {}
+            text = input if isinstance(input, str) else json.dumps(input)
             return {**block, "input": {}}, _pieces("input_json_delta", "partial_json", text)
     return block, iter(())
 

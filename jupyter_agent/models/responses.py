@@ -1,7 +1,6 @@
-"""Models behind OpenAI's Responses API, some of which are to be had nowhere else.
+"""Models behind OpenAI's Responses API, some of which are only available there.
 
-Nothing is stored at the service: the history is ours, and reasoning goes back encrypted, by the id
-of its item. Source: https://platform.openai.com/docs/api-reference/responses.
+Nothing is stored at the service: we send the history, with reasoning as encrypted items. Source: https://platform.openai.com/docs/api-reference/responses.
 """
 
 from __future__ import annotations
@@ -27,35 +26,35 @@ from jupyter_agent.models.base import (
 from jupyter_agent.models.dialect import (
     REFUSED,
     Dialect,
-    learned_containers,
-    learned_effort,
-    learned_tools,
+    learn_containers,
+    learn_effort,
+    learn_tools,
 )
 from jupyter_agent.models.lines import DONE, payloads
 from jupyter_agent.models.openai import OpenAIModel
 
 _ITEM = "item"
-"""What VIA says of reasoning whose signature is its whole item."""
+"""Value of VIA for reasoning whose signature is its whole item."""
 _SERVER_TOOLS: Mapping[ServerTool, Mapping[str, Any]] = {
     "web_search": {"type": "web_search"},
     "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
 }
-"""Pages are opened by its search."""
+"""Without `web_fetch`, because the service's search can open pages."""
 _SERVED = {"web_search_call": "web_search", "code_interpreter_call": "code_execution"}
-"""Items of what the service does itself, and the names of its tools."""
+"""Types of items for the service's own calls, and the names of their tools."""
 _AS_A_FIELD = r"""["'`]{0}\b|\b(parameter|argument|field|property|body|supplied)\W+{0}\b"""
-"""How a refusal names a field that is a word as well."""
+"""Forms in which a refusal names a field that is also an ordinary word."""
 _LONGEST_ID = 64
 _OPTIONAL = ("include", "max_output_tokens", "store", "tool_choice")
-"""Fields that can be left out where a service refuses them."""
+"""Fields that can be left out if a service refuses them."""
 
 
 class ResponsesModel(OpenAIModel):
-    """A model at a service that speaks the Responses API."""
+    """A model at a service with the Responses API."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
-        client = await self._connected()
+        client = await self._get_client()
         reader = ItemReader()
         with self._own_errors():
             stream, left_out = await self._open(client, request)
@@ -66,22 +65,22 @@ class ResponsesModel(OpenAIModel):
                     if event == DONE:
                         break
                     self._check(_failure(event))
-                    for made in reader.feed(event):
-                        yield made
+                    for model_event in reader.feed(event):
+                        yield model_event
 
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
         body = self._items_body(request, dialect)
-        kept = {name: value for name, value in body.items() if name not in dialect.without}
-        create: Any = client.responses.create  # our JSON fits no overload of it
+        accepted = {k: value for k, value in body.items() if k not in dialect.refused_fields}
+        create: Any = client.responses.create  # our JSON matches none of its overloads
         who = self._network.headers_for(request.user)
-        return await create(stream=True, **self._options.over(kept, headers=who))
+        return await create(stream=True, **self._options.merge(accepted, headers=who))
 
-    def _learned(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
-        better = learned_containers(dialect, said, _containers(request))
+    def _learn(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:
+        better = learn_containers(dialect, said, _containers(request))
         if better == dialect:
-            better = learned_effort(dialect, said, request.effort)
+            better = learn_effort(dialect, said, request.effort)
         if better == dialect:
-            better = learned_tools(dialect, said, _served_tools(request, dialect))
+            better = learn_tools(dialect, said, _served_tools(request, dialect))
         if better != dialect:
             return better
         if not REFUSED.search(said):
@@ -89,9 +88,9 @@ class ResponsesModel(OpenAIModel):
         said = re.sub("encrypted.content", "'include'", said, flags=re.IGNORECASE)
         for name in _OPTIONAL:
             pattern = rf"\b{name}\b" if "_" in name else _AS_A_FIELD.format(name)
-            named = re.search(pattern, said, re.IGNORECASE)
-            if named and name not in dialect.without:
-                return replace(dialect, without=dialect.without | {name})
+            is_named = re.search(pattern, said, re.IGNORECASE)
+            if is_named and name not in dialect.refused_fields:
+                return replace(dialect, refused_fields=dialect.refused_fields | {name})
         return None
 
     def _items_body(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
@@ -133,7 +132,7 @@ def _served_tools(request: ModelRequest, dialect: Dialect) -> list[ServerTool]:
 
 
 def _failure(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An event as one of its own with an `error`, where it tells one."""
+    """`{"error": ...}` if the event reports an error, else empty."""
     if event.get("type") == "error":
         return {"error": event.get("error") or event}
     response = event.get("response") or {}
@@ -142,25 +141,25 @@ def _failure(event: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"error": event["error"]} if event.get("error") else {}
 
 
-# -- what is asked
+# -- requests
 
 
 def _containers(request: ModelRequest) -> set[str]:
-    """Where the service ran the code of the history."""
+    """Ids of the containers in which the service ran code, according to the history."""
     return {item["container_id"] for item in items(request) if item.get("container_id")}
 
 
 def items(request: ModelRequest) -> Iterator[dict[str, Any]]:
-    """The history as items, in their order."""
+    """The history as items, in order."""
     for message in request.messages:
         if message["role"] == "assistant":
             for block in message["content"]:
-                yield from _said(block)
+                yield from _assistant_items(block)
         else:
-            yield from _asked(message["content"])
+            yield from _user_items(message["content"])
 
 
-def _said(block: Block) -> Iterator[dict[str, Any]]:
+def _assistant_items(block: Block) -> Iterator[dict[str, Any]]:
     match block["type"]:
         case "text":
             content = [{"type": "output_text", "text": block["text"]}]
@@ -176,7 +175,7 @@ def _said(block: Block) -> Iterator[dict[str, Any]]:
             }
 
 
-def _asked(content: Sequence[Block]) -> Iterator[dict[str, Any]]:
+def _user_items(content: Sequence[Block]) -> Iterator[dict[str, Any]]:
     parts = []
     for block in content:
         if block["type"] == "tool_result":
@@ -192,7 +191,7 @@ def _asked(content: Sequence[Block]) -> Iterator[dict[str, Any]]:
 
 
 def _own_id(call_id: str) -> str:
-    """The id of a call as the API takes it; other services have longer ones."""
+    """An id for a call that the API accepts; other services have longer ones."""
     return call_id if len(call_id) <= _LONGEST_ID else short_id(call_id)
 
 
@@ -214,31 +213,31 @@ def _part(block: Block) -> dict[str, Any] | None:
     return None
 
 
-# -- what is answered
+# -- replies
 
 
 @dataclass
 class _Open:
-    """An item that is being written."""
+    """An item that is being received."""
 
     place: int | None
     type: str
     block: int
     call_id: str = ""
-    begun: bool = True
-    """Whether its own beginning came, and not only a piece of it."""
+    has_start: bool = True
+    """Whether its start event came, not only a piece."""
     pieces: list[str] = field(default_factory=list)
-    """What was written of it."""
+    """Its pieces so far."""
     gap: str = ""
-    """What stands before the next piece, in another part of a summary."""
+    """Separator before the next piece, if that belongs to another part of a summary."""
 
 
 class ItemReader:
-    """Makes the events of one reply out of those of a response.
+    """Turns the events of a response into those of one reply.
 
-    Items are told apart by type and place: proxies give them other ids in each event. What some
-    servers leave out or say again is neither lost nor doubled: the beginning of an item, the place
-    of a piece, pieces, the end of an item.
+    Items are distinguished by type and place, because proxies change their ids in each event. Some
+    servers leave out or repeat events: starts of items, places of pieces, pieces, ends of items.
+    Nothing is lost or doubled then.
     """
 
     def __init__(self) -> None:
@@ -246,9 +245,9 @@ class ItemReader:
         self._blocks = 0
         self._open: list[_Open] = []
         self._types: Counter[str] = Counter()
-        """How many items of each type came so far."""
-        self._over: dict[tuple[int | None, str], set[str]] = defaultdict(set)
-        """What items said that are over, by place and type."""
+        """Number of items of each type so far."""
+        self._finished: dict[tuple[int | None, str], set[str]] = defaultdict(set)
+        """Fingerprints of finished items, by place and type."""
         self._refusal = ""
 
     def feed(self, event: Mapping[str, Any]) -> Iterator[ModelEvent]:
@@ -275,26 +274,26 @@ class ItemReader:
                 yield from self._end(place, event["item"])
             case "response.completed" | "response.incomplete":
                 yield from self._close(event.get("response") or {})
-            case None if event.get("object") == "response":  # it does not stream
+            case None if event.get("object") == "response":  # a service that does not stream
                 yield from self._close(event)
 
     def _find(self, place: int | None, type: str, call_id: str = "") -> _Open | None:
-        """The open item that is meant: the one with that id, else at that place, else the last one
-        of its type. (vLLM gives a call another id at its end.)"""
+        """The open item of that type with that id, else at that place, else the last one. (vLLM
+        changes the id of a call at its end.)"""
         same = [item for item in reversed(self._open) if item.type == type]
         here = [item for item in same if item.place == place]
         if type != "function_call":
             return next(iter([*here, *same]), None)
         if call_id:
-            named = [item for item in same if item.call_id == call_id]
-            alike = same if place is None else here
-            return next(iter(named or (alike if len(alike) == 1 else [])), None)
+            with_id = [item for item in same if item.call_id == call_id]
+            candidates = same if place is None else here
+            return next(iter(with_id or (candidates if len(candidates) == 1 else [])), None)
         return next(iter(here if len(same) > 1 and place is not None else same), None)
 
     def _is_open(self, place: int | None, type: str, call_id: str) -> bool:
-        """Whether an item is open that began just so."""
+        """Whether an item with the same start is open."""
         return any(
-            item.begun
+            item.has_start
             and item.type == type
             and (item.place == place if place is not None else bool(call_id))
             and item.call_id == call_id
@@ -302,14 +301,14 @@ class ItemReader:
         )
 
     def _begin(
-        self, place: int | None, item: Mapping[str, Any], *, begun: bool = True
+        self, place: int | None, item: Mapping[str, Any], *, has_start: bool = True
     ) -> Iterator[ModelEvent]:
         type = item["type"]
-        if begun and self._is_open(place, type, _call_id(item)):  # it begins twice
+        if has_start and self._is_open(place, type, _call_id(item)):  # a repeated start
             return
-        early = self._find(place, type) if begun and type != "function_call" else None
-        if early is not None and not early.begun:  # its first piece came before it
-            early.place, early.begun = place, True
+        early = self._find(place, type) if has_start and type != "function_call" else None
+        if early is not None and not early.has_start:  # its first piece came before its start
+            early.place, early.has_start = place, True
             return
         block: dict[str, Any]
         match type:
@@ -321,12 +320,12 @@ class ItemReader:
                 id = item.get("call_id") or item["id"]
                 block = {"type": "tool_use", "id": id, "name": item["name"], "input": {}}
             case str(kind) if kind in _SERVED:
-                served = {"type": "server_tool_use", "id": item["id"], "name": _SERVED[kind]}
-                block = {**served, "input": {}, VIA: _ITEM}
-            case _:  # what nobody switched on
+                call = {"type": "server_tool_use", "id": item["id"], "name": _SERVED[kind]}
+                block = {**call, "input": {}, VIA: _ITEM}
+            case _:  # a feature that we do not use
                 return
         self._types[type] += 1
-        self._open.append(_Open(place, type, self._blocks, _call_id(item), begun))
+        self._open.append(_Open(place, type, self._blocks, _call_id(item), has_start))
         yield {"type": "content_block_start", "index": self._blocks, "content_block": block}
         self._blocks += 1
 
@@ -334,10 +333,10 @@ class ItemReader:
         self, place: int | None, type: str, kind: str, piece: str
     ) -> Iterator[ModelEvent]:
         item = self._find(place, type)
-        if item is None and (place, type) in self._over:  # what it says came with its end
+        if item is None and (place, type) in self._finished:  # the end already had its text
             return
-        if item is None or (not item.begun and item.place != place):
-            yield from self._begin(place, {"type": type}, begun=False)
+        if item is None or (not item.has_start and item.place != place):
+            yield from self._begin(place, {"type": type}, has_start=False)
             item = self._open[-1]
         yield _delta(item, kind, piece)
 
@@ -347,41 +346,41 @@ class ItemReader:
             item.gap = "\n\n"
 
     def _end(self, place: int | None, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        type, said = item["type"], _said_by(item)
-        again = said in self._over.get((place, type), ())
-        ended = self._find(place, type, _call_id(item))
-        if again and (ended is None or ended.place != place):
+        type, fingerprint = item["type"], _fingerprint(item)
+        again = fingerprint in self._finished.get((place, type), ())
+        open_item = self._find(place, type, _call_id(item))
+        if again and (open_item is None or open_item.place != place):
             return
-        if ended is None:
+        if open_item is None:
             yield from self._begin(place, item)
-            ended = self._find(place, type, _call_id(item))
-        if ended is None:
+            open_item = self._find(place, type, _call_id(item))
+        if open_item is None:
             return
-        self._over[place, type].add(said)
+        self._finished[place, type].add(fingerprint)
         if type in _SERVED:
-            yield from self._end_served(ended, item)
+            yield from self._end_served(open_item, item)
             return
-        kind, whole = _whole(item)
-        written = "".join(ended.pieces)
-        if whole.startswith(written) and whole != written and not again:
-            ended.gap = ""
-            yield _delta(ended, kind, whole[len(written) :])
+        kind, whole = _full_text(item)
+        text = "".join(open_item.pieces)
+        if whole.startswith(text) and whole != text and not again:
+            open_item.gap = ""
+            yield _delta(open_item, kind, whole[len(text) :])
         self._refusal = self._refusal or _refusal(item)
         if type == "reasoning":
-            kept = ("type", "id", "summary", "content", "encrypted_content")
-            signed = {name: item[name] for name in kept if item.get(name) is not None}
-            yield _signature(ended, signed)
-        yield from self._stop(ended)
+            keys = ("type", "id", "summary", "content", "encrypted_content")
+            signature = {key: item[key] for key in keys if item.get(key) is not None}
+            yield _signature(open_item, signature)
+        yield from self._stop(open_item)
 
     def _stop(self, item: _Open) -> Iterator[ModelEvent]:
         self._open.remove(item)
         yield {"type": "content_block_stop", "index": item.block}
 
-    def _end_served(self, ended: _Open, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        """The end of a call by the service itself, then its result as a block of its own."""
-        yield _delta(ended, "input", json.dumps(_served_input(item)))
-        yield _signature(ended, item)
-        yield from self._stop(ended)
+    def _end_served(self, open_item: _Open, item: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        """The end of one of the service's own calls, then its result as a separate block."""
+        yield _delta(open_item, "input", json.dumps(_served_input(item)))
+        yield _signature(open_item, item)
+        yield from self._stop(open_item)
         name = _SERVED[item["type"]]
         outputs = item.get("outputs") or (item.get("action") or {}).get("sources") or []
         block = {
@@ -398,16 +397,16 @@ class ItemReader:
         self._blocks += 1
 
     def _close(self, response: Mapping[str, Any]) -> Iterator[ModelEvent]:
-        """The end. Of what it lists altogether, what is open ends so; where there are more of a
-        type than came, the last of them are taken. (Places and ids may differ from before.)"""
-        listed = response.get("output") or ()
-        lacking = Counter(item["type"] for item in listed) - self._types
+        """The end of the response, which lists all its items: end the open ones with it. If it has
+        more items of a type than came, the last of these are new. (Places and ids may differ.)"""
+        output = response.get("output") or ()
+        missing = Counter(item["type"] for item in output) - self._types
         new = set()
-        for place, item in reversed(list(enumerate(listed))):
-            if lacking[item["type"]] > 0:
-                lacking[item["type"]] -= 1
+        for place, item in reversed(list(enumerate(output))):
+            if missing[item["type"]] > 0:
+                missing[item["type"]] -= 1
                 new.add(place)
-        for place, item in enumerate(listed):
+        for place, item in enumerate(output):
             if place in new or self._find(place, item["type"], _call_id(item)):
                 yield from self._end(place, item)
             self._refusal = self._refusal or _refusal(item)
@@ -420,22 +419,22 @@ class ItemReader:
             ending = {"stop_reason": "refusal", "stop_details": {"explanation": self._refusal}}
         elif why:
             ending = {"stop_reason": "max_tokens"}
-        used = response.get("usage") or {}
-        cached = (used.get("input_tokens_details") or {}).get("cached_tokens")
-        usage = usage_of(used.get("input_tokens"), cached, used.get("output_tokens"))
+        counts = response.get("usage") or {}
+        cached = (counts.get("input_tokens_details") or {}).get("cached_tokens")
+        usage = usage_of(counts.get("input_tokens"), cached, counts.get("output_tokens"))
         yield {"type": "message_delta", "delta": ending, "usage": usage}
         yield {"type": "message_stop"}
 
 
 def _call_id(item: Mapping[str, Any]) -> str:
-    """What tells a call from others, where it says so."""
+    """The id of a call; empty without an id, or if the item is not a call."""
     return str(item.get("call_id") or "") if item["type"] == "function_call" else ""
 
 
-def _said_by(item: Mapping[str, Any]) -> str:
-    """What tells an item that ends again from another one at the same place."""
+def _fingerprint(item: Mapping[str, Any]) -> str:
+    """Distinguishes a repeated end of an item from the end of another one at the same place."""
     own = item["id"] if item["type"] in _SERVED else item.get("encrypted_content")
-    return json.dumps([*_whole(item), _call_id(item), own])
+    return json.dumps([*_full_text(item), _call_id(item), own])
 
 
 def _delta(item: _Open, kind: str, piece: str) -> ModelEvent:
@@ -450,19 +449,19 @@ def _delta(item: _Open, kind: str, piece: str) -> ModelEvent:
 
 
 def _signature(open: _Open, item: Mapping[str, Any]) -> ModelEvent:
-    """The item itself, for the requests after this one."""
+    """The item itself as a signature, for later requests."""
     delta = {"type": "signature_delta", "signature": json.dumps(item, ensure_ascii=False)}
     return {"type": "content_block_delta", "index": open.block, "delta": delta}
 
 
 def _refusal(item: Mapping[str, Any]) -> str:
-    """The words with which a model refuses, as a part of its message."""
+    """The text with which a model refuses, from a part of its message."""
     parts = item.get("content") if item["type"] == "message" else None
     return "".join(part.get("refusal") or "" for part in parts or ())
 
 
-def _whole(item: Mapping[str, Any]) -> tuple[str, str]:
-    """What an item has that came in one piece: what it is written as, and its text."""
+def _full_text(item: Mapping[str, Any]) -> tuple[str, str]:
+    """The kind of delta for a complete item, and its whole text."""
     match item["type"]:
         case "message":
             return "text", "".join(part.get("text") or "" for part in item.get("content") or ())
@@ -474,12 +473,12 @@ def _whole(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _served_input(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What the service's own tool was asked for, in the words of Anthropic's."""
+    """The input of the service's own tool, under Anthropic's names."""
     action = item.get("action") or {}
     queries = action.get("queries") or []
-    found = {
+    input = {
         "query": action.get("query") or ", ".join(queries),
         "url": action.get("url"),
         "code": item.get("code"),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in input.items() if value}

@@ -228,7 +228,7 @@ class ChatHandler(TurnAnswers):
             conversation_id=conversation_id,
             question=question,
             options=await options.on_path(self.services.identities),
-            limits=body.within(self.limits, self.ceiling),
+            limits=body.apply_to(self.limits, self.ceiling),
             attachments=attachments,
             client=page_of(self, body.client),
             idempotency_key=key,
@@ -267,7 +267,7 @@ class ChatHandler(TurnAnswers):
         if body.stream:
             await self.stream(turn, after)
         else:
-            await turn.settled()
+            await turn.wait_while_running()
             self.answer(await self.outcome(turn.record.id))
 
 
@@ -336,7 +336,7 @@ class ChatApprovalsHandler(TurnAnswers):
         if body.wait is None:
             self.answer({"turn_id": turn.record.id, "state": turn.state})
         else:
-            await turn.settled(body.wait)
+            await turn.wait_while_running(body.wait)
             self.answer(await self.outcome(turn.record.id))
 
 

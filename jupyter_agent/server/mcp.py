@@ -18,7 +18,7 @@ from tornado.iostream import StreamClosedError
 
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.choices import MODES, Mode, Share, WhileAway
-from jupyter_agent.conversations.clients import Caller, shown_name
+from jupyter_agent.conversations.clients import Caller, display_name
 from jupyter_agent.errors import RequestError, StoreUnavailable, ToolError
 from jupyter_agent.mcp.client import plain_value
 from jupyter_agent.mcp.messages import (
@@ -470,6 +470,6 @@ def _name_of(client: Any) -> str:
     """The client's name as people see it."""
     names = (client.get(key) for key in ("title", "name")) if isinstance(client, Mapping) else ()
     for name in names:
-        if isinstance(name, str) and (shown := shown_name(name)):
+        if isinstance(name, str) and (shown := display_name(name)):
             return shown
     return "MCP client"

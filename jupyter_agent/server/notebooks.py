@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.carriers.nbformat_file import as_stored
 from jupyter_agent.choices import WhileAway
-from jupyter_agent.conversations.clients import Caller, CallerTurn, Clients, shown_name
+from jupyter_agent.conversations.clients import Caller, CallerTurn, Clients, display_name
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.document.carrier import with_items
 from jupyter_agent.document.cell import Cell, CellType
@@ -140,7 +140,7 @@ class DocumentHandler(AgentHandler):
         """The notebook, for an action like that of `tool`; journalled in a turn if the
         caller names themselves in `by`. The answer then has its `turn_id`.
         """
-        work, by = self.work, shown_name(self.get_query_argument("by", ""))
+        work, by = self.work, display_name(self.get_query_argument("by", ""))
         if not by:
             async with lease(work, path, need) as nb:
                 yield nb

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
-from jupyter_agent.conversations.keyed import Keyed, KeyStore
+from jupyter_agent.conversations.idempotency import IdempotencyStore, KeyedRequest
 from jupyter_agent.errors import RequestError
 
 ONCE = "jupyter_agent_once"
@@ -21,14 +21,14 @@ _LONGEST_KEY = 255
 class Once:
     """Serializes requests with the same key."""
 
-    def __init__(self, store: KeyStore) -> None:
+    def __init__(self, store: IdempotencyStore) -> None:
         self.store = store
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def serialize_repeats(
         self, owner: str, key: str, digest: str
-    ) -> AsyncIterator[Keyed | None]:
+    ) -> AsyncIterator[KeyedRequest | None]:
         """The earlier request that this one repeats, or None. Held until that one is answered.
 
         Raises RequestError 422 if the key was used for another request, 400 if it is too long.

@@ -431,7 +431,7 @@ class RunHandler(TurnRunsHandler):
         answer = describe_run(run, outputs=outputs == "full")
         if outputs == "text":
             answer["outputs"] = output_text(run.outputs())
-        self.answer({**answer, "wake": await self.wakes.wanted(run)})
+        self.answer({**answer, "wake": await self.wakes.is_scheduled(run)})
 
 
 class RunStreamHandler(StreamHandler, RunsHandler):
@@ -451,13 +451,13 @@ class WakeHandler(TurnRunsHandler):
     async def put(self, run_id: str) -> None:
         """Starts a turn of the run's conversation when the run ends, once; survives a restart."""
         run = await self.find_run(run_id)
-        await self.wakes.want(run, self.person, Authorizer(self), self.limits)
+        await self.wakes.schedule(run, self.person, Authorizer(self), self.limits)
         self.answer_nothing()
 
     @operation("write", answers=204)
     async def delete(self, run_id: str) -> None:
         """Cancels that."""
-        await self.wakes.drop(await self.find_run(run_id))
+        await self.wakes.cancel(await self.find_run(run_id))
         self.answer_nothing()
 
 

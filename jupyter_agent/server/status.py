@@ -90,7 +90,7 @@ class OfferedHandler(ProvidersHandler):
     async def post(self, provider: str) -> None:
         """Asks the provider for its models now and lists those that the user may use."""
         mine = self.allowances.of(self.person)
-        names = await self.models.offered(provider)
+        names = await self.models.list_models(provider)
         self.answer({"models": [name for name in names if mine.permits(f"{provider}:{name}")]})
 
 
@@ -169,7 +169,7 @@ class StatusHandler(ProjectHandler):
                 "turns": turns,
                 "share": self.runner.share("all"),
                 "policy": self._policy(),
-                "instructions": describe(project.followed),
+                "instructions": describe(project.active),
                 "mcp_servers": self.mcp.describe(),
                 "store": {"ok": database.note is None, "note": database.note},
             }

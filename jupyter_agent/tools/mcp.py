@@ -13,7 +13,7 @@ from jupyter_agent.legible import clip, legible, quoted
 from jupyter_agent.mcp.messages import McpError
 from jupyter_agent.mcp.offer import Offer
 from jupyter_agent.mcp.servers import Servers
-from jupyter_agent.text.images import KINDS
+from jupyter_agent.text.images import KINDS, pick_last
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.lease import Lease
 

@@ -1,4 +1,4 @@
-"""A turn with tiny tools: what the loop needs, and nothing of notebooks and kernels."""
+"""Turns with tiny tools: everything that the loop needs, without notebooks and kernels."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SECRET = "sk-secret-0123"
 
 
 class Desk(Services):
-    """What the tiny tools work on: cells by id, a log, and events that a test waits on."""
+    """The state of the tiny tools: cells by id, a log, and events that a test waits for."""
 
     identities = Identities(ContentsManager(), as_it_is)
     redactor = Redactor(lambda: [SECRET])
@@ -57,7 +57,7 @@ class Desk(Services):
         return self is other
 
     async def wait(self, name: str) -> None:
-        """Stand still at a gate that a test opens."""
+        """Wait at a gate that a test opens."""
         self.reached.setdefault(name, asyncio.Event()).set()
         await self.gates.setdefault(name, asyncio.Event()).wait()
 
@@ -74,7 +74,7 @@ def source_of(nb: Lease, cell_id: str) -> str:
 
 
 def shown_of(nb: Lease, cell_id: str) -> str:
-    """The source that a person is shown: as it will be after what they are asked before."""
+    """The source that a person sees: as it will be after the earlier questions of the round."""
     foreseen = nb.work.pending_cells.get((nb.path, cell_id))
     return foreseen.source if foreseen else source_of(nb, cell_id)
 
@@ -98,7 +98,7 @@ class Look(TinyTool):
 
 
 class Linger(TinyTool):
-    """Wait until somebody opens the gate."""
+    """Wait until a test opens the gate."""
 
     name: ClassVar[str] = "linger"
     gate: str
@@ -194,7 +194,7 @@ class Crash(TinyTool):
 
 
 class Say(TinyTool):
-    """Return a text, with an image where one is given."""
+    """Return a text, and the image if one is given."""
 
     name: ClassVar[str] = "say"
     text: str
@@ -214,7 +214,7 @@ def _state(source: str) -> CellState:
 
 
 class Gate(asyncio.Event):
-    """Where a scripted reply stands still; tells when it has come there."""
+    """A point where a scripted reply waits; reports when it is reached."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ Answering = Callable[[Sequence[Approval]], Awaitable[Mapping[str, Answer]]]
 
 @dataclass
 class Bench:
-    """Runs turns of one conversation and keeps all that they tell."""
+    """Runs turns of one conversation and records everything that they log."""
 
     desk: Desk = field(default_factory=Desk)
     policy: Policy = field(default_factory=lambda: Policy(mode="auto"))
@@ -278,15 +278,15 @@ class Bench:
             self.check_history(turn)
 
     async def append(self, *entries: Entry) -> None:
-        """As `Log.append`."""
+        """See `Log.append`."""
         await surely(self.keep(entries))
 
     async def show(self, *entries: Entry) -> None:
-        """As `Log.show`."""
+        """See `Log.show`."""
         await surely(self.keep(entries))
 
     async def keep(self, entries: Sequence[Entry]) -> None:
-        """Puts it all into lists."""
+        """Records everything in lists."""
         for entry in entries:
             self.events += events_of(entry)
         self.stored += [each.message for each in entries if isinstance(each, MessageAdded)]
@@ -295,12 +295,12 @@ class Bench:
             self.asked.append(asked)
 
     async def wait(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
-        """Somebody's answers, once the questions were put."""
+        """A person's answers, once the questions are asked."""
         assert self.answering is not None, "Nobody was expected to be asked."
         return await self.answering(approvals)
 
     def check_history(self, turn: Turn) -> None:
-        """What is in memory was stored, and a next question could be sent."""
+        """The history in memory equals the stored one, and a next question could be sent."""
         stored = Transcript(self.stored).messages
         assert len(turn.transcript.messages) == len(stored)
         follow_up: Message = {"role": "user", "content": [{"type": "text", "text": "And now?"}]}
@@ -323,12 +323,12 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Bench:
-    """A turn's surroundings in mode `auto`, where nobody is asked."""
+    """A bench in mode `auto`, which asks no one."""
     return Bench()
 
 
 def approving(*refused: str) -> Answering:
-    """Somebody who allows everything but these tools."""
+    """A person who allows all tools except these."""
 
     async def answer(approvals: Iterable[Approval]) -> Mapping[str, Answer]:
         return {

@@ -1,5 +1,5 @@
-"""Turns with a strict API on a real socket and the real SDK; after each of them the next question
-is accepted: the history that it leaves is valid.
+"""Turns with a strict API on a real socket and the real SDK. Each leaves a valid history: the API
+accepts the next question.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EVENTS = list(Scripted(blocks=FULL).events())
 async def strict(
     replies: Sequence[FakeReply], **fake: Any
 ) -> AsyncIterator[tuple[FakeAnthropic, AnthropicModel]]:
-    """The API with these replies, and a model that asks it."""
+    """The API with these replies, and a model that uses it."""
     async with FakeAnthropic(replies, **fake) as api:
         model = AnthropicModel("claude", api_key=api.api_key, base_url=api.url)
         try:
@@ -40,7 +40,7 @@ async def strict(
 async def converse(
     bench: Bench, replies: Sequence[FakeReply], **fake: Any
 ) -> tuple[Ending, FakeAnthropic]:
-    """A turn with these replies, then another question, which has to be accepted."""
+    """A turn with these replies, then another question, which the API must accept."""
     async with strict(replies, **fake) as (api, model):
         ending = await bench.run(model)
         await accepted(bench, api, model)
@@ -48,7 +48,7 @@ async def converse(
 
 
 async def accepted(bench: Bench, api: FakeAnthropic, model: AnthropicModel) -> None:
-    """Whatever happened, the strict API takes the next question. Its request is not kept."""
+    """Whatever happened, the strict API accepts the next question. Its request is not recorded."""
     api.max_chars = None
     refused, asked, told = list(api.refusals), list(api.requests), list(bench.events)
     api.script = type(api.script)([[says("Fine.")]])

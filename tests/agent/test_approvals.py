@@ -1,4 +1,4 @@
-"""Calls that a person has to allow: what is asked, when, and what an answer is good for."""
+"""Calls that a person has to allow: the questions, their order, and the effect of answers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def asking(bench: Bench, *blocks: Block, mode: str = "ask") -> ScriptedModel:
 
 
 def sent(model: ScriptedModel) -> list[str]:
-    """What the model was told of its calls."""
+    """The results that the model got for its calls."""
     return [block["content"][0]["text"] for block in model.requests[1].messages[-1]["content"]]
 
 
 def meanwhile(act: Callable[[], None]) -> Answering:
-    """Somebody who allows everything, after something else was done."""
+    """A person who allows everything after some other action."""
 
     async def answer(approvals: Sequence[Approval]) -> Mapping[str, Answer]:
         act()
@@ -40,7 +40,7 @@ def meanwhile(act: Callable[[], None]) -> Answering:
 
 
 def groups(asked: Sequence[Approval]) -> list[list[str]]:
-    """The tools of each group, in the order in which they are asked about."""
+    """The tools of each group, in the order of their questions."""
     found: dict[str, list[str]] = {}
     for approval in asked:
         found.setdefault(approval.group, []).append(approval.tool)
@@ -83,7 +83,7 @@ async def test_an_edit_and_the_run_of_it_are_one_question(bench: Bench) -> None:
     )
     ((edit, run),) = bench.asked
     assert groups([edit, run]) == [["write", "execute"]]
-    assert run.question.code == "x = 2"  # what the approved edit leaves: that runs, or nothing
+    assert run.question.code == "x = 2"  # the call runs what the approved edit leaves, or nothing
     assert edit.id != run.id
     assert edit.binding != run.binding
     assert bench.desk.log == ["write a", "run x = 2"]
@@ -134,7 +134,7 @@ async def test_a_denied_edit_stops_nothing_and_its_run_is_asked_about_again_as_t
     assert bench.desk.log == ["run x = 1"]
     assert sent(model) == [
         "The user declined this call. They said: Not today. "
-        "Do not try the same in another way; go on or ask.",
+        "Do not try the same in another way; continue or ask.",
         "ran x = 1",
     ]
     assert [event.call_id for event in bench.told(CallDenied)] == ["toolu_1"]
@@ -262,7 +262,9 @@ async def test_a_refusing_mode_is_told_to_the_model(bench: Bench) -> None:
 
 async def test_the_authorizer_comes_before_every_mode_and_rule(bench: Bench) -> None:
     bench.forbidden = {("execute", "kernels")}
-    bench.policy = Policy(mode="auto", allow=frozenset({"execute"}), rules=[Rule(verdict="allow")])
+    bench.policy = Policy(
+        mode="auto", preapproved_tools=frozenset({"execute"}), rules=[Rule(verdict="allow")]
+    )
     model = ScriptedModel([[calls("execute", cell_id="a")], [says("Done.")]])
     await bench.run(model)
     assert bench.desk.log == []
@@ -285,7 +287,7 @@ async def test_stop_while_a_question_waits_answers_its_call(bench: Bench) -> Non
     assert bench.stored[-1]["content"][0]["is_error"]
 
 
-# -- where nobody can be asked
+# -- when no one can be asked
 
 
 async def test_where_nobody_can_be_asked_a_call_runs_only_if_it_is_allowed_by_name(
@@ -301,4 +303,6 @@ async def test_where_nobody_can_be_asked_a_call_runs_only_if_it_is_allowed_by_na
     assert bench.audits[-1].outcome == "refused"
     with pytest.raises(NotPermitted, match="Mode `read` forbids"):
         await execute(Policy(mode="read"))
-    assert await execute(Policy(mode="ask", allow=frozenset({"execute"}))) == "ran x = 1"
+    assert (
+        await execute(Policy(mode="ask", preapproved_tools=frozenset({"execute"}))) == "ran x = 1"
+    )

@@ -1,4 +1,4 @@
-"""Replies that break off, are cut, come in disorder, or never end."""
+"""Replies that break off, are cut off, come out of order, or never end."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_a_reply_that_ends_after_any_event_is_asked_for_again_and_doubles_
 
 
 async def test_a_reply_that_lacks_only_message_stop_is_not_asked_for_again(bench: Bench) -> None:
-    """Some services leave it out; a block that is open by then was cut off."""
+    """Some services leave it out; a block that is still open was cut off."""
     whole = Scripted(blocks=FULL, stop_after=len(EVENTS) - 1)
     ending, api = await converse(bench, [whole, [says("Done.")]])
     assert (ending.state, bench.desk.cells["a"]) == ("done", "x = 5")

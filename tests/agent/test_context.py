@@ -1,4 +1,4 @@
-"""What the model is sent when a conversation grows: the same prefix, then less, then a summary."""
+"""Requests while a conversation grows: the same prefix, then shorter results, then a summary."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_over_ten_steps_each_request_begins_with_the_bytes_of_the_one_befo
             assert json.dumps(earlier[part]) == json.dumps(later[part])
         before = json.dumps(without_marks(earlier["messages"]))[:-1]
         assert json.dumps(without_marks(later["messages"])).startswith(before)
-        # What was marked is marked again or lies before a mark: the cache finds it.
+        # Earlier marks are set again or lie before another mark, so the cache finds them.
         marked = [n for n, m in enumerate(later["messages"]) if "cache_control" in json.dumps(m)]
         assert len(earlier["messages"]) - 1 in marked
     assert all(json.dumps(request).count("cache_control") <= 4 for request in api.requests)
@@ -83,7 +83,7 @@ def test_a_window_is_full_before_it_is_and_never_where_its_size_is_unknown() -> 
 
 def test_the_estimate_follows_what_the_service_counted() -> None:
     window = Window(1000)
-    window.learn(asked(1000), Usage(input_tokens=100, cache_read_tokens=900))
+    window.calibrate(asked(1000), Usage(input_tokens=100, cache_read_tokens=900))
     assert window.is_full(asked(900))
 
 
@@ -245,7 +245,10 @@ def question(text: str) -> Message:
 
 async def test_instructions_of_the_project_outlive_summaries() -> None:
     transcript = Transcript([question("First?")])
-    stored = [*transcript.situate("Facts."), *transcript.instruct("Write British English.", "d1")]
+    stored = [
+        *transcript.add_facts("Facts."),
+        *transcript.add_instructions("Write British English.", "d1"),
+    ]
     stored += transcript.append("assistant", [says("First.")])
     stored += transcript.append("user", [says("Second?")])
     for summary in ("Greetings.", "More greetings."):
@@ -253,7 +256,7 @@ async def test_instructions_of_the_project_outlive_summaries() -> None:
         sent = json.dumps(transcript.sendable("m"))
         assert sent.count("Write British English.") == 1
         assert "instructs" not in sent
-        assert transcript.instructed == "d1"
+        assert transcript.instructions_digest == "d1"
         stored += transcript.append("assistant", [says("Answer.")])
         stored += transcript.append("user", [says("Next?")])
     again = Transcript([question("First?"), *(added.message for added in stored)])
@@ -262,8 +265,8 @@ async def test_instructions_of_the_project_outlive_summaries() -> None:
 
 async def test_a_summary_within_the_turn_says_the_instructions_once_before_the_question() -> None:
     transcript = Transcript([question("Question?")])
-    transcript.situate("Facts.")
-    transcript.instruct("Write British English.", "d1")
+    transcript.add_facts("Facts.")
+    transcript.add_instructions("Write British English.", "d1")
     transcript.append("assistant", [{**calls("look", cell_id="a"), "id": "c1"}])
     result = {"type": "tool_result", "tool_use_id": "c1", "content": "x = 1"}
     transcript.append("user", [result])
@@ -276,14 +279,17 @@ async def test_a_summary_within_the_turn_says_the_instructions_once_before_the_q
 
 def test_an_outline_is_known_until_a_summary_stands_for_it() -> None:
     transcript = Transcript([question("First?")])
-    stored = list(transcript.situate("[1 code a In[1]]", shows="a.ipynb", outline="d1"))
+    stored = list(transcript.add_facts("[1 code a In[1]]", shows="a.ipynb", outline="d1"))
     stored += transcript.append("assistant", [says("First.")])
     stored += transcript.append("user", [says("Second?")])
-    stored += transcript.situate("The same as before.", shows="a.ipynb")
-    assert (transcript.outline("a.ipynb"), transcript.outline("b.ipynb")) == ("d1", "")
+    stored += transcript.add_facts("The same as before.", shows="a.ipynb")
+    assert (transcript.outline_digest("a.ipynb"), transcript.outline_digest("b.ipynb")) == (
+        "d1",
+        "",
+    )
     stored += transcript.replace_older("Greetings.")
     assert [message.get("shows") for message in transcript.messages] == [None, "a.ipynb"]
-    assert transcript.outline("a.ipynb") == ""
+    assert transcript.outline_digest("a.ipynb") == ""
     again = Transcript([question("First?"), *(added.message for added in stored)])
     assert again.messages == transcript.messages
 

@@ -1,5 +1,5 @@
-"""A conversation with each service that people use, as strict as it is: calls one after the other,
-calls at once, a stop, and what follows."""
+"""A conversation with each service that people use, as strict as the real one: calls in sequence,
+concurrent calls, a stop, and the next turn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SERVICES = (
 )  # fmt: skip
 PRESETS = [service for service in SERVICES if service != "not-streaming"]
 SILENT = ("gemini", "not-streaming")
-"""Services that do not show what a model thinks."""
+"""Services that do not show the model's thinking."""
 DUE: list[FakeReply] = [
     [thinks("First."), calls("look", cell_id="a")],
     [thinks("Second."), says("And."), calls("look", cell_id="b")],
@@ -53,14 +53,14 @@ CLAUDE: list[dict[str, Any]] = [
     },
     {"role": "assistant", "model": "anthropic:claude", "content": [says("It is 1.")]},
 ]
-"""A conversation that began with another service."""
+"""A conversation that started with another service."""
 
 
 @asynccontextmanager
 async def asking(
     service: str, replies: Sequence[FakeReply], tmp_path: Path, **provider: Any
 ) -> AsyncIterator[tuple[ChatCompletions, Model]]:
-    """A service and a model at it, whose provider has a name that says nothing."""
+    """A service with a model, whose provider has a neutral name."""
     async with serving(ChatCompletions(replies, dialect=service)) as api:
         lab = {"kind": "openai", "base_url": api.url, "needs_key": False, **provider}
         models = Models(
@@ -77,7 +77,7 @@ def said(bench: Bench) -> str:
 
 
 async def stopped(bench: Bench, api: ChatCompletions, model: Model, gate: asyncio.Event) -> Ending:
-    """A turn that is stopped while its reply comes."""
+    """A turn that is stopped during its reply."""
     api.asked.clear()
     running = asyncio.create_task(bench.run(model, "Go on."))
     await api.asked.wait()

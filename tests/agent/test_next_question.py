@@ -15,7 +15,7 @@ from .strict import EVENTS, FULL, accepted, body, converse, strict, untouched
 
 
 def begun(**block: Any) -> bytes:
-    """A reply of one block that is whole when it begins."""
+    """A reply of one block that is complete from its start."""
     start, _, *_, ending, end = Scripted(blocks=[says("x")]).events()
     opened = {"type": "content_block_start", "index": 0, "content_block": block}
     return body([start, opened, {"type": "content_block_stop", "index": 0}, ending, end])

@@ -1,7 +1,7 @@
-"""Replies of which one field is missing, null or of another type: no turn dies of them.
+"""Replies with one field that is missing, null or of another type: no turn crashes on them.
 
-Each recorded or scripted reply is changed in every place. The turn takes what can be taken or asks
-again, its end is a proper one, and so is that of the next question with what is in the history.
+Each recorded or scripted reply is changed in every place. The turn uses the valid parts or asks
+again, and ends properly, as does the next turn with the stored history.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ PLAIN = [says("Fine.")]
 
 @dataclass(frozen=True)
 class Kind:
-    """An API, and how its replies are written."""
+    """An API, and the format of its replies."""
 
     model: Callable[..., Any]
     plain: bytes
     replies: Sequence[Sequence[Json]]
-    """Each is the JSON values of a stream's events, or one for all."""
+    """Each is the JSON values of a stream's events, or a single value for all."""
     names: bool = True
-    """Whether each event of a stream has its type as its name."""
+    """Whether the events of a stream are named by their types."""
 
     def body(self, values: Sequence[Json]) -> bytes:
         if len(values) == 1:
@@ -135,7 +135,7 @@ KINDS = {
 
 
 def mutants(values: Sequence[Json]) -> Iterator[Sequence[Json]]:
-    """The reply with one field left out, null, or of another type, in every place and way."""
+    """All variants of the reply with one field missing, null, or of another type."""
     for n, value in enumerate(values):
         for path in paths(value):
             for changed in others(at(value, path)):
@@ -172,7 +172,7 @@ def replaced(value: Json, path: Sequence[Json], other: Json) -> Json:
 
 
 class Recorded(Bench):
-    """Nobody but the real services knows what they sign thoughts with."""
+    """Only the real services can check their signatures of thoughts."""
 
     def check_history(self, turn: Turn) -> None:
         try:
@@ -183,7 +183,7 @@ class Recorded(Bench):
 
 
 async def lives_on(kind: Kind, model: Model, sequel: Sequel, mutant: Sequence[Json]) -> None:
-    """The turn with that reply has a proper end, and the question after it has an answer."""
+    """The turn with that reply ends properly, and the next question gets an answer."""
     bench = Recorded()
     sequel.bodies = [kind.body(mutant)]
     ending = await bench.run(model)

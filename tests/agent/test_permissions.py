@@ -1,4 +1,4 @@
-"""The table of permissions, row by row, and what stands above it."""
+"""The table of permissions, row by row, and the rules that override it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def act(action: Action = "edit", *, tool: str = "tool", elsewhere: bool = False)
 
 def test_instructions_that_are_written_and_run_by_one_call_need_a_person_too() -> None:
     wanted = Act(tool="create_cells", action="run", notebook="sub/AGENTS.md", writes=True)
-    assert decide(wanted, Policy(mode="auto", allow=frozenset({"create_cells"}))).verdict == "ask"
+    assert (
+        decide(wanted, Policy(mode="auto", preapproved_tools=frozenset({"create_cells"}))).verdict
+        == "ask"
+    )
 
 
 @pytest.mark.parametrize("action", TABLE)
@@ -47,7 +50,9 @@ def test_reading_another_notebook_never_asks() -> None:
 
 def test_the_ceiling_limits_the_mode_and_what_allow_can_do() -> None:
     assert decide(act("run"), Policy(mode="auto", max_mode="edit")).verdict == "ask"
-    forbidden = decide(act("run"), Policy(mode="auto", max_mode="read", allow=frozenset({"tool"})))
+    forbidden = decide(
+        act("run"), Policy(mode="auto", max_mode="read", preapproved_tools=frozenset({"tool"}))
+    )
     assert forbidden.verdict == "deny"
     assert "administrator" in forbidden.reason
 
@@ -60,7 +65,7 @@ def test_deny_rules_win_over_ask_rules_and_these_over_allow_rules() -> None:
     assert decide(act(tool="delete_cell"), edits).verdict == "deny"
     assert decide(act(), edits).verdict == "ask"
     assert decide(act(), Policy(mode="ask", rules=[allow])).verdict == "run"
-    asking = Policy(mode="auto", rules=[ask], allow=frozenset({"tool"}))
+    asking = Policy(mode="auto", rules=[ask], preapproved_tools=frozenset({"tool"}))
     assert decide(act(), asking).verdict == "ask"
     assert (
         decide(act(), Policy(mode="ask", rules=[Rule(verdict="deny", tool="x")])).verdict == "ask"
@@ -85,7 +90,9 @@ def test_a_grant_is_for_one_tool_one_notebook_and_one_life_of_its_kernel() -> No
         (replace(granted, tool="run_all"), "ask"),
         (replace(granted, loads=("https://example.org/x.png",)), "ask"),
     ):
-        assert decide(wanted, Policy(mode="ask", grants=[grant])).verdict == verdict, wanted
+        assert decide(wanted, Policy(mode="ask", standing_grants=[grant])).verdict == verdict, (
+            wanted
+        )
 
 
 def test_a_call_that_does_the_work_of_several_tools_needs_each_to_be_allowed() -> None:
@@ -95,7 +102,10 @@ def test_a_call_that_does_the_work_of_several_tools_needs_each_to_be_allowed() -
         ({"run_cells"}, "ask"),
         ({"create_cells", "run_cells"}, "run"),
     ):
-        assert decide(both, Policy(mode="ask", allow=frozenset(allowed))).verdict == verdict
+        assert (
+            decide(both, Policy(mode="ask", preapproved_tools=frozenset(allowed))).verdict
+            == verdict
+        )
 
 
 def test_only_in_mode_auto_may_an_administrator_let_edits_load_from_elsewhere() -> None:
@@ -131,7 +141,7 @@ def test_through_a_link_a_denial_of_either_name_holds_and_an_allowance_of_the_re
 
 
 def test_what_the_caller_allows_runs_also_where_the_mode_would_refuse() -> None:
-    assert decide(act(), Policy(mode="ask", allow=frozenset({"tool"}))).verdict == "run"
+    assert decide(act(), Policy(mode="ask", preapproved_tools=frozenset({"tool"}))).verdict == "run"
 
 
 def test_the_reason_names_the_mode() -> None:
@@ -147,6 +157,8 @@ def test_only_a_person_lets_a_model_write_instructions(path: str) -> None:
 
     rule = Rule(verdict="allow")
     assert [verdict(Policy(mode=mode)) for mode in MODES] == ["deny", "ask", "ask", "ask"]
-    assert verdict(Policy(mode="auto", allow=frozenset({"tool"}), rules=[rule])) == "ask"
+    assert (
+        verdict(Policy(mode="auto", preapproved_tools=frozenset({"tool"}), rules=[rule])) == "ask"
+    )
     assert verdict(Policy(mode="auto", rules=[Rule(verdict="deny")])) == "deny"
     assert verdict(Policy(mode="auto"), "read") == "run"

@@ -1,4 +1,4 @@
-"""Calls that only read are tried again where the tab or the kernel was busy, and no others."""
+"""Calls that only read are tried again if the tab or the kernel was busy; no others are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .conftest import Bench, TinyTool, desk_of
 
 
 class Reach(TinyTool):
-    """Is busy so many times."""
+    """Is busy this many times."""
 
     name: ClassVar[str] = "reach"
     busy: int
@@ -32,7 +32,7 @@ class Reach(TinyTool):
 
 
 class Poke(Reach):
-    """The same, but it changes something."""
+    """The same for a tool that changes something."""
 
     name: ClassVar[str] = "poke"
     effect: ClassVar[Effect] = "edit"
@@ -52,7 +52,7 @@ class Miss(TinyTool):
 async def attempt(
     bench: Bench, tool: str, retries: Mapping[str, int], rule: Rule | None = None, **given: int
 ) -> tuple[str, list[float]]:
-    """What comes of a call, and the pauses in it; from the first one on there is this rule."""
+    """The result of a call and its pauses; this rule applies from the first pause on."""
     pauses: list[float] = []
     policy = Policy(mode="auto")
 

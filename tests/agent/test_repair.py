@@ -1,4 +1,4 @@
-"""Any history becomes one that the API takes, and a valid one stays as it is."""
+"""Any history becomes one that the API accepts, and a valid one stays unchanged."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.agent.history import INTERRUPTED, Transcript, error_result, repair, unanswered
+from jupyter_agent.agent.history import INTERRUPTED, Transcript, error_result, open_calls, repair
 from jupyter_agent.models.base import Block, Message
 from jupyter_agent.testing import check_messages, says, thinks
 
@@ -50,7 +50,7 @@ def test_a_valid_history_stays_as_it_is() -> None:
 
 def test_a_crash_while_tools_ran_leaves_their_calls_answered() -> None:
     broken = [asks(), assistant(call("1"), call("2"))]
-    assert unanswered(broken) == ["1", "2"]
+    assert open_calls(broken) == ["1", "2"]
     answers = user(error_result("1", INTERRUPTED), error_result("2", INTERRUPTED))
     assert repair(broken) == [*broken, answers]
 

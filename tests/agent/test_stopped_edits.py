@@ -1,4 +1,4 @@
-"""An edit that is done is journalled, wherever a stop finds the turn."""
+"""A completed edit is journalled, whenever the turn is stopped."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ async def test_a_timeout_around_a_call_fires_though_its_audit_is_slow(bench: Ben
         turn = bench.turn(ScriptedModel([]))
         write = {"cell_id": "a", "source": "x = 2"}
         async with limit:
-            door = turn.dispatcher.recording(slowly)
+            door = turn.dispatcher.with_record(slowly)
             await door.call("write", write, turn.work, Policy(mode="auto"))
 
     with pytest.raises(TimeoutError):
         await call()
-    (audit,) = noted  # and what it changed is noted all the same
+    (audit,) = noted  # and its changes are still recorded
     assert audit.outcome == "done"
     (change,) = audit.changes
     assert change.after is not None

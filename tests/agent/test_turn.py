@@ -1,4 +1,4 @@
-"""The loop: every way through it, and the history that each leaves."""
+"""The loop: each of its paths, and the history that each leaves."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def results(bench: Bench) -> list[Block]:
 
 
 async def results_of(bench: Bench, *calls: Block) -> list[Block]:
-    """What the model is told of calls that it makes in one step."""
+    """The results that the model gets for the calls of one step."""
     model = ScriptedModel([list(calls), [says("Done.")]])
     assert (await bench.run(model)).state == "done"
     return list(model.requests[1].messages[-1]["content"])
@@ -97,7 +97,7 @@ async def test_all_results_come_in_one_message_in_the_order_of_the_calls(bench: 
         ]
     )
     running = asyncio.create_task(bench.run(model))
-    await until(lambda: len(bench.told(CallOutput)) == 2)  # they do not wait for the slow one
+    await until(lambda: len(bench.told(CallOutput)) == 2)  # the others do not wait for the slow one
     bench.desk.gates["late"].set()
     await running
     answers = model.requests[1].messages[-1]["content"]
@@ -157,7 +157,7 @@ async def test_input_that_is_no_json_object_is_never_executed(bench: Bench, raw:
 
 async def test_a_call_without_input_is_an_empty_object(bench: Bench) -> None:
     call = {"type": "tool_use", "name": "restart", "input": ""}
-    bench.policy.allow = frozenset({"restart"})
+    bench.policy.preapproved_tools = frozenset({"restart"})
     await bench.run(ScriptedModel([[call], [says("Done.")]]))
     assert bench.desk.log == ["restart"]
 
@@ -181,7 +181,7 @@ async def test_thinking_of_another_model_is_not_sent(bench: Bench) -> None:
 
 
 def looking(usage: Mapping[str, int]) -> ScriptedModel:
-    """A model that looks at a cell, with this usage, and answers."""
+    """A model that reads a cell, with this usage, and answers."""
     look = Scripted(blocks=[calls("look", cell_id="a")], usage=usage)
     return ScriptedModel([look, [says("x is 1.")]])
 
@@ -240,7 +240,7 @@ async def test_cached_tokens_count_in_full_for_the_cap(bench: Bench) -> None:
     model = looking(usage)
     ending = await bench.run(model)
     assert [request.tool_choice for request in model.requests] == ["auto", "none"]
-    assert ending.why == "end_turn (tokens limit)"
+    assert ending.log_reason == "end_turn (tokens limit)"
     (notice,) = bench.told(Notice)
     assert "9,009 of at most 9,000 tokens" in notice.text
 
@@ -272,7 +272,7 @@ async def test_a_spent_budget_forces_the_answer_before_the_next_request(bench: B
     assert isinstance(ending.event, TurnFinished)
     assert ending.event.budget_reached
     assert ending.usage.cost == pytest.approx(0.4)
-    assert ending.why == "end_turn (cost limit)"
+    assert ending.log_reason == "end_turn (cost limit)"
     assert [notice.kind for notice in bench.told(Notice)] == ["budget"]
     assert [more.limit for more in bench.told(Continuable)] == ["cost"]
 
@@ -524,7 +524,7 @@ async def test_nothing_is_left_running_of_a_turn_whose_log_fails(bench: Bench) -
 
     full, before = Full(), asyncio.all_tasks()
     looks = [calls("look", cell_id="a"), calls("look", cell_id="none"), calls("linger", gate="g")]
-    with pytest.raises(StoreUnavailable, match="disk is full"):  # as it is, not in a group
+    with pytest.raises(StoreUnavailable, match="disk is full"):  # not in a group
         await run_turn(full.turn(ScriptedModel([looks])))
     assert asyncio.all_tasks() == before
     assert [message["role"] for message in full.stored[1:]] == ["assistant", "user"]

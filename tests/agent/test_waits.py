@@ -1,4 +1,4 @@
-"""How long a service that is limited is waited for, and when it is not."""
+"""How long a turn waits for a rate-limited service, and when it gives up."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .conftest import Bench
 from .strict import FULL, accepted, converse, kinds, strict
 
 KINDS = ("anthropic", "openai")
-"""Of the APIs that providers speak."""
+"""Kinds of API."""
 
 
 async def converse_with(
     bench: Bench, kind: str, replies: Sequence[FakeReply]
 ) -> tuple[Ending, FakeAnthropic | ChatCompletions]:
-    """A turn with these replies through the API of that kind."""
+    """A turn with these replies through an API of that kind."""
     if kind == "anthropic":
         return await converse(bench, replies)
     async with serving(ChatCompletions(replies)) as api:
@@ -78,7 +78,7 @@ async def test_stop_works_while_waiting(bench: Bench) -> None:
             {"x_ratelimit_remaining_tokens": "0", "x_ratelimit_reset_tokens": "6.5s"},
             [6.5] * 3,
         ),
-        (  # Groq's words: the address of its prices is no word about the account
+        (  # Groq's message: the address of its billing page is not about the account
             (
                 "tokens",
                 "Rate limit reached. Upgrade at https://console.groq.com/settings/billing to go on",

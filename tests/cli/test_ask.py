@@ -109,7 +109,7 @@ def test_the_exit_code_says_why_it_ended(desk: Desk, replies: list[FakeReply]) -
     assert "key" in rejected.out
     unknown = desk.type("ask", NOTEBOOK, "Look", "--model", "nobody:nothing")
     assert (unknown.code, unknown.out) == (5, "")
-    assert "`nobody:nothing` is no model." in unknown.err
+    assert "`nobody:nothing` is not a model." in unknown.err
     missing = desk.type("ask", "nothing.ipynb", "Look")
     assert (missing.code, missing.err) == (
         2,

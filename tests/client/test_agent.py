@@ -226,7 +226,7 @@ def test_failures_of_models_and_missing_notebooks_are_errors(
         with pytest.raises(ModelError, match="key"):
             events += iter(turn)  # type: ignore[arg-type]
         assert turn.state == "failed"
-        with pytest.raises(ModelError, match="`nobody:nothing` is no model"):
+        with pytest.raises(ModelError, match="`nobody:nothing` is not a model"):
             agent.ask("Look", model="nobody:nothing")
         replies.append([calls("get_notebook_state")])
         assert agent.ask("Look", max_steps=1).wait().limit == "steps"

@@ -17,7 +17,7 @@ from jupyter_agent.conversations.schema import MIGRATIONS
 
 @pytest.fixture
 def hurried() -> Iterator[None]:
-    """Threads that take turns far more often than they do."""
+    """Threads switch far more often than by default."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield

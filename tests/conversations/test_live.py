@@ -1,5 +1,5 @@
-"""What is written into the log of a turn is in the file and with its followers: all of it, once and
-in order, whoever gives up meanwhile and whenever the store fails. So is what it asks.
+"""Entries and questions in the log of a turn reach the file and its followers: all of them, once
+and in order, even if writers are cancelled or the store fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.history import MessageAdded
-from jupyter_agent.agent.turn import broken
+from jupyter_agent.agent.turn import internal_failure_ending
 from jupyter_agent.conversations import live
 from jupyter_agent.conversations.approvals import (
     AnswerGiven,
@@ -53,7 +53,7 @@ NEW = NewTurn(
 
 
 class Unsteady(ConversationStore):
-    """Fails now and then, and takes its time."""
+    """A store that is slow and fails now and then."""
 
     chance: random.Random
     fails = 0.2
@@ -117,7 +117,7 @@ async def test_a_log_has_all_of_it_once_and_in_order(
     following = asyncio.create_task(follow())
     await asyncio.gather(*map(write, range(WRITERS)))
     store.fails = 0.0
-    await turn.end(broken("That was all.", "test"))
+    await turn.end(internal_failure_ending("That was all.", "test"))
     await following
     await turn.close()
 
@@ -139,7 +139,7 @@ def message(text: str) -> MessageAdded:
 
 
 class Slow(ConversationStore):
-    """Stands still before entries of a type, until it is released."""
+    """Waits before entries of a type until it is released."""
 
     at: type[object] = TurnEnded
 
@@ -160,7 +160,7 @@ def slow(database: Database) -> Slow:
 
 
 async def asking(store: ConversationStore, seconds: float = 60) -> tuple[LiveTurn, Approval]:
-    """A turn that has put a question."""
+    """A turn that has asked a question."""
     opening = await store.begin(NEW)
     turn = LiveTurn(opening.turn, stores_on(store.database, store), ends_to_ask=False)
     approval = Approval(
@@ -191,7 +191,7 @@ async def test_a_question_is_not_answered_any_more_while_the_end_of_its_turn_is_
     slow: Slow,
 ) -> None:
     turn, question = await asking(slow)
-    ending = asyncio.create_task(turn.end(broken("Stopped.", "test")))
+    ending = asyncio.create_task(turn.end(internal_failure_ending("Stopped.", "test")))
     await soon(slow.reached)
     answering = asyncio.create_task(turn.answer({question.id: YES}))
     await asyncio.sleep(0)
@@ -203,7 +203,7 @@ async def test_a_question_is_not_answered_any_more_while_the_end_of_its_turn_is_
 
 
 async def test_an_answer_counts_for_the_turn_if_it_counts_for_the_file(slow: Slow) -> None:
-    """It is being stored when the time for it is over."""
+    """An answer is being stored when its question expires."""
     turn, question = await asking(slow, seconds=0.3)
     waiting = asyncio.create_task(turn.wait([question]))
     slow.at = AnswerGiven
@@ -244,7 +244,7 @@ async def test_a_question_that_expires_after_its_turn_changes_nothing(database: 
     with suppress(StoreUnavailable):
         await turn.withdraw()
     store.fails = 0.0
-    await turn.end(broken("Stopped.", "test"))
+    await turn.end(internal_failure_ending("Stopped.", "test"))
     await waiting
     await until(lambda: datetime.now(UTC) > question.expires)
     assert await state_of(store, turn) == ("failed", "expired")

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from jupyter_agent.agent.limits import Limits, Meter
-from jupyter_agent.agent.turn import Entry, failed, finished
+from jupyter_agent.agent.turn import Entry, finish_ending, model_failure_ending
 from jupyter_agent.conversations.live import ServerLog
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import CallReady, StepStarted, Usage, UsageUpdated
@@ -17,7 +17,7 @@ STEP = Usage(input_tokens=100, cache_read_tokens=700, output_tokens=64, cost=0.0
 
 
 class Nowhere:
-    """A log of a turn that nobody reads."""
+    """A log of a turn without readers."""
 
     async def append(self, *entries: Entry) -> None: ...
 
@@ -48,7 +48,7 @@ def test_the_end_says_why(log: ServerLog, caplog: pytest.LogCaptureFixture) -> N
     meter.start_step()
     meter.reach()
     meter.spend(Usage(input_tokens=100, output_tokens=10))
-    log.end(finished("stop", "end_turn", meter))
+    log.end(finish_ending("stop", "end_turn", meter))
     assert caplog.messages == [
         "Turn t_4 is done after 1 steps: end_turn (steps limit); "
         "100 tokens in (none cached), 10 out, 1.0 s"
@@ -56,5 +56,7 @@ def test_the_end_says_why(log: ServerLog, caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_a_fault_is_named_by_its_kind(log: ServerLog, caplog: pytest.LogCaptureFixture) -> None:
-    log.end(failed(ModelError("No.", kind="authentication"), Meter(Limits(), Facts())))
+    log.end(
+        model_failure_ending(ModelError("No.", kind="authentication"), Meter(Limits(), Facts()))
+    )
     assert "is failed after 0 steps: authentication;" in caplog.messages[0]

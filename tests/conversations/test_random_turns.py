@@ -1,5 +1,5 @@
 """Turns with tiny tools on a real store, stopped at random moments while the store fails now and
-then: what the file says of each is whole.
+then: each is stored completely.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Policy
-from jupyter_agent.agent.turn import Ending, broken
+from jupyter_agent.agent.turn import Ending, internal_failure_ending
 from jupyter_agent.conversations import live
 from jupyter_agent.conversations.audit import AuditLog
 from jupyter_agent.conversations.changes import Journal
@@ -41,7 +41,7 @@ STEPS = [
 
 
 class Person:
-    """Answers what is asked, at some time, or not at all."""
+    """Answers questions at some time, or not at all."""
 
     def __init__(self, turn: LiveTurn, chance: random.Random) -> None:
         self._turn = turn
@@ -72,7 +72,7 @@ async def played(turn: LiveTurn, bench: Bench, history: Sequence[dict[str, objec
     try:
         return await run_turn(played)
     except StoreUnavailable as error:
-        return broken(error.message, "store_unavailable")
+        return internal_failure_ending(error.message, "store_unavailable")
 
 
 @pytest.mark.sample(6)
@@ -88,7 +88,7 @@ async def test_what_the_file_says_of_a_turn_is_whole(
     turn = LiveTurn(opening.turn, stores_on(database, store), ends_to_ask=chance.random() < 0.3)
     bench = Bench(policy=Policy(mode=chance.choice(("ask", "auto"))))
     bench.limits = replace(bench.limits, approval_seconds=chance.choice((0.005, 5)))
-    turn.under(bench.policy)
+    turn.use_policy(bench.policy)
     running = asyncio.create_task(played(turn, bench, opening.history))
     if chance.random() < 0.7:
         for _ in range(chance.randrange(120)):
@@ -112,7 +112,7 @@ async def test_what_the_file_says_of_a_turn_is_whole(
     written = [entry.removeprefix("write ") for entry in bench.desk.log if "write" in entry]
     assert [entry.change.cell_id for entry in await Journal(database).of_turn("t1")] == written
     audits = Counter(each["call_id"] for each in await AuditLog(database).of_turn("t1"))
-    assert max(audits.values(), default=0) <= 2  # what a person answered, and what came of it
+    assert max(audits.values(), default=0) <= 2  # a person's answers, and their outcomes
     record = await store.turn("t1")
     assert record is not None
     assert (record.state, turn.state) == (ending.state, ending.state)

@@ -1,4 +1,4 @@
-"""What the store keeps of notebooks, and for how long."""
+"""Which copies of notebooks the store keeps, and for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers that have one store, and people who share a server, keep from each other."""
+"""Isolation between servers with the same store, and between people on the same server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.keyed import KeyStore
+from jupyter_agent.conversations.idempotency import IdempotencyStore
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore, NewTurn
 from jupyter_agent.errors import RequestError
@@ -56,7 +56,7 @@ async def test_one_server_alone_ends_what_a_dead_one_left(store: ConversationSto
 
 
 async def test_a_turn_is_found_by_its_key_by_its_owner_alone(store: ConversationStore) -> None:
-    keys = KeyStore(store.database)
+    keys = IdempotencyStore(store.database)
     assert [await keys.begin(owner, "k", "d") for owner in ("ann", "bob")] == [None, None]
     await store.begin(turn("one", idempotency_key="k"))
     found = [await keys.begin(owner, "k", "d") for owner in ("ann", "bob")]

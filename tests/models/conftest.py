@@ -1,4 +1,4 @@
-"""Streams read as the loop reads them, and a server that sends any bytes as chat completions."""
+"""Reads streams as the loop does, and a server that sends any bytes as chat completions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def request(*messages: Message, **more: Any) -> ModelRequest:
 
 
 async def read(model: Model, asked: ModelRequest | None = None) -> Reply:
-    """The reply, as complete as the stream was."""
+    """The reply, complete if the stream was."""
     reply = Reply(1, Limits())
     async with aclosing(model.stream(asked or request())) as stream:
         async for event in stream:
@@ -45,7 +45,7 @@ async def read(model: Model, asked: ModelRequest | None = None) -> Reply:
 
 
 async def read_and_close(model: OpenAIModel | AnthropicModel) -> Reply | ModelError:
-    """The reply, or the error that was raised in its place."""
+    """The reply, or the error that was raised instead."""
     try:
         return await read(model)
     except ModelError as error:
@@ -55,7 +55,7 @@ async def read_and_close(model: OpenAIModel | AnthropicModel) -> Reply | ModelEr
 
 
 class Chat:
-    """What a chat completions server is to answer, and what it was asked."""
+    """The answers of a chat completions server, and the requests that it got."""
 
     def __init__(self, body: bytes, *, status: int = 200, headers: dict[str, str] | None = None):
         self.body = body
@@ -68,7 +68,7 @@ class Chat:
         self.models: list[dict[str, Any]] = [{"id": "llama", "object": "model"}]
         """What `GET models` lists."""
         self.loads: dict[str, int] = {}
-        """As Ollama: the window with which each model is loaded when it is first asked for."""
+        """As in Ollama: the window with which each model is loaded at its first request."""
         self.loaded: list[str] = []
         self.url = ""
 
@@ -127,25 +127,25 @@ def _type_of(body: bytes) -> str:
 
 
 class Sequel:
-    """What a service answers next, in its order; then the same for ever."""
+    """The next answers of a service, in order; then always `plain`."""
 
     def __init__(self, plain: bytes) -> None:
         self.plain = plain
         self.bodies: list[bytes] = []
         self.refusals: list[str] = []
-        """In whose words it refuses what it is asked, before it answers."""
+        """Messages with which it refuses requests, before it answers."""
         self.requests: list[Any] = []
         """The bodies of all requests."""
         self.status = 200
         self.silent = False
-        """Whether it keeps who asks waiting."""
+        """Whether it never answers."""
         self.asked = 0
         self.url = ""
 
 
 @asynccontextmanager
 async def sequels(plain: bytes) -> AsyncIterator[Sequel]:
-    """Any API, whatever it is asked."""
+    """An API that accepts any request."""
     sequel = Sequel(plain)
 
     class Answer(RequestHandler):

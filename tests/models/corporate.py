@@ -1,4 +1,4 @@
-"""A corporate network on this machine: a CA of its own, and a proxy that wants a header."""
+"""A corporate network on this machine: its own CA, and a proxy that requires a header."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Authority:
-    """A private CA, and a server's certificate for 127.0.0.1 and `localhost` that it signed."""
+    """A private CA, and a certificate for 127.0.0.1 and `localhost` signed by it."""
 
     folder: Path
 
@@ -28,7 +28,7 @@ class Authority:
 
 
 def make_authority(folder: Path) -> Authority:
-    """By the `openssl` program, valid for a day."""
+    """Makes them with the `openssl` program, valid for a day."""
 
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
@@ -50,7 +50,7 @@ class Proxy:
 
     url: str = ""
     tunnels: list[str] = field(default_factory=list)
-    """Where it was asked to connect to, and did."""
+    """The addresses to which it connected on request."""
     refused: int = 0
 
 

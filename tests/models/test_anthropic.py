@@ -1,4 +1,4 @@
-"""What only Anthropic's API has, by the real SDK against the strict fake."""
+"""Features of Anthropic's API only, with the real SDK against the strict fake."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCKS = [thinks("Hm."), says("Grüße, wörld 🙂."), calls("look", cell_id="�
 
 @asynccontextmanager
 async def talking(*replies: Any, **options: Any) -> AsyncIterator[Any]:
-    """The fake with these replies, and a model with these options that asks it."""
+    """The fake with these replies, and a model with these options that uses it."""
     async with FakeAnthropic(replies or [[says("Hi.")]]) as api:
         model = AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url, options=options)
         try:
@@ -40,7 +40,7 @@ async def fails(reply: Scripted) -> ModelError:
     return caught.value
 
 
-# -- what is sent
+# -- requests
 
 
 async def test_the_request_is_one_that_the_api_takes() -> None:
@@ -198,7 +198,7 @@ def test_the_sdk_is_not_imported_before_it_is_used() -> None:
     assert told.stdout.strip() == "False"
 
 
-# -- what is read
+# -- replies
 
 
 async def test_blocks_come_back_as_they_were_sent() -> None:
@@ -214,7 +214,7 @@ async def test_blocks_come_back_as_they_were_sent() -> None:
     assert reply.usage.total == 36
 
 
-# -- what goes wrong
+# -- errors
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""However much a service sends, little of it is held, and others are served meanwhile."""
+"""However much a service sends, little of it is in memory, and other tasks keep running."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def packed(pieces: Iterator[bytes], wbits: int) -> Iterator[bytes]:
 
 @asynccontextmanager
 async def sending(pieces: Iterator[bytes], encoding: str) -> AsyncIterator[str]:
-    """A service that answers everything with this."""
+    """A service that always answers with this."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -59,7 +59,7 @@ async def sending(pieces: Iterator[bytes], encoding: str) -> AsyncIterator[str]:
                 writer.write(piece)
                 await writer.drain()
         except OSError:
-            pass  # it was hung up on
+            pass  # the client closed the connection
         finally:
             writer.close()
 
@@ -69,7 +69,7 @@ async def sending(pieces: Iterator[bytes], encoding: str) -> AsyncIterator[str]:
 
 
 class Turns:
-    """Counts how often the event loop serves somebody else."""
+    """Counts how often the event loop runs other tasks."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -84,9 +84,9 @@ class Turns:
 
 
 async def refused(kind: type[AnthropicModel] | type[OpenAIModel], url: str) -> tuple[str, int, int]:
-    """The kind of fault, the bytes that were held at most, and the turns of others meanwhile."""
+    """The kind of error, the most bytes in memory, and how often other tasks ran."""
     model = kind("m", api_key="sk-test-key", base_url=url)
-    await model._connected()  # imports the SDK, which is no part of this
+    await model._get_client()  # imports the SDK, which is not measured
     turns = Turns()
     tracemalloc.start()
     try:

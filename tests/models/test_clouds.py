@@ -45,7 +45,7 @@ async def test_vertex_is_asked_in_its_own_way(tmp_path: Path) -> None:
         known = models(tmp_path, kind="vertex", base_url=url, account=account)
         assert {"name": "cloud", "models": [], "credentials": True} in known.describe()["providers"]
         model = known.get("cloud:claude-sonnet-5-5")
-        await known.look_up(model.id)  # as each turn does
+        await known.look_up(model.id)  # as at the start of a turn
         reply = await read(model)
         await known.close()
     assert reply.text == [says("Hello.")]
@@ -75,7 +75,7 @@ async def test_a_cloud_is_named_as_who_is_sent_what_and_lists_no_models(
     known = models(tmp_path, kind=kind, account={})
     assert known.get("cloud:claude").host == host
     with pytest.raises(ModelError, match="does not list its models"):
-        await known.offered("cloud")
+        await known.list_models("cloud")
     await known.close()
 
 

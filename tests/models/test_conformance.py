@@ -1,6 +1,6 @@
-"""What holds for each kind of API: Anthropic's messages, chat completions and OpenAI's responses.
+"""Tests for each kind of API: Anthropic's messages, chat completions and OpenAI's responses.
 
-Each test runs once for each kind; what only one of them has is in its own file.
+Each test runs once for each kind; features of a single kind are tested in its own file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CALL = {**calls("look", cell_id="ä"), "id": "toolu_1"}
 REPLY = Scripted(blocks=[thinks("Hm."), says("Grüße, wörld 🙂."), CALL])
 
 
-# -- how each kind writes a reply
+# -- the format of each kind of reply
 
 
 def frame(event: Mapping[str, Any]) -> bytes:
@@ -65,9 +65,9 @@ class Kind:
     model: Callable[..., Any]
     writes: Callable[[Scripted], Iterator[bytes]]
     end: bytes
-    """Where a reply's last part begins, without which it is not whole."""
+    """The start of a reply's last part, without which it is incomplete."""
     no_tools: Any
-    """How it is told that no tool may be called."""
+    """The fields that forbid tool calls."""
     root: str = "/v1"
 
     def frames(self, reply: Scripted = REPLY) -> list[bytes]:
@@ -113,12 +113,12 @@ class Service:
         self.answers = list(answers)
         self.requests: list[dict[str, Any]] = []
         self.left = asyncio.Event()
-        """Who asked has closed the connection."""
+        """The client has closed the connection."""
 
 
 @asynccontextmanager
 async def asking(kind: Kind, answers: Sequence[Answer]) -> AsyncIterator[tuple[Service, Any]]:
-    """A service with these answers, and a model that asks it."""
+    """A service with these answers, and a model that uses it."""
     service = Service(answers)
 
     class Create(RequestHandler):
@@ -152,7 +152,7 @@ async def asking(kind: Kind, answers: Sequence[Answer]) -> AsyncIterator[tuple[S
 
 def drop(handler: RequestHandler, *, reset: bool) -> None:
     connection = handler.detach()
-    if reset:  # closing with unsent data thrown away is what sends RST
+    if reset:  # closing while dropping unsent data sends RST
         linger = struct.pack("ii", 1, 0)
         connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     connection.close()
@@ -164,7 +164,7 @@ async def ask(kind: Kind, *pieces: bytes) -> Reply:
 
 
 async def fault(kind: Kind, answer: Answer) -> ModelError:
-    """What is raised in place of a reply, after one request."""
+    """The error that is raised instead of a reply, after one request."""
     async with asking(kind, [answer]) as (service, model):
         with pytest.raises(ModelError) as caught:
             await read(model)
@@ -174,7 +174,7 @@ async def fault(kind: Kind, answer: Answer) -> ModelError:
 
 
 async def completes(model: Any) -> bool:
-    """Whether the reply came whole; if it did not, trying again must be right."""
+    """Whether the reply was complete; if not, its error must be retryable."""
     try:
         return (await read(model)).complete
     except ModelError as error:
@@ -188,7 +188,7 @@ async def consume(events: AsyncIterator[object]) -> None:
         pass
 
 
-# -- what is read
+# -- replies
 
 
 async def test_a_reply_is_its_thoughts_its_text_and_its_calls(kind: Kind) -> None:
@@ -259,7 +259,7 @@ async def test_damaged_streams_raise_nothing_but_our_error(kind: Kind, seed: int
                 assert error.retryable, error  # noqa: PT017
 
 
-# -- what is refused
+# -- errors
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ async def test_nobody_at_the_address_is_a_network_error(kind: Kind) -> None:
     assert "Check the network" in caught.value.message
 
 
-# -- what is asked
+# -- requests
 
 
 async def test_a_forced_answer_keeps_the_tools(kind: Kind) -> None:

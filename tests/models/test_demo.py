@@ -1,4 +1,4 @@
-"""The scripted tour: what it does next follows from what the tools answered."""
+"""The scripted tour: its next step depends on the results of the tools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Talk:
         self.said = ""
 
     async def ask(self, question: str, *answers: str, failed: bool = False) -> str:
-        """What the tour said in the whole turn."""
+        """The tour's texts of the whole turn."""
         self.calls, self.said = [], ""
         content: list[Block] = [says(question)]
         left = list(answers)

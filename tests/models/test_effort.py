@@ -1,4 +1,4 @@
-"""How much a model is to think: said as each API takes it, and learned where a model does not."""
+"""The effort of a model's thinking: sent as each API accepts it, and adapted after refusals."""
 
 from __future__ import annotations
 

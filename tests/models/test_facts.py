@@ -1,4 +1,4 @@
-"""What models cost and how much they can read."""
+"""Prices and context windows of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints behind a corporate network; each thing that can be wrong has a sentence of its own."""
+"""Endpoints behind a corporate network; each possible error has its own message."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def faraway(jp_asyncio_loop: Any, authority: Authority, replies: list[Any]) -> A
     jp_asyncio_loop.run_until_complete(api.__aexit__(None, None, None))
 
 
-# -- ways that work
+# -- connections that work
 
 
 async def test_a_private_ca_behind_a_proxy_that_wants_a_header_and_wins_over_the_environment(
@@ -172,7 +172,7 @@ def test_a_key_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     assert Redactor(models.secrets).text("sk-of-file-01") == "***"
 
 
-# -- ways that do not work
+# -- connections that do not work
 
 
 async def test_an_untrusted_certificate(faraway: Faraway) -> None:
@@ -216,7 +216,7 @@ async def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None
     def unknown(*_: Any, **__: Any) -> Any:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(socket, "getaddrinfo", unknown)  # the outer edge: no name server is asked
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)  # no name server is asked
     error = await fault_of(
         AnthropicModel("claude", api_key="sk-0123456", base_url="https://models.invalid")
     )
@@ -297,7 +297,7 @@ async def test_a_bundle_that_is_none_is_named(bundle: str) -> None:
     assert f"`ca_bundle` {bundle} cannot be used" in error.message
 
 
-# -- what a provider has
+# -- the models of a provider
 
 
 async def test_a_provider_is_asked_for_its_models_only_when_somebody_asks(tmp_path: Path) -> None:
@@ -306,15 +306,15 @@ async def test_a_provider_is_asked_for_its_models_only_when_somebody_asks(tmp_pa
         other = known(tmp_path, kind="openai", base_url=chat.url)
         models.describe(), other.describe()
         assert chat.addresses == []
-        assert await models.offered("lab") == ["claude-sonnet-5-5", "claude-haiku-5-5"]
-        assert await other.offered("lab") == ["llama"]
+        assert await models.list_models("lab") == ["claude-sonnet-5-5", "claude-haiku-5-5"]
+        assert await other.list_models("lab") == ["llama"]
         assert chat.addresses == ["/v1/models"]
 
 
 async def test_a_provider_that_cannot_be_asked_says_why(tmp_path: Path) -> None:
     models = known(tmp_path, base_url="http://127.0.0.1:9")
     with pytest.raises(ModelError, match="127.0.0.1:9"):
-        await models.offered("lab")
-    with pytest.raises(RequestError, match="`moon` is no provider"):
-        await models.offered("moon")
-    assert await models.offered("demo") == ["tour"]
+        await models.list_models("lab")
+    with pytest.raises(RequestError, match="`moon` is not a provider"):
+        await models.list_models("moon")
+    assert await models.list_models("demo") == ["tour"]

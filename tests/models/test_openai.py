@@ -1,4 +1,4 @@
-"""What only chat completions have; how others write them is in `test_quirks.py`."""
+"""Features of chat completions only; the quirks of services are in `test_quirks.py`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def lab(
 
 
 def names_of_limit(api: ChatCompletions) -> list[list[str]]:
-    """By which names each request has one."""
+    """The names of the limit in each request."""
     return [[name for name in LIMITS if name in body] for body in api.requests]
 
 
@@ -73,7 +73,7 @@ async def test_a_context_that_is_too_long_is_known_by_its_code() -> None:
     assert caught.value.kind == "context_length"
 
 
-# -- what is sent
+# -- requests
 
 
 def test_the_history_is_told_in_the_shapes_of_chat_completions() -> None:
@@ -286,7 +286,7 @@ async def test_a_configured_limit_that_is_taken_under_no_name_is_told_with_the_f
     None
 ):
     async with lab(*NEITHER, *NEITHER, max_tokens=9) as (api, model):
-        for _ in range(2):  # nothing is learned of it
+        for _ in range(2):  # it teaches nothing
             with pytest.raises(ModelError, match="Unsupported parameter: max_tokens"):
                 await read(model)
     assert len(api.requests) == 4
@@ -302,13 +302,13 @@ async def test_what_fails_under_the_other_name_is_told_and_the_name_is_kept() ->
     assert names_of_limit(api) == UNDER_THE_OTHER
 
 
-# -- what is configured
+# -- configured options
 
 
 async def asked_with(
     options: dict[str, Any], *, provider: str = "lab", **api: Any
 ) -> tuple[ChatCompletions, dict[str, Any]]:
-    """The server and the request that it took, with these options configured."""
+    """The server and the request that it accepted, with these options configured."""
     async with strictly(ChatCompletions([HI], **api)) as served:
         model = OpenAIModel(
             "gpt", api_key=KEY, base_url=served.url, provider=provider, options=options

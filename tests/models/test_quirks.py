@@ -1,7 +1,7 @@
-"""Odd replies of services that people really use: each is understood, or told as what it is.
+"""Odd replies of services that people really use: each is understood, or reported correctly.
 
-From the contract's list of dialects, the documents of the APIs and public issues. The services'
-own strictness (what they refuse) is in `jupyter_agent.testing.dialects`.
+From the contract's list of dialects, the documentation of the APIs and public issues. The
+services' own strictness (what they refuse) is in `jupyter_agent.testing.dialects`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ServerTool
-from jupyter_agent.models.dialect import Dialect, learned_tools
+from jupyter_agent.models.dialect import Dialect, learn_tools
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.responses import ResponsesModel
 from jupyter_agent.testing import FakeAnthropic, Scripted, says
@@ -61,7 +61,7 @@ def whole(finish: str | None = "stop", **message: Any) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Understood:
-    """What is made of a reply."""
+    """The expected result of a reply."""
 
     text: str = ""
     thinking: str = ""
@@ -73,7 +73,7 @@ class Understood:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What is told of it."""
+    """Words in its message."""
 
     kind: str
     retryable: bool = False
@@ -285,13 +285,13 @@ STREAMS = [
     Quirk(
         "a-web-page",
         PORTAL,
-        Fault(kind="not_a_model_service", words="a web page came"),
+        Fault(kind="not_a_model_service", words="it sent a web page"),
         headers={"Content-Type": "text/html"},
     ),
     Quirk(
         "a-web-page-that-says-it-is-a-stream",
         b"\n" + PORTAL,
-        Fault(kind="not_a_model_service", words="a web page came"),
+        Fault(kind="not_a_model_service", words="it sent a web page"),
     ),
     # Thinking
     Quirk(
@@ -458,7 +458,7 @@ async def test_a_reply_is_understood_or_told_as_what_it_is(quirk: Quirk) -> None
         check(await read_and_close(model), quirk.means)
 
 
-# -- of Anthropic
+# -- Anthropic
 
 
 def events(*written: Json) -> bytes:
@@ -502,7 +502,7 @@ MESSAGES = [
     Quirk(
         "a-web-page",
         PORTAL,
-        Fault(kind="not_a_model_service", words="a web page came"),
+        Fault(kind="not_a_model_service", words="it sent a web page"),
         headers={"Content-Type": "text/html"},
     ),
 ]
@@ -519,11 +519,11 @@ async def test_a_message_is_understood_or_told_as_what_it_is(quirk: Quirk) -> No
 def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless() -> None:
     window = Window(1_000)
     asked = request({"role": "user", "content": [says("word " * 2_000)]})
-    window.learn(asked, Usage(input_tokens=1))
+    window.calibrate(asked, Usage(input_tokens=1))
     assert window.is_full(asked)
 
 
-# -- what a refusal is about
+# -- refusals
 
 
 @pytest.mark.parametrize(
@@ -554,7 +554,7 @@ def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless(
     ],
 )  # fmt: skip
 def test_only_the_tool_that_a_refusal_names_is_left_out(said: str, lacks: set[str]) -> None:
-    assert learned_tools(Dialect(), said, ALL).no_server_tools == lacks
+    assert learn_tools(Dialect(), said, ALL).no_server_tools == lacks
 
 
 ABOUT_A_PICTURE = (
@@ -591,7 +591,7 @@ FINE: Mapping[str, Json] = {
 
 @pytest.mark.parametrize("kind", MODELS)
 async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind: str) -> None:
-    """Which one is wrong is not told: those that were sent together are not sent together again."""
+    """The service does not say which one is wrong, so this set is not sent together again."""
     block = {"type": "tool_result", "tool_use_id": "aB3dE6gH9", "content": [says("Seen."), PIXEL]}
     call = {"type": "tool_use", "id": "aB3dE6gH9", "name": "look", "input": {}}
     asked = request(

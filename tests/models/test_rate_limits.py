@@ -1,4 +1,4 @@
-"""How long a service asks us to wait, in every way in which services say it."""
+"""The time that a service asks us to wait, in all formats that services use."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def wait(headers: dict[str, str]) -> float | None:
         ({"retry-after-ms": "800"}, 0.8),
         ({"retry-after-ms": "800", "Retry-After": "1"}, 0.8),
         ({"retry-after-ms": "soon", "Retry-After": "1"}, 1.0),
-        # A date, in the three forms of RFC 9110, by the service's own clock where it tells it
+        # A date, in the three forms of RFC 9110, by the service's own clock if it sends one
         ({"Retry-After": "Sun, 22 Nov 2026 10:00:30 GMT"}, 30.0),
         ({"Retry-After": "Sunday, 22-Nov-26 10:00:30 GMT"}, 30.0),
         ({"Retry-After": "Sun Nov 22 10:00:30 2026"}, 30.0),
         ({"Retry-After": "Sun, 22 Nov 2026 09:59:00 GMT"}, 0.0),
         ({"Retry-After": "Sun, 22 Nov 2026 09:00:30 GMT", **OTHER_CLOCK}, 30.0),
-        # What says nothing
+        # Without a time to wait
         ({"Retry-After": "soon"}, None),
         ({"Retry-After": ""}, None),
         ({"Retry-After": "nan"}, None),
@@ -45,7 +45,7 @@ def wait(headers: dict[str, str]) -> float | None:
         ({"Retry-After": "Sun, 22 Nov 99999999999999999999 10:00:30 GMT"}, None),
         ({"Retry-After": "Mon, 01 Jan 0001 00:00:00 +2359"}, 0.0),
         ({"retry-after-ms": "1e999"}, None),
-        # Anthropic's limits, each with its moment
+        # Anthropic's limits, each with a time
         ({"anthropic-ratelimit-requests-reset": "2026-11-22T10:00:12Z"}, 12.0),
         ({"anthropic-ratelimit-tokens-reset": "2026-11-22T11:00:12.5+01:00"}, 12.5),
         ({"anthropic-ratelimit-tokens-reset": "2026-11-22T09:00:12Z", **OTHER_CLOCK}, 12.0),
@@ -79,7 +79,7 @@ def wait(headers: dict[str, str]) -> float | None:
         ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"}, 360.0),
         ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1h2m3s"}, 3723.0),
         ({"x-ratelimit-reset-requests": "20ms", "x-ratelimit-reset-tokens": "6s"}, 6.0),
-        # One of a day that is not used up says nothing about a burst
+        # A daily limit that is not used up says nothing about a burst
         ({"x-ratelimit-reset-requests": "23h59m", "x-ratelimit-reset-tokens": "6s"}, 6.0),
         ({"x-ratelimit-reset-requests": "23h59m"}, None),
         ({"x-ratelimit-reset-requests": "1795348800"}, None),
@@ -87,7 +87,7 @@ def wait(headers: dict[str, str]) -> float | None:
         ({"x-ratelimit-reset-requests": "s"}, None),
         ({"x-ratelimit-reset-requests": "1" * 60_000}, None),
         ({"x-ratelimit-reset-requests": ""}, None),
-        # What is said for this very request comes first
+        # Headers about this request come first
         ({"Retry-After": "2", "x-ratelimit-reset-tokens": "6s"}, 2.0),
         ({"Retry-After": "soon", "x-ratelimit-reset-tokens": "6s"}, 6.0),
     ],

@@ -1,7 +1,7 @@
 """Every recorded stream, read by us and by the SDK's own helper: the same message comes out.
 
-Where ours is deliberately stricter (or keeps more), the recording stands in a table with the
-reason, and the test says what each of the two makes of it.
+If ours is deliberately stricter (or keeps more), the recording is in a table with the reason, and
+the test has both results.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def names(of_openai: bool) -> list[str]:
 
 
 async def both(name: str) -> tuple[Reply | ModelError, Anything | Exception]:
-    """What we and what the SDK's helper make of the recording."""
+    """Our result and that of the SDK's helper for the recording."""
     body = recording(name)
     async with FakeAnthropic([Scripted(body=body), Scripted(body=body)]) as api:
         ours = await read_and_close(
@@ -91,7 +91,7 @@ def without_nulls(value: Any) -> Any:
 
 def facts_of_sdk(message: Anything) -> Anything:
     usage = message["usage"]
-    content = message["content"]  # the API refuses an empty text in the next request: ours has none
+    content = message["content"]  # without empty texts, which the API would refuse
     return {
         "content": [block for block in content if block.get("text", "-").strip()],
         "stop_reason": message["stop_reason"],

@@ -1,4 +1,4 @@
-"""Which models there are, which is the default, and where keys are kept."""
+"""The available models, the default model, and the storage of keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def models(path: Path, environment: Mapping[str, str] | None = None, **more: Any
 
 
 def at(chat: Chat, path: Path, **more: Any) -> Models:
-    """With a provider `lab` at this server."""
+    """Models with a provider `lab` at this server."""
     lab = {"kind": "openai", "base_url": chat.url, "needs_key": False, **more}
     return models(path, providers={"lab": lab}, facts=CONFIGURED)
 
@@ -41,7 +41,7 @@ CONFIGURED = FactBook({"lab:small": {"window": 4096}})
 
 
 async def window_of(known: Models, name: str) -> int | None:
-    """What is known of how much the model can read, once it was looked up twice."""
+    """The known window of the model, after two look-ups."""
     known.get(name)
     for _ in range(2):
         await known.look_up(name)
@@ -172,10 +172,10 @@ def test_the_address_may_come_from_the_environment(tmp_path: Path) -> None:
         ("openai", ["temperature"], "are a mapping of fields"),
         ("openai", "temperature=0.2", "are a mapping of fields"),
         ("openai", {3: 1}, "are a mapping of fields"),
-        ("anthropic", {"stop": {"END"}}, "`stop` is no JSON"),
-        ("openai", {"temperature": float("nan")}, "`temperature` is no JSON"),
-        ("openai", {"logit_bias": object()}, "`logit_bias` is no JSON"),
-        ("openai", {"metadata": {"when": b"now"}}, "`metadata` is no JSON"),
+        ("anthropic", {"stop": {"END"}}, "`stop` is not JSON"),
+        ("openai", {"temperature": float("nan")}, "`temperature` is not JSON"),
+        ("openai", {"logit_bias": object()}, "`logit_bias` is not JSON"),
+        ("openai", {"metadata": {"when": b"now"}}, "`metadata` is not JSON"),
         ("openai", {"stream": False}, "`stream` is made by the assistant"),
         ("anthropic", {"messages": []}, "`messages` is made by the assistant"),
         ("openai", {"extra_body": {"model": "other"}}, "`model` is made by the assistant"),
@@ -202,7 +202,7 @@ def test_options_may_be_any_json(tmp_path: Path) -> None:
     assert models(tmp_path, providers=providers).get("lab:any").id == "lab:any"
 
 
-# -- how much a model can read
+# -- context windows
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ LISTS = (
     b'{"data": [{"id": "a"}], "has_more": true, "last_id": "a"}',
     b'{"data": [], "has_more": "yes", "last_id": 7}',
 )  # fmt: skip
-"""Answers to `GET models` (and to those of Ollama) that say little or nothing."""
+"""Answers to `GET models` (and to Ollama's requests) with little or no information."""
 FAULTS_OF_LISTS = ("broken_stream", "not_a_model_service", "not_found", "service")
 
 
@@ -291,7 +291,7 @@ async def test_an_odd_list_of_models_leaves_windows_unknown_and_ends_nothing(
             known = models(tmp_path, providers={"lab": lab})
             assert await window_of(known, "lab:a") is None, service.plain
             try:
-                assert set(await known.offered("lab")) <= {"a"}, service.plain
+                assert set(await known.list_models("lab")) <= {"a"}, service.plain
             except ModelError as error:
                 assert error.kind in FAULTS_OF_LISTS, (service.plain, error.kind)  # noqa: PT017
             await known.close()
@@ -311,7 +311,7 @@ async def test_a_list_of_models_that_never_comes_is_waited_for_only_so_long(
         known.get("lab:m")
         await known.look_up("lab:m")
         with pytest.raises(ModelError, match="did not list its models within 0.2 s") as caught:
-            await known.offered("lab")
+            await known.list_models("lab")
         assert caught.value.kind == "stalled"
         await known.close()
 
@@ -325,7 +325,7 @@ async def test_a_list_of_models_without_end_is_given_up(tmp_path: Path) -> None:
         service.bodies = list(pages)
         lab = {"kind": "anthropic", "base_url": service.url, "needs_key": False}
         known = models(tmp_path, providers={"lab": lab})
-        assert await known.offered("lab") == [f"m{n}" for n in range(20)]
+        assert await known.list_models("lab") == [f"m{n}" for n in range(20)]
         assert service.asked == 20
         await known.close()
 
@@ -360,7 +360,7 @@ def test_the_sdk_is_imported_beforehand_where_there_is_a_key(
 
 @pytest.fixture
 def older_openai(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The SDK that somebody else's assistant needs by way of litellm, as notebook-intelligence."""
+    """The SDK that another assistant, such as notebook-intelligence, requires through litellm."""
     for name, number, requirement in (
         ("openai", "2.54.0", "anyio"),
         ("litellm", "1.106.2", "openai<3.0.0,>=2.20.0"),
@@ -405,8 +405,8 @@ def test_the_extra_installs_an_sdk_that_can_be_used() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"kind": "opnai"}, "kind: `opnai` is none"),
-        ({"kind": "openai", "dialect": "klingon"}, "dialect: `klingon` is no dialect"),
+        ({"kind": "opnai"}, "kind: `opnai` is not a kind"),
+        ({"kind": "openai", "dialect": "klingon"}, "dialect: `klingon` is not a dialect"),
     ],
 )
 def test_a_kind_or_dialect_that_there_is_not_is_refused_at_once(

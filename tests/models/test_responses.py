@@ -1,4 +1,4 @@
-"""The Responses API, as OpenAI and servers that speak it in part write it."""
+"""The Responses API of OpenAI, and of servers that implement a part of it."""
 
 from __future__ import annotations
 
@@ -180,9 +180,9 @@ def empty(id: str) -> Json:
         ([text(0, "Hi."), ended(0, HI), done(output=[HI])], SAYS_HI),
         ([added(0, THOUGHT), text(0, "Hi."), done(output=[THOUGHT, HI])], SAYS_HI),
         ([added(0, {"type": "message"}), done(output=[HI])], SAYS_HI),
-        # Places and ids of the list may differ: what came is not taken again.
+        # Places and ids in the list may differ: items that came are not added again.
         ([ended(0, HI), ended(0, LOOK), done(output=[THOUGHT, HI, LOOK])], ("Hi.", 1, "tool_use")),
-        # Said again, late, or at another place
+        # Repeated, late, or at another place
         ([ended(0, HI), ended(0, HI), done(output=[HI])], SAYS_HI),
         ([text(0, "Hi."), added(0, BEGUN), ended(0, HI), done()], SAYS_HI),
         ([added(1, BEGUN), text(None, "Hi."), ended(1, HI), done()], SAYS_HI),
@@ -216,7 +216,7 @@ def empty(id: str) -> Json:
             [ended(0, HI), added(1, BEGUN), ended(0, HI), text(1, "Bye."), ended(1, BYE), done()],
             SAYS_BOTH,
         ),
-        # The last piece did not come, but the whole did
+        # The last piece did not come, but the whole text did
         ([added(0, BEGUN), text(0, "H"), ended(0, HI), done()], SAYS_HI),
         ([added(0, empty("a")), HALF, ended(0, look("a")), done()], CALLS_ONCE),
         ([ended(0, NO), done(output=[NO])], REFUSES),

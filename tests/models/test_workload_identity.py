@@ -1,5 +1,5 @@
 """Claude in a cloud with the identity of the pod: no key is configured, and each request is signed
-with what the cloud's own service of tokens gives.
+with credentials from the cloud's token service.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STS = """<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc
 
 @contextmanager
 def service(answer: Callable[[str, Any, bytes], Answer]) -> Iterator[str]:
-    """An HTTP service in threads of its own: the clouds' packages block while they ask it."""
+    """An HTTP service in its own threads, since the clouds' packages block while they wait."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -50,7 +50,7 @@ def service(answer: Callable[[str, Any, bytes], Answer]) -> Iterator[str]:
         do_GET = do_POST
 
         def log_message(self, *args: Any) -> None:
-            """Nothing is printed."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
@@ -76,7 +76,7 @@ def event_frame(event: dict[str, Any]) -> bytes:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Of a pod: nothing of the person who tests."""
+    """The environment of a pod, without the tester's own settings."""
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)

@@ -152,7 +152,7 @@ async def test_what_is_no_picture_is_left_out_and_said_to_be(
     for request in fake.requests:
         sent = json.dumps(request["messages"])
         assert sent.count('"type": "image"') == 1
-        assert "is left out: it is no PNG" in sent
+        assert "is left out: it is not a complete PNG" in sent
     assert fake.refusals == []
 
 
@@ -328,7 +328,7 @@ async def test_a_notebook_under_the_name_of_a_pdf_does_not_leave(
     replies += [[says("No.")]]
     (jp_root_dir / "copy.pdf").write_bytes(notebook.read_bytes())
     await call("POST", "chat", body=asks(context=[{"type": "file", "path": "copy.pdf"}]))
-    assert "`copy.pdf` is no PDF" in json.dumps(told(fake))
+    assert "`copy.pdf` is not a PDF" in json.dumps(told(fake))
     assert [block["type"] for block in told(fake)] == ["text"] * len(told(fake))
 
 

@@ -68,7 +68,7 @@ async def test_every_decision_and_effect_is_told_with_who_when_and_which_model(
         assert entry["time"].endswith("Z")
     assert "The user allowed it" in audit[0]["decision"]
     assert (audit[3]["why"], audit[3]["decision"]) == ("No!", "The user declined it.")
-    assert audit[4]["why"].endswith("go on or ask.")
+    assert audit[4]["why"].endswith("continue or ask.")
     exported = (await call("GET", "conversations", "talk", "export")).body
     assert exported["turns"][0]["audit"] == audit
 

@@ -325,7 +325,7 @@ async def test_a_lost_client_loses_nothing(
     turn = agent.runner.live_in("local", "talk")
     assert turn is not None
     gate.set()
-    await turn.settled()
+    await turn.wait_while_running()
 
     seen = frames(b"".join(got).decode())
     last = max(chunk["seq"] for chunk in seen)
@@ -409,7 +409,7 @@ async def test_a_whole_rewrite_needs_a_look_first(
 async def waiting(agent: Assistant) -> Any:
     """The turn, once it waits for a person."""
     turn = await live(agent)
-    await turn.settled()
+    await turn.wait_while_running()
     return turn
 
 

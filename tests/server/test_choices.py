@@ -222,5 +222,5 @@ class TestWithoutItsKey:
 
 
 def test_a_fallback_of_no_provider_is_refused_when_the_server_starts(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="fallback_model: `nobody:x` is no model"):
+    with pytest.raises(ValueError, match="fallback_model: `nobody:x` is not a model"):
         Models(default=None, key_file=tmp_path / "keys.json", fallback="nobody:x")

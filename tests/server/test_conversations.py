@@ -134,7 +134,7 @@ async def test_a_running_turns_message_so_far_is_part_of_the_conversation(
     replies += [[says("I ask."), calls("run_cell", cell_id="b2")], [says("Done.")]]
     asking = asyncio.ensure_future(call("POST", "chat", body=ask("run", mode="ask")))
     turn = await live(agent)
-    await turn.settled()
+    await turn.wait_while_running()
     whole = (await call("GET", "conversations", "talk")).body
     assert whole["state"] == "waiting"
     parts = whole["messages"][-1]["parts"]

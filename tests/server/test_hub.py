@@ -42,7 +42,7 @@ async def test_a_turn_that_runs_or_waits_keeps_the_server_up(
     turn = await live(agent)
     assert jp_serverapp.extension_manager.any_activity()
     gate.set()
-    await turn.settled()
+    await turn.wait_while_running()
     assert turn.state == "waiting"
     assert jp_serverapp.extension_manager.any_activity()  # for as long as a question is open
     times = jp_serverapp.web_app.settings["last_activity_times"]

@@ -460,7 +460,7 @@ async def test_a_call_is_in_conversation_audit_and_the_words_of_an_undo(
     (entry,) = [each for each in turn["audit"] if each["tool"] == RUN]
     assert (entry["outcome"], entry["cell_id"]) == ("done", None)
     undone = (await call("POST", "turns", answer["turn_id"], "undo")).body
-    assert "What the MCP server `db` did stays: it is not taken back." in undone["message"]
+    assert "Effects of the MCP server `db` stay: they cannot be undone." in undone["message"]
 
 
 async def test_a_stopped_turn_stops_the_call(

@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.keyed import KeyStore
+from jupyter_agent.conversations.idempotency import IdempotencyStore
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.server.once import ONCE, digest_of
 from jupyter_agent.testing import FakeAnthropic, says
@@ -130,14 +130,14 @@ async def test_answers_outlive_the_server_for_a_day(
         return Database(tmp_path / "store.db", MIGRATIONS, logging.getLogger("test"))
 
     first = opened()
-    assert await KeyStore(first).begin("local", "k", "d") is None
-    await KeyStore(first).end("local", "k", 201, "{}")
+    assert await IdempotencyStore(first).begin("local", "k", "d") is None
+    await IdempotencyStore(first).end("local", "k", 201, "{}")
     first.close()
     second = opened()
-    kept = await KeyStore(second).begin("local", "k", "d")
+    kept = await IdempotencyStore(second).begin("local", "k", "d")
     assert kept is not None
     assert (kept.status, kept.answer) == (201, "{}")
-    assert await KeyStore(second).begin("another", "k", "d") is None
+    assert await IdempotencyStore(second).begin("another", "k", "d") is None
     await second.execute("UPDATE keyed SET made = '2026-01-01T00:00:00.000Z'")
-    assert await KeyStore(second).begin("local", "k", "other") is None
+    assert await IdempotencyStore(second).begin("local", "k", "other") is None
     second.close()

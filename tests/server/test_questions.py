@@ -323,7 +323,7 @@ async def test_a_question_waits_over_a_reload_and_unanswered_is_denied(
     (approval,) = (await call("GET", "turns", turn.record.id)).body["approvals"]
     messages = (await call("GET", "conversations", "talk")).body["messages"]
     assert approval["id"] in json.dumps(messages[-1])  # shown by a reloaded page
-    await turn.settled()
+    await turn.wait_while_running()
     assert turn.task is not None
     await turn.task
     late = await answer(call, {"id": approval["id"], "approved": True})

@@ -22,7 +22,7 @@ from jupyter_agent import tools
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.client.stores import Unknown, open_store
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.liveness import Interrupted, Presence
+from jupyter_agent.conversations.liveness import InterruptedTurns, Presence
 from jupyter_agent.conversations.log import LogEntry, TurnEnded
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore, NewTurn
@@ -130,11 +130,11 @@ def test_two_servers_share_a_store_and_one_is_killed_and_one_told_to_end(
 
 def test_a_server_is_alive_as_long_as_it_holds_its_lock(tmp_path: Path) -> None:
     first, second = Presence(tmp_path), Presence(tmp_path)
-    assert second.alive(first.id)
-    assert second.alive(second.id)
+    assert second.is_alive(first.id)
+    assert second.is_alive(second.id)
     first.close()
-    assert not second.alive(first.id)
-    assert not second.alive("../../etc/passwd")
+    assert not second.is_alive(first.id)
+    assert not second.is_alive("../../etc/passwd")
     second.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -645,7 +645,7 @@ async def test_what_a_crash_left_open_is_not_shown_as_written_or_asked_any_more(
     await store.begin(new_turn(1))
     await store.append("t1", events)
     presence = Presence(tmp_path / "servers")
-    await Interrupted(store, presence).end()
+    await InterruptedTurns(store, presence).end()
     presence.close()
 
     told = await store.events("t1")

@@ -332,7 +332,7 @@ def test_a_server_that_is_told_to_end_ends_whatever_waits(
         (
             "providers",
             {"lab": {"kind": "openai", "options": {"stop": {"END"}}}},
-            "providers.lab.options: `stop` is no JSON",
+            "providers.lab.options: `stop` is not JSON",
         ),
         (
             "mcp_servers",

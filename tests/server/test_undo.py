@@ -305,7 +305,7 @@ async def test_the_undo_of_a_turn_that_made_a_notebook_says_that_the_file_is_lef
     turn = (await call("POST", "chat", body={**ask("Make one."), "stream": False})).body
     undone = (await call("POST", "turns", turn["turn_id"], "undo")).body
     assert len(undone["undone"]) == 1
-    assert "The turn made `new.ipynb`: the file is left, without cells." in undone["message"]
+    assert "The turn created `new.ipynb`: the file stays, without cells." in undone["message"]
     assert json.loads((jp_root_dir / "new.ipynb").read_text(encoding="utf-8"))["cells"] == []
     (jp_root_dir / "new.ipynb").unlink()
     again = (await call("POST", "turns", turn["turn_id"], "undo")).body

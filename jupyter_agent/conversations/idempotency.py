@@ -1,4 +1,4 @@
-"""Requests that carry an `Idempotency-Key`: each is done once, and its answer kept for a day.
+"""Requests with an `Idempotency-Key`: each is done once, and its answer is stored for a day.
 
 See draft-ietf-httpapi-idempotency-key-header.
 """
@@ -11,37 +11,39 @@ from datetime import UTC, datetime, timedelta
 
 from jupyter_agent.conversations.database import Database, now, timestamp
 
-_KEPT = timedelta(days=1)
+_LIFETIME = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keyed:
-    """A request that was made under a key."""
+class KeyedRequest:
+    """A request with an idempotency key."""
 
     digest: str
-    """Of what it asked for."""
+    """Hash of the request."""
     status: int | None
-    """Of its answer; None while it is being answered, or after a crash."""
+    """Status of the stored answer; None if still in progress or after a crash."""
     answer: str
 
 
-class KeyStore:
+class IdempotencyStore:
     """The requests of the last day by owner and key."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def begin(self, owner: str, key: str, digest: str) -> Keyed | None:
+    async def begin(self, owner: str, key: str, digest: str) -> KeyedRequest | None:
         """The earlier request with that key; without one, records this one and returns None."""
-        oldest = timestamp(datetime.now(UTC) - _KEPT)
+        oldest = timestamp(datetime.now(UTC) - _LIFETIME)
 
-        def write(db: sqlite3.Connection) -> Keyed | None:
+        def write(db: sqlite3.Connection) -> KeyedRequest | None:
             db.execute("DELETE FROM keyed WHERE made < ?", (oldest,))
             row = db.execute(
                 "SELECT * FROM keyed WHERE owner = ? AND key = ?", (owner, key)
             ).fetchone()
             if row is not None:
-                return Keyed(digest=row["digest"], status=row["status"], answer=row["answer"])
+                return KeyedRequest(
+                    digest=row["digest"], status=row["status"], answer=row["answer"]
+                )
             db.execute(
                 "INSERT INTO keyed (owner, key, digest, answer, made) VALUES (?, ?, ?, '', ?)",
                 (owner, key, digest, now()),
@@ -51,16 +53,16 @@ class KeyStore:
         return await self._database.run(write)
 
     async def end(self, owner: str, key: str, status: int, answer: str) -> None:
-        """Keeps the answer."""
-        await self._database.run(lambda db: end_keyed(db, owner, key, status, answer))
+        """Store the answer."""
+        await self._database.run(lambda db: store_answer(db, owner, key, status, answer))
 
     async def forget(self, owner: str, key: str) -> None:
-        """Lets the key be used again: nothing was done."""
+        """Let the key be used again, because nothing was done."""
         await self._database.execute("DELETE FROM keyed WHERE owner = ? AND key = ?", owner, key)
 
 
-def end_keyed(db: sqlite3.Connection, owner: str, key: str, status: int, answer: str) -> None:
-    """As `KeyStore.end`, in the transaction that does what was asked for."""
+def store_answer(db: sqlite3.Connection, owner: str, key: str, status: int, answer: str) -> None:
+    """As `IdempotencyStore.end`, in the transaction that fulfils the request."""
     db.execute(
         "UPDATE keyed SET status = ?, answer = ? WHERE owner = ? AND key = ?",
         (status, answer, owner, key),

@@ -44,8 +44,8 @@ def test_what_does_not_show_is_shown_and_the_code_shown_is_the_code_run(
     panel.ask("Check the access.")
     question(panel, "Edit and run cell 1?")
     card = panel.region.locator(".jp-Agent-approval")
-    expect(card.get_by_role("note")).to_contain_text("There are hidden characters")
-    expect(card.get_by_role("note")).to_contain_text("There are words in it that look like others")
+    expect(card.get_by_role("note")).to_contain_text("It contains hidden characters")
+    expect(card.get_by_role("note")).to_contain_text("It contains lookalike words")
     for hidden in set(HIDDEN) - {"\x00"}:
         name = f"Hidden character U+{ord(hidden):04X}"
         mark = card.get_by_role("img", name=name, exact=True).first
@@ -451,7 +451,7 @@ def test_always_says_what_it_allows_and_for_how_long(open_page: OpenPage, replie
     scopes(
         panel,
         f"Run any cells in {notebook.path}, whatever its code, in this conversation, until the "
-        "kernel restarts. Code with ! or % is asked about each time.",
+        "kernel restarts. Code with ! or % always needs approval.",
     ).click()
     question(panel, "Run cell 2?")  # the first ran again without a question
     assert notebook.prompt("c0") == "[2]:"

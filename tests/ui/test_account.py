@@ -1,4 +1,4 @@
-"""What the panel says of usage, instructions and limits, and of cells that are out of date."""
+"""The panel's display of usage, instructions, limits and cells that are out of date."""
 
 from __future__ import annotations
 

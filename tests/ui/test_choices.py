@@ -1,4 +1,4 @@
-"""What a person chooses for a turn, and what goes along or comes after it."""
+"""A person's choices for a turn, its attachments, and its follow-ups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is asked before something happens: all of it, in every tab, answered once."""
+"""Approval questions: shown in full, in every tab, answered once."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_does_not_show_is_shown_and_the_code_shown_is_the_code_run(
 
 
 def copied(page: Page, code: Locator) -> str:
-    """What somebody gets who selects all of it and copies."""
+    """The copied text after selecting all of it."""
     code.evaluate("code => getSelection().selectAllChildren(code)")
     page.evaluate(
         "() => document.addEventListener('copy', event =>"
@@ -88,7 +88,7 @@ def shown_in_kernel(lab: Lab, notebook: OpenNotebook) -> str:
 
 
 def scopes(panel: Panel, name: str) -> Locator:
-    """What more can be allowed, by its name in the menu."""
+    """A longer approval, by its name in the menu."""
     panel.button("Allow more").click()
     return panel.region.get_by_role("menuitem", name=name, exact=True)
 
@@ -389,7 +389,7 @@ def test_who_refuses_with_a_reason_refuses_all_and_says_it_as_a_message_that_lea
     other = new_file(lab, "other_in_front", ["y = 1"])
     OpenNotebook(page, lab, other).show()
     panel.message.focus()
-    page.keyboard.press("Shift+Enter")  # nothing but a line feed is no draft
+    page.keyboard.press("Shift+Enter")  # a lone line feed does not count as a draft
     chips = panel.region.locator(".jp-Agent-composer .jp-Agent-chip")
     expect(chips.first).to_contain_text(other)
     notebook.show()

@@ -51,7 +51,7 @@ def lab(
 
 
 def is_in_a_room(notebook: OpenNotebook) -> None:
-    """It is, for Lab and for the server, and the bridge of a tab stays out of it."""
+    """Collaboration is on for Lab and the server, and the tab bridge stays out of it."""
     assert notebook.lab.notebook(notebook.path)["carrier"] == "room"
     assert notebook.page.evaluate(
         "path => agentTest.panel(path).context.model.collaborative", notebook.path

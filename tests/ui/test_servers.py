@@ -1,4 +1,4 @@
-"""Tools of MCP servers in the panel: whose they are, and exactly what they would get."""
+"""Tools of MCP servers in the panel: their server, and exactly the input they would get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models get to see: where one chooses it, and what the panel says of it."""
+"""How much models may see: the settings, and the panel's messages about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTING = "lab/api/settings/jupyter-agent:plugin"
 
 @pytest.fixture
 def own_choice(lab: Lab) -> Iterator[None]:
-    """What a test chooses for all notebooks ends with it."""
+    """Reset a test's choice for all notebooks afterwards."""
     yield
     lab.request("PUT", SETTING, {"raw": "{}"})
 

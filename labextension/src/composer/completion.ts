@@ -94,8 +94,8 @@ export class Completion extends Store<ICompletionState> {
     const known = this.state.token?.from === token.from ? this.state.options : [];
     this.set({ token, options: onPage.length ? onPage : known, active: 0 });
     let all = onPage;
-    for (const asked of this._mentions.onServer(token.query)) {
-      void asked.then(more => {
+    for (const request of this._mentions.onServer(token.query)) {
+      void request.then(more => {
         all = [...all, ...more];
         if (this.state.token === token) {
           const options = rank(all, token.query);

@@ -59,7 +59,7 @@ import { UnsavedTexts } from './review/unsavedTexts';
 import { Verifications } from './review/verifications';
 import { IAssistant, ITabBridge } from './tokens';
 
-/** Lets the server work in the notebooks that are open on this page. */
+/** Lets the server work in the notebooks open on this page. */
 const bridge: JupyterFrontEndPlugin<ITabBridge> = {
   id: 'jupyter-agent:tab-bridge',
   description: 'Lets the assistant on the server work in the notebooks that are open here.',
@@ -228,20 +228,20 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
   }
 };
 
-/** How the shortcut of a command is written on this machine; empty if it has none. */
+/** The label of a command's shortcut on this machine; empty if unset. */
 function keysOf({ keyBindings }: CommandRegistry, command: string): string {
   const binding = keyBindings.find(one => one.command === command);
   return binding ? CommandRegistry.formatKeystroke(binding.keys) : '';
 }
 
-/** Open a notebook in the main area; resolves when its cells are there. */
+/** Open a notebook in the main area; resolves when its cells have loaded. */
 async function openNotebook(app: JupyterFrontEnd, path: string): Promise<void> {
   const opened = (await app.commands.execute('docmanager:open', { path })) as
     NotebookPanel | undefined;
   await opened?.context.ready;
 }
 
-/** Widen the panel when it is first shown in this workspace; from then on its width is the user's. */
+/** Widen the panel when it is first shown in this workspace; after that the user controls its width. */
 async function widenPanelOnce(widget: AssistantPanel, stateDB: IStateDB | null): Promise<void> {
   const key = 'jupyter-agent:width';
   if (await stateDB?.fetch(key)) {
@@ -249,7 +249,7 @@ async function widenPanelOnce(widget: AssistantPanel, stateDB: IStateDB | null):
   }
   const onShown = (): void => {
     widget.shown.disconnect(onShown);
-    requestAnimationFrame(() => widenPanel(widget)); // JupyterLab lays out first
+    requestAnimationFrame(() => widenPanel(widget)); // after JupyterLab's layout
     void stateDB?.save(key, true);
   };
   widget.shown.connect(onShown);

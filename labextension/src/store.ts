@@ -1,11 +1,11 @@
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-/** Holds a state that is replaced, never changed in place. */
+/** Holds an immutable state, which is replaced on each change. */
 export abstract class Store<State> {
   constructor(private _state: State) {}
 
-  /** Emitted whenever `state` was replaced. */
+  /** Emitted whenever `state` is replaced. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }

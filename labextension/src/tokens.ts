@@ -8,7 +8,7 @@ import type { IRequest } from './api/request';
 export interface IAssistant {
   /** Ask about the notebook in front, as the user would; resolves when the turn has ended. */
   ask(text: string, options?: Partial<IRequest>): Promise<void>;
-  /** Begin a new conversation. */
+  /** Start a new conversation. */
   newConversation(): void;
 }
 
@@ -18,7 +18,7 @@ export const IAssistant = new Token<IAssistant>(
   'The assistant of this page: ask it about the notebook in front.'
 );
 
-/** A cell as a file has it, with an id also where its format has none. */
+/** A cell as in a file, always with an id, even if the file's format lacks ids. */
 export interface IMergeCell {
   id: string;
   cell_type: string;
@@ -29,22 +29,22 @@ export interface IMergeCell {
   attachments?: nbformat.IAttachments;
 }
 
-/** A cell that was changed in the page and in the file in ways that cannot both be in it. The page's is kept. */
+/** A cell whose changes in the page and in the file could not be merged. The page's version is kept. */
 export interface ICellConflict {
   cell: string;
-  /** Its text in the page; null where it was deleted there. */
+  /** Its text in the page; null if it was deleted there. */
   mine: string | null;
-  /** The cell in the file; null where it was deleted there. */
+  /** The cell in the file; null if it was deleted there. */
   theirs: IMergeCell | null;
 }
 
-/** The link between the server and the notebooks that are open on this page. */
+/** The link between the server and the notebooks open on this page. */
 export interface ITabBridge {
   /** The id of this page load; turns started with it work in this page's notebooks. */
   readonly client: string;
-  /** Emitted with the cells of a notebook of which page and file could not both be kept. */
+  /** Emitted with the cells of a notebook whose versions in page and file could not be merged. */
   readonly conflicted: ISignal<ITabBridge, { notebook: string; cells: readonly ICellConflict[] }>;
-  /** Emitted with the former and the new path of an open notebook. */
+  /** Emitted with the old and the new path of an open notebook. */
   readonly renamed: ISignal<ITabBridge, { former: string; notebook: string }>;
 }
 

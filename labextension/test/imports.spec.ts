@@ -4,7 +4,7 @@ import { preProcessFile } from 'typescript';
 
 const SOURCES = join(__dirname, '../src');
 
-/** What each folder, or file at the top, may import from; `index` knows everything, and nobody knows `index`. */
+/** What each folder, or top-level file, may import; `index` may import everything, and nothing imports `index`. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   store: [],
   api: [],
@@ -19,7 +19,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   panel: ['store', 'api', 'wording', 'composer', 'chat', 'review', 'prompt', 'components']
 };
 
-/** Each source file with those it imports, for types too, at once or later. */
+/** Each source file with the files it imports, statically or dynamically, including type imports. */
 function importsOfAll(): Map<string, string[]> {
   const files = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' });
   return new Map(
@@ -28,12 +28,15 @@ function importsOfAll(): Map<string, string[]> {
       .map(file => {
         const { importedFiles } = preProcessFile(readFileSync(join(SOURCES, file), 'utf8'));
         const names = importedFiles.map(({ fileName }) => fileName);
-        return [file, names.filter(name => name.startsWith('.')).map(name => found(file, name))];
+        return [
+          file,
+          names.filter(name => name.startsWith('.')).map(name => resolveImport(file, name))
+        ];
       })
   );
 }
 
-function found(importer: string, name: string): string {
+function resolveImport(importer: string, name: string): string {
   const path = join(SOURCES, dirname(importer), name);
   const file = [`${path}.ts`, `${path}.tsx`].find(existsSync);
   if (!file) {

@@ -7,14 +7,14 @@ import type { AgentChunk } from '../src/api/protocol';
 
 type Answer = Response | Promise<Response>;
 
-/** A server at the outer edge: routes answer from a table, and what was asked is remembered. */
+/** A fake server: routes answer from a table, and requests are recorded. */
 export class Server {
   readonly requests: { method: string; path: string; body: unknown; headers: Headers }[] = [];
   readonly routes: Record<string, (body: unknown) => Answer> = {};
   private readonly _stream = new Signal<Event.IManager, Event.Emission>({} as Event.IManager);
   readonly announcements = new Announcements({ stream: this._stream } as unknown as Event.IManager);
 
-  /** What Jupyter's event stream brings. */
+  /** Emit an event on Jupyter's event stream. */
   announce(conversation_id: string, turn_id: string | null): void {
     this._stream.emit({ schema_id: SCHEMA, conversation_id, turn_id });
   }
@@ -57,7 +57,7 @@ export function events(chunks: readonly AgentChunk[], from = 0, done = true): Re
   return new Response(frames.slice(from).join('') + (done ? 'data: [DONE]\n\n' : ''));
 }
 
-/** An event stream that is written by hand. */
+/** An event stream that the test writes. */
 export class LiveStream {
   private _controller!: ReadableStreamDefaultController<Uint8Array>;
   private _last = 0;

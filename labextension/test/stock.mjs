@@ -1,7 +1,7 @@
 /**
- * A stock client of the AI SDK, as an application of somebody else has it: `node stock.mjs PACKAGE API TOKEN NOTEBOOK`.
- * Drives turns over POST chat; tells on standard output, a JSON a line, what became of each, and reads a line on
- * standard input where the world has to do something first.
+ * A stock client of the AI SDK, as in a third-party application: `node stock.mjs PACKAGE API TOKEN NOTEBOOK`.
+ * Drives turns over POST chat; prints the outcome of each on standard output, one JSON per line, and reads a line from
+ * standard input when the test has to act first.
  */
 import { createInterface } from 'node:readline';
 
@@ -46,7 +46,7 @@ class Chat extends AbstractChat {
     this.watched = state;
   }
 
-  /** Until what the chat has is so. */
+  /** Resolves when `holds` is true for the chat. */
   until(holds) {
     return new Promise(resolve => {
       const look = () => this.lastMessage && holds(this.lastMessage) && resolve();

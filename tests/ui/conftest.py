@@ -37,7 +37,7 @@ FLAGS = (
 )
 
 OpenPage = Callable[..., OpenNotebook]
-"""Opens a notebook: `open_page(cells=[...])` a new one, `open_page(path=...)` one that is there."""
+"""Opens a notebook: `open_page(cells=[...])` a new one, `open_page(path=...)` an existing one."""
 
 SEED = 20261125
 _FAILED = pytest.StashKey[bool]()
@@ -45,8 +45,8 @@ _FAILED = pytest.StashKey[bool]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests with a browser are `full` but for the stories. They may be tried a second time, but
-    for those that explore; `--reruns 0` tries none again.
+    """Browser tests are `full` except for the stories. Failures are retried once, except in tests
+    that explore at random; `--reruns 0` disables retries.
     """
     for item in items:
         if item.nodeid.startswith(BROWSER) and not item.get_closest_marker("long"):
@@ -63,7 +63,7 @@ def jp_asyncio_loop() -> None:
 
 @pytest.fixture(autouse=True)
 def jp_server_cleanup() -> None:
-    """There is no server in this process to clean up after."""
+    """No server runs in this process, so there is nothing to clean up."""
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def chromium() -> str:
 
 @pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
-    """For this folder only: while it is there no other event loop can run."""
+    """Only for this folder: while it exists no other event loop can run."""
     with sync_playwright() as playwright:
         yield playwright
 
@@ -110,7 +110,7 @@ def script() -> Replies:
 def lab(
     browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
-    """One server for all tests here; each has a notebook of its own. A token costs a thousandth."""
+    """One server for all tests here; each has its own notebook. A token costs a thousandth."""
     price = {"input": 1000, "output": 1000}
     config = {"JupyterAgent": {"model_facts": {"anthropic:*": {"price": price}}}}
     with running_lab(tmp_path_factory.mktemp("lab") / "lab", script, config=config) as lab:
@@ -119,7 +119,7 @@ def lab(
 
 @pytest.fixture
 def replies(script: Replies) -> Iterator[Replies]:
-    """What the model will answer: append to it before you ask."""
+    """The model's next answers: append to it before you ask."""
     script.clear()
     yield script
     script.clear()
@@ -140,8 +140,8 @@ LISTS_AGAIN = """
   };
 }
 """
-"""Jupyter says that a folder is not there while a file in it is renamed, and JupyterLab's file
-browser shows that in front of everything. The folder of all notebooks is always there."""
+"""Jupyter reports a folder as missing while a file in it is renamed, and JupyterLab's file
+browser shows that in a dialog. The folder of all notebooks always exists."""
 
 
 def _new_context(browser: Browser) -> BrowserContext:
@@ -152,7 +152,7 @@ def _new_context(browser: Browser) -> BrowserContext:
 
 @pytest.fixture
 def settings_changed(lab: Lab) -> Iterator[Callable[[], bool]]:
-    """Whether the test has changed some; they last as long as it, and its kernels too."""
+    """Whether the test has changed settings; they last as long as the test, as do its kernels."""
     with lab.kept_settings() as changed:
         yield changed
         lab.shut_down_kernels()
@@ -169,7 +169,7 @@ def context(browser: Browser, lab: Lab, settings_changed: object) -> Iterator[Br
 
 @pytest.fixture(scope="package")
 def windows(browser: Browser) -> Iterator[dict[Lab, Window]]:
-    """Those that are open: that of the last server."""
+    """The open windows: that of the last server."""
     windows: dict[Lab, Window] = {}
     yield windows
     for window in windows.values():

@@ -1,4 +1,4 @@
-"""A person and an agent in one cell, of whose work it can be told whether all of it is there."""
+"""A person and an agent write in one cell, in a way that shows whether any of it is missing."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Counting:
         self._path = path
         self._next = 1
         self.done = [0]
-        """The numbers of which the tool said that they are there."""
+        """The numbers that the tool reported as written."""
         self.refused: dict[int, str] = {}
-        """Those of which it said that they are not, with what it said."""
+        """The numbers that it reported as not written, with its message."""
         self.unknown: dict[int, str] = {}
-        """Those of which it said that nobody knows, or of which the server could say nothing."""
+        """The numbers whose outcome it reported as unknown, or got no answer for."""
 
     def append(self) -> None:
         number, self._next = self._next, self._next + 1
@@ -41,14 +41,14 @@ class Counting:
             return
         if not answer["is_error"]:
             self.done.append(number)
-        elif answer["reason"] in ("not_confirmed", "changed"):  # overtaken by somebody's typing
+        elif answer["reason"] in ("not_confirmed", "changed"):  # overtaken by someone's typing
             self.unknown[number] = answer["text"]
         else:
             assert answer["reason"] == "busy", answer
             self.refused[number] = answer["text"]
 
     def append_at_last(self) -> None:
-        """Until one is there: a tab that wakes up is busy for a moment."""
+        """Retry until one is written: a tab that wakes up is busy for a moment."""
         eventually(self.append, lambda _: self.done[-1] == self.last)
 
     @property
@@ -58,7 +58,7 @@ class Counting:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """It appends one after the other, beside what is done in the block."""
+        """It appends one after the other, concurrently with the block."""
         ended = threading.Event()
 
         def work() -> None:
@@ -74,12 +74,12 @@ class Counting:
             working.result()
 
     def account(self) -> str:
-        """How often it was told what."""
+        """Number of answers by kind."""
         told = {"done": len(self.done), "busy": len(self.refused), "unknown": len(self.unknown)}
         return ", ".join(f"{what}: {times}" for what, times in told.items())
 
     def told_the_truth(self, source: str, typed: str) -> None:
-        """In the cell is what the person typed, and each number that the agent was told is."""
+        """The cell has the person's typing, and each number reported to the agent as written."""
         found = re.fullmatch(r"agent = \[([\d, ]+)\]\nperson = 0(.*)", source)
         assert found, source
         assert found[2] == typed
@@ -100,7 +100,7 @@ WATCH_KEYS = """
 
 
 class Person:
-    """Types on at the end of cell `c0`."""
+    """Keeps typing at the end of cell `c0`."""
 
     def __init__(self, notebook: OpenNotebook) -> None:
         self.notebook = notebook
@@ -109,7 +109,7 @@ class Person:
         notebook.edit("c0")
 
     def type(self, text: str) -> None:
-        """Keys that a dialog of JupyterLab took, that its server is gone, were not typed here."""
+        """Keys that went to JupyterLab's dialog about its lost server were not typed here."""
         for key in text:
             self.notebook.type(key)
             if self.notebook.page.evaluate("() => agentKeyInCell"):

@@ -1,9 +1,9 @@
-"""People, an agent, other programs and bad luck in one notebook, with a log of what each of them
-did and was told. What has to be there at the end `tests/history/checker.py` decides from the log.
+"""People, an agent, other programs and faults in one notebook, with a log of their actions and
+the answers they got. `tests/history/checker.py` derives from the log what must be there at the end.
 
-Each word that anybody writes occurs once in the world. People have real keys in real pages, the
-agent works over HTTP beside them. No call here waits for a question of JupyterLab: it is noted and
-answered by a rule, and what was typed while it was there counts as perhaps typed.
+Each word is written only once. People have real keys in real pages, the agent works over HTTP
+beside them. No call here waits for a question of JupyterLab: it is recorded and answered by a
+rule, and text typed while it was open counts as perhaps typed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.ui.players.person import Person
 from tests.ui.players.scene import Log, Where, Words
 
 LONG = 3.0
-"""Seconds after which the server takes a tab for closed."""
+"""Seconds after which the server considers a tab closed."""
 LINES = """
 (() => {
   window.agentDialogs = 0;
@@ -102,7 +102,7 @@ class Fuzz:
         self._lab = first.lab
 
     def work(self, operations: int) -> None:
-        """That many operations of people, the agent beside them."""
+        """That many operations of people, with the agent beside them."""
         for person in self._people:
             person.notebook.page.set_default_timeout(10_000)
             person.watch()
@@ -120,14 +120,14 @@ class Fuzz:
             working.result()
 
     def judge(self) -> list[Fault]:
-        """Everybody comes to an end; what went wrong."""
+        """End all players; returns the problems."""
         self._last = end = self._end()
         self.person.note_conflicts()
         alone = not self._together and len(self._people) == 1 and "editor" not in self._trouble
         return faults(self.log.events, end, alone=alone)
 
     def report(self, found: list[Fault]) -> str:
-        """What was done, and what the log knows of what went wrong."""
+        """The operations, and the log's entries about the problems."""
         events = self.log.events
         typed = sum(isinstance(event, Typed) for event in events)
         sure = sum(isinstance(event, Typed) and event.sure for event in events)
@@ -163,7 +163,7 @@ class Fuzz:
         without = faults(left, self._last, alone=False)
         return sum(fault.kind == "lost" for fault in without)
 
-    # ---- what happens
+    # ---- events
 
     def _step(self, threads: ThreadPoolExecutor) -> None:
         if self._trouble and self._random.random() < self._rate:
@@ -219,7 +219,7 @@ class Fuzz:
             self._come_back()
 
     def _work_on(self, seconds: float) -> None:
-        """What needs no server, and a save that fails."""
+        """Operations that need no server, and a save that fails."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.person.do(self._random.choice(("type", "type", "insert", "move", "split", "save")))
@@ -234,7 +234,7 @@ class Fuzz:
         session.detach()
 
     def _kill(self, threads: ThreadPoolExecutor) -> None:
-        """The server dies and comes again; the person works on meanwhile."""
+        """The server dies and restarts while the person keeps working."""
         with self._agent_aside(True):
             self._lab.kill()
             started = threads.submit(self._lab.start)
@@ -257,7 +257,7 @@ class Fuzz:
             self._where.agent_may.set()
 
     def _come_back(self) -> None:
-        """The page does not sit out its pause."""
+        """End the page's reconnection pause."""
         self.person.page.evaluate("() => void window.dispatchEvent(new Event('online'))")
         if self._gate and not self._together:
             self._linked(self.person)
@@ -275,7 +275,7 @@ class Fuzz:
     # ---- the end
 
     def _end(self) -> End:
-        """Everybody stops, the person saves, and all look until they see the same, or give up."""
+        """Everyone stops, the person saves, and all compare until they see the same, or give up."""
         for person in self._people:
             person.answer_questions("Overwrite")
         if not self._together:

@@ -1,4 +1,4 @@
-"""What a model waits for in the middle of an answer."""
+"""A gate that a model waits at in the middle of an answer."""
 
 from __future__ import annotations
 

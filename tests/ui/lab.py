@@ -26,19 +26,19 @@ from tests.waiting import eventually
 
 _NO_AREA = {"collapsed": None}
 INTRODUCED: dict[str, Any] = {"introduced": True}
-"""Settings of somebody whom JupyterLab has told that the assistant is installed."""
+"""Settings of a user who has seen the notification about the assistant."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP answer; `body` is its JSON, or its text where it is none."""
+    """An HTTP answer; `body` is its JSON, else its text."""
 
     status: int
     body: Any
 
 
 class Replies:
-    """What the model answers next, in this order; tests append to it."""
+    """The model's next answers, in order; tests append to it."""
 
     def __init__(self) -> None:
         self._left: deque[FakeReply] = deque()
@@ -114,7 +114,7 @@ class Lab:
             self.kill()
 
     def kill(self) -> None:
-        """Without a warning, as a crash or a power cut does it."""
+        """Without a warning, like a crash or a power cut."""
         if self._process is not None:
             self.ended += 1
             self._process.kill()
@@ -128,9 +128,8 @@ class Lab:
 
     @contextmanager
     def kept_settings(self) -> Iterator[Callable[[], bool]]:
-        """JupyterLab's settings are afterwards as they were before; gives a function that says
-        whether they are now. The server stores them, so a page that another test loads would have
-        them too.
+        """Restore JupyterLab's settings afterwards; yields a function that tells whether they
+        have changed. The server stores them, so other tests' pages would load them too.
         """
         settings = self.root.parent / "settings"
         before = _files(settings)
@@ -189,7 +188,7 @@ class Lab:
         return answer.body
 
     def notebook(self, path: str) -> Any:
-        """The notebook as the assistant sees it now."""
+        """The notebook as the assistant currently sees it."""
         answer = self.call("GET", f"notebooks/{quote(path)}")
         assert answer.status == 200, answer
         return answer.body
@@ -201,7 +200,7 @@ class Lab:
         return answer.body
 
     def run(self, path: str, cell_id: str, **how: Any) -> Any:
-        """What a run of the cell came to; with `wait`, what is known then."""
+        """The result of running the cell; with `wait`, the result so far."""
         answer = self.call("POST", f"notebooks/{quote(path)}/cells/{cell_id}/run", how)
         assert answer.status in (200, 202), answer
         return answer.body
@@ -216,7 +215,7 @@ class Lab:
             self.request("DELETE", f"api/sessions/{session['id']}")
 
     def log(self) -> str:
-        """What the server wrote since the last call."""
+        """The server's output since the last call."""
         with self._log.open(encoding="utf-8", errors="replace") as file:
             file.seek(self._logged)
             text = file.read()
@@ -233,8 +232,8 @@ def running_lab(
     config: dict[str, Any] | None = None,
     panel: bool = True,
 ) -> Iterator[Lab]:
-    """Serve from `folder`, which has home, settings, notebooks and store of its own; without
-    `panel` pages load nothing of ours but what is installed beside `python`.
+    """Serve from `folder`, with its own home, settings, notebooks and store; without `panel`,
+    pages load only the labextension installed beside `python`.
     """
     root = folder / "notebooks"
     root.mkdir(parents=True)
@@ -248,7 +247,7 @@ def running_lab(
                 "open_browser": False,
                 "allow_root": True,
                 "root_dir": str(root),
-                # It puts a contents manager of its own in place of Jupyter's: see test_d19.
+                # It replaces Jupyter's contents manager by its own: see test_d19.
                 "jpserver_extensions": {"jupyterlab_jupytext": False},
             },
             "IdentityProvider": {"token": token},
@@ -259,7 +258,7 @@ def running_lab(
                 "default_model": "anthropic:claude-sonnet-5-5",
                 "providers": {
                     "anthropic": {"base_url": fake.url, "api_key": fake.api_key},
-                    # The wildcard address is none of the machine's own names, and leads there too.
+                    # The wildcard address is not a local name, but leads to this machine too.
                     "far": {
                         "kind": "anthropic",
                         "base_url": fake.url.replace("127.0.0.1", "0.0.0.0"),
@@ -295,7 +294,7 @@ def running_lab(
 
 @contextmanager
 def settings(lab: Lab, **values: Any) -> Iterator[None]:
-    """What the user has set for the assistant, in pages that are loaded meanwhile."""
+    """The user's settings for the assistant, for pages loaded inside the block."""
     path = "lab/api/settings/jupyter-agent:plugin"
     for raw in (values | INTRODUCED, INTRODUCED):
         answer = lab.request("PUT", path, {"raw": json.dumps(raw)})
@@ -305,7 +304,7 @@ def settings(lab: Lab, **values: Any) -> Iterator[None]:
 
 
 def workspace(lab: Lab, address: str) -> Any:
-    """What Lab has saved of the workspace at that address; empty where nothing yet."""
+    """Lab's saved workspace at that address; empty if nothing has been saved yet."""
     saved = lab.request("GET", "lab/api/workspaces").body["workspaces"]["values"]
     found = (one for one in saved if one["metadata"]["id"].split("/")[-1] in address)
     return next(found, {"data": {}})["data"]
@@ -332,10 +331,8 @@ def _environment(folder: Path, *, panel: bool) -> dict[str, str]:
     """Nothing of the user's Jupyter, and the newest build of our browser code."""
     share = folder / "share"
     built = Path(jupyter_agent.__file__).parent / "labextension"
-    if (
-        panel and (built / "package.json").exists()
-    ):  # a checkout: newer than what was installed from it
-        # A copy: a build that runs meanwhile would take files away under the open pages.
+    if panel and (built / "package.json").exists():  # a checkout: newer than the installed copy
+        # A copy: a build at the same time would delete files of the open pages.
         shutil.copytree(built, share / "labextensions" / "jupyter-agent")
     news = folder / "settings" / "@jupyterlab" / "apputils-extension"
     news.mkdir(parents=True)

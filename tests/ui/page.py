@@ -1,4 +1,4 @@
-"""A notebook that is open in JupyterLab in a browser, as a person sees and uses it."""
+"""A notebook open in JupyterLab in a browser, as a person sees and uses it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class OpenNotebook:
         self.path = path
 
     def open(self, address: str | None = None) -> OpenNotebook:
-        """Load JupyterLab with nothing but this notebook, or with what is at `address`."""
+        """Load JupyterLab with only this notebook, or with the page at `address`."""
         self.page.add_init_script(WATCH_SOCKETS)
         self.page.add_init_script(WATCH_OPENING)
         workspace = f"{self.lab.url}/lab/workspaces/{uuid4().hex}"
@@ -133,7 +133,7 @@ class OpenNotebook:
         return self
 
     def show(self) -> OpenNotebook:
-        """Open it in the page that is there."""
+        """Open it in the current page."""
         self.page.evaluate(
             """async path => {
                 const shown = await jupyterapp.commands.execute('docmanager:open', {path});
@@ -181,7 +181,7 @@ class OpenNotebook:
             timeout=60,
         )
 
-    # ---- what is there
+    # ---- the content
 
     def ids(self) -> list[str]:
         return self._list("agentTest.cells(path).map(cell => cell.id)")
@@ -209,7 +209,7 @@ class OpenNotebook:
         return self.page.locator(".jp-Cell").nth(self.ids().index(cell_id))
 
     def output_text(self, cell_id: str) -> str:
-        """What the screen shows under the cell."""
+        """The output on the screen under the cell."""
         return "".join(self.cell(cell_id).locator(".jp-OutputArea-output").all_inner_texts())
 
     def prompt(self, cell_id: str) -> str:
@@ -220,14 +220,14 @@ class OpenNotebook:
         return bool(self._evaluate("agentTest.notebook(path).model.dirty"))
 
     def dialogs(self) -> list[str]:
-        """What Lab asks in front of everything."""
+        """The text of Lab's modal dialog."""
         return self.page.locator(".jp-Dialog").all_inner_texts()
 
     def dismiss_dialogs(self) -> None:
         while self.dialogs():
             self.page.keyboard.press("Escape")
 
-    # ---- what is on disk
+    # ---- the file on disk
 
     def on_disk(self) -> Any:
         """The file, which has to be a valid notebook."""
@@ -242,7 +242,7 @@ class OpenNotebook:
         """Source by cell id, of the file."""
         return {cell.id: cell.source for cell in self.on_disk().cells}
 
-    # ---- where the person is, and what they do
+    # ---- the person's position and actions
 
     def edit(self, cell_id: str, at: int | None = None) -> None:
         """Click into the cell and put the cursor there (UTF-16 units); at its end by default."""
@@ -277,7 +277,7 @@ class OpenNotebook:
         self.page.keyboard.type(text)
 
     def cursor(self) -> tuple[str, int] | None:
-        """The cell that has the focus and the offset in it; None where no cell has."""
+        """The cell with the focus and the offset in it, or None."""
         found = self._evaluate(
             """(() => {
                 for (const cell of agentTest.notebook(path).widgets) {
@@ -302,8 +302,8 @@ class OpenNotebook:
         self.page.evaluate("() => agentSockets.at(-1).close()")
 
     def go_to(self, index: int) -> list[dict[str, Any]]:
-        """Make another cell the active one, without a key or a click; what the page tells the
-        server of it.
+        """Make another cell active, without a key or a click; returns the page's message to the
+        server about it.
         """
         return [json.loads(frame) for frame in self._list(GO_TO, at=index)]
 
@@ -323,19 +323,19 @@ class OpenNotebook:
         self.come_back()
 
     def come_back(self) -> None:
-        """The network is back: the page does not sit out its pause."""
+        """The network is back: the page ends its reconnection pause."""
         self.page.evaluate("() => void window.dispatchEvent(new Event('online'))")
 
     def hold_changes(self, *, in_room: bool = False) -> None:
-        """From the next change that the server makes on, the page hears nothing of it."""
+        """The page receives no updates from the server's next change on."""
         self.page.evaluate(HOLD, in_room)
 
     def held(self) -> int:
-        """How much it has not heard."""
+        """Number of updates withheld from it."""
         return int(self.page.evaluate("() => agentHeld.length"))
 
     def let_go(self) -> None:
-        """It hears all of it now."""
+        """Deliver the withheld updates."""
         self.page.evaluate("() => agentLetGo()")
 
     # ---- how

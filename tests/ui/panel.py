@@ -1,4 +1,4 @@
-"""The side panel as a person uses it; what is in it is found by the names that they read."""
+"""The side panel as a person uses it; its parts are found by their visible names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Panel:
             folded.first.click()
 
     def opened(self, words: str) -> Locator:
-        """The call with all that it did."""
+        """The call with all its details."""
         call = self.call(words)
         head = call.get_by_role("button").first
         if head.get_attribute("aria-expanded") == "false":
@@ -59,18 +59,18 @@ class Panel:
         return self.region.get_by_role("button", name=name, exact=True)
 
     def read(self) -> None:
-        """Read what is asked about to its end."""
+        """Read the question to its end."""
         more, allow = self.button("Show the rest"), self.button("Allow")
         expect(more.or_(allow)).to_be_visible()
         while more.is_visible():
             more.click()
 
     def allow(self) -> None:
-        """Read what is asked about to its end, and allow it."""
+        """Read the question to its end, and allow it."""
         self.read()
         self.button("Allow").click()
 
     def allow_more(self) -> None:
-        """Read what is asked about, and open what more can be allowed."""
+        """Read the question, and open the menu of longer approvals."""
         self.read()
         self.button("Allow more").click()

@@ -1,7 +1,7 @@
-"""People who enter a cell and type at the very moment when the agent takes that cell away.
+"""People who enter a cell and type at the very moment the agent takes that cell away.
 
-The agent works over REST; each person has real keys, in a page of their own. The lines of a page to
-the server can be slow, or cut at the very frame that brings the edit, and the page can be busy for
+The agent works over REST; each person has real keys, in their own page. A page's connections to the
+server can be slow, or cut at the very frame that brings the edit, and the page can be busy for
 longer than the server waits.
 """
 
@@ -100,9 +100,9 @@ SLOW_LINES = """
   };
 })();
 """
-"""Lines with latency (`agentWire.delay`, milliseconds each way), which can be cut once, at the next
-frame that changes the document: `before` it is there, `after` it, or after it with all that the
-page says of it swallowed."""
+"""Connections with latency (`agentWire.delay`, milliseconds each way), which can be cut once, at
+the next frame that changes the document: `before` it arrives, `after` it, or after it with the
+page's answers swallowed."""
 
 WATCH_ENTERING = """
 (() => {
@@ -135,7 +135,7 @@ agentTest.cells(path).map(cell => [cell.id, [cell.type, cell.sharedModel.getSour
 
 @dataclass
 class Figures:
-    """What came of the words of a race, each with the round that it was in."""
+    """The outcome of the words of a race, each with its round."""
 
     rounds: int = 0
     words: int = 0
@@ -147,9 +147,9 @@ class Figures:
     jumped: list[str] = field(default_factory=list)
     """The cursor was not behind the word."""
     told_otherwise: list[str] = field(default_factory=list)
-    """What the agent was told is not what the notebook looks like."""
+    """The agent's answer does not match the notebook."""
     differing: list[str] = field(default_factory=list)
-    """The page and the server have not the same."""
+    """The page and the server differ."""
     cuts: int = 0
     freezes: int = 0
 
@@ -205,7 +205,7 @@ class Typist:
         )
 
     def line(self, delay: int, fault: Fault | None) -> None:
-        """What the line to the server is like from now on; nobody has entered a cell yet."""
+        """Set the properties of the connection from now on; no one has entered a cell yet."""
         self.evaluate(
             "(() => { Object.assign(agentWire, line);"
             " Object.assign(agentRace, { entered: null, trace: [] }); })()",
@@ -213,7 +213,7 @@ class Typist:
         )
 
     def freeze(self, milliseconds: int, after: float) -> None:
-        """Be busy for so long, so many milliseconds from now."""
+        """Be busy for some time, starting in this many milliseconds."""
         self.evaluate(
             "void setTimeout(() => { const end = performance.now() + line.freeze;"
             " while (performance.now() < end); }, line.after)",
@@ -237,7 +237,7 @@ class Typist:
             self.notebook.page.mouse.click(*place)
 
     def entered(self) -> str | None:
-        """The cell that they entered; None where it was gone, or shown as text, before."""
+        """The cell that they entered, or None, as when it was gone or shown as text before."""
         found: str | None = self.evaluate("agentRace.entered")
         return found
 
@@ -324,7 +324,7 @@ class Race:
     def _edit(
         self, kind: Kind, cell_id: str, before: dict[str, list[str]]
     ) -> tuple[Callable[[], Answer], dict[str, str]]:
-        """How it is asked for, and type by id of all cells in order where it is done."""
+        """The request for an edit, and type by id of all cells in order once it is done."""
         types = {key: type for key, (type, _) in before.items()}
         cell = f"cells/{cell_id}"
         if kind == "delete":
@@ -350,7 +350,7 @@ class Race:
     def _call(self, method: str, what: str, body: Any = None) -> Answer:
         return self._lab.call(method, f"notebooks/{self._path}/{what}", body)
 
-    # ---- what came of it
+    # ---- the outcome
 
     def _look_at_words(self, words: list[str], where: str, work: Future[Answer]) -> None:
         work.result()
@@ -409,7 +409,7 @@ class Race:
         return False
 
     def _settle(self) -> None:
-        """Until each page is linked and all have what the others did."""
+        """Wait until each page is linked and all have the others' changes."""
         for typist in self._typists:
             typist.evaluate("agentWire.delay = 0")
         deadline = time.monotonic() + 20

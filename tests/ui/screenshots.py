@@ -95,7 +95,7 @@ RESIZE = """width => {
 
 
 def main() -> None:
-    """All pictures, each from a conversation of its own."""
+    """All pictures, each from its own conversation."""
     replies = Replies()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -146,7 +146,7 @@ def streaming(browser: Browser, lab: Lab, replies: Replies) -> None:
 
 
 def review(browser: Browser, lab: Lab, replies: Replies) -> None:
-    """What a turn changed, marked and shown in the notebook itself."""
+    """The changes of a turn, marked and shown in the notebook itself."""
     with panel(browser, lab, "tidy", OLD) as page:
         ask(page, replies, "Tidy this up.", TIDYING)
         answer = page.get_by_role("region", name="Assistant")

@@ -1,4 +1,4 @@
-"""A stranger's server: it notes who came, and what a browser reports of a page's policy."""
+"""A stranger's server: it records visits, and a browser's reports about a page's policy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ POLICY = (
     "connect-src 'self' ws:; frame-src 'none'; object-src 'none'; form-action 'none'; "
     "base-uri 'none'"
 )
-"""Nothing of it is enforced: what the page would do without it is what it does."""
+"""The policy is not enforced, so the page behaves as it would without it."""
 
 
 class Stranger(ThreadingHTTPServer):
-    """Counts the connections of those who were lured here; the browser's reports are none."""
+    """Counts connections of lured visitors; the browser's reports do not count."""
 
     daemon_threads = True
 

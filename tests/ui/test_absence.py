@@ -1,5 +1,5 @@
-"""A page that was away while somebody else worked in its file: both sides are kept, and what cannot
-be is shown and decided in the panel. JupyterLab never asks which side to lose.
+"""A page that was away while someone else worked in its file: both sides are kept, and conflicts
+are shown and decided in the panel. JupyterLab never asks which side to discard.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_where_both_changed_the_same_line_the_page_keeps_its_own_and_the_panel_a
 
 
 def test_after_an_hour_it_is_as_after_a_moment(away: OpenNotebook) -> None:
-    """An hour of the page's clock, in which it saves and connects again in vain."""
+    """An hour on the page's clock, in which it tries to save and reconnect without success."""
     away.page.clock.install()
     away.page.clock.resume()
     away.page.evaluate("jupyterapp.shell.currentWidget.dispose()")

@@ -1,4 +1,4 @@
-"""axe-core finds nothing in the panel, light and dark, in any of its states."""
+"""axe-core finds no issues in the panel, light and dark, in any of its states."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def test_nothing_is_found_while_a_turn_is_asked_about_allowed_and_reviewed(
     assert findings(panel.page) == []  # a question
     panel.button("Allow more").click()
     expect(panel.region.get_by_role("menu", name="Allow more")).to_be_visible()
-    assert findings(panel.page) == []  # what more can be allowed
+    assert findings(panel.page) == []  # the menu of longer approvals
     panel.page.keyboard.press("Escape")
     panel.message.fill("And then?")
     assert findings(panel.page) == []  # a reason
     panel.button("Queue it instead").click()
     expect(panel.region.get_by_role("region", name="Queued")).to_be_visible()
-    assert findings(panel.page) == []  # what waits
+    assert findings(panel.page) == []  # the queue
     panel.button("Remove “And then?”").click()
     while panel.button("Allow").is_visible():
         panel.button("Allow").click()

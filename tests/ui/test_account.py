@@ -1,4 +1,4 @@
-"""What the panel says of usage, instructions and limits, and of cells that are out of date."""
+"""The panel's display of usage, instructions, limits and cells that are out of date."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_at_a_limit_the_panel_says_so_and_offers_to_continue(
     panel.page.route(asked, limited)
     replies.append([says("As far as I came.")])
     panel.ask("A long task.")
-    few_steps = "Stopped after 1 step, with an answer from what it had."
+    few_steps = "Stopped after 1 step, with an answer from the results so far."
     expect(panel.log).to_contain_text(few_steps)
     replies.append([calls("get_notebook_state")])
     replies.append([says("And a bit further.")])

@@ -1,4 +1,4 @@
-"""What an answer shows while it comes, and what stands behind it."""
+"""The display of an answer while it streams, and its details."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The agent in a tab that nobody looks at: in the background, throttled, frozen.
+"""The agent in a tab that no one is looking at: in the background, throttled, frozen.
 
-What the agent is told is true each time, and when the person comes back the notebook is as they
-left it with what the agent has done.
+The agent's answers are always true, and when the person comes back the notebook is as they left it
+plus the agent's changes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def opened(context: BrowserContext, lab: Lab, name: str) -> Iterator[OpenNoteboo
 
 
 def came_back(notebook: OpenNotebook, agent: Counting, person: Person) -> None:
-    """The person is back: all is there, once, and both can go on."""
+    """The person is back: everything is there, once, and both can continue."""
     Tab(notebook.page).show()
     notebook.wait_until_linked()
     assert notebook.dialogs() == []

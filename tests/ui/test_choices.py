@@ -1,4 +1,4 @@
-"""What a person chooses for a turn, and what goes along or comes after it."""
+"""A person's choices for a turn, its attachments, and its follow-ups."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_the_end_of_a_run_is_reported_to_whoever_asks_for_that(
     panel.ask("Train it.")
     expect(panel.log).to_contain_text("It runs.")
     panel.button("Tell me when done").click()
-    expect(panel.log).to_contain_text("You will be told when it is done.")
+    expect(panel.log).to_contain_text("You will be notified when it is done.")
     panel.button("Cancel").click()
     panel.button("Tell me when done").click()
     expect(panel.button("Cancel")).to_be_visible()

@@ -225,7 +225,7 @@ def test_everything_in_the_panel_is_reached_with_the_tab_key_and_has_a_name(
     panel.ask("Change it.")
     expect(panel.button("Undo")).to_be_visible()
     page = panel.page
-    page.locator(".jp-Agent-header h2").click()  # the tab key goes on from there
+    page.locator(".jp-Agent-header h2").click()  # the Tab key continues from there
     reached: list[str] = []
     while len(reached) < 40:
         page.keyboard.press("Tab")

@@ -1,4 +1,4 @@
-"""The message field: what goes along, what is suggested, what waits, what is recalled."""
+"""The message field: attachments, suggestions, the queue and the history."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A tab that the server loses, in every way: what the person typed and what the agent was told it
-did are both there, once.
+"""A tab that the server loses, in every way: the person's typing and the edits reported to the
+agent as done are both there, once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The first minutes: told once, found in the toolbar, a key checked, the demo's one question."""
+"""The first minutes: one notification, the toolbar button, a key check, the demo's one question."""
 
 from __future__ import annotations
 

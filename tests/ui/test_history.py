@@ -1,5 +1,5 @@
-"""A person with keys, an agent over HTTP, other programs, cut lines and dying servers, at random in
-one notebook. What they did is logged, and `tests/history` decides from the log what was lost.
+"""A person with keys, an agent over HTTP, other programs, lost connections and dying servers, at
+random in one notebook. Their actions are logged, and `tests/history` derives losses from the log.
 
 `SEED=` makes the choices of an earlier run once more (not its timing); `OPERATIONS=` says after how
 many a long run ends, those of people, the agent and other programs together.
@@ -57,7 +57,7 @@ class Sessions:
         together: bool = False,
         gate: bool = True,
     ) -> None:
-        """One after the other, until there were so many of all; each that fails is told."""
+        """One after the other, until the total is reached; failures are collected."""
         wanted, done, failed = int(os.environ.get("OPERATIONS", operations)), 0, []
         while done < wanted:
             try:

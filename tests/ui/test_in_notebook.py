@@ -1,4 +1,4 @@
-"""What the assistant offers in the notebook itself, and what it tells of when one was away."""
+"""The assistant's actions in the notebook itself, and its notifications for a user who was away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the assistant can work in no notebook, the panel says so before anything is asked."""
+"""If the assistant cannot work in notebooks, the panel says so before the user asks anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is asked before something happens: all of it, in every tab, answered once."""
+"""Approval questions: shown in full, in every tab, answered once."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_what_does_not_show_is_shown_and_the_code_shown_is_the_code_run(
     panel.ask("Check the access.")
     question(panel, "Edit and run cell 1?")
     card = panel.region.locator(".jp-Agent-approval")
-    expect(card.get_by_role("note")).to_contain_text("There are hidden characters")
-    expect(card.get_by_role("note")).to_contain_text("There are words in it that look like others")
+    expect(card.get_by_role("note")).to_contain_text("It contains hidden characters")
+    expect(card.get_by_role("note")).to_contain_text("It contains lookalike words")
     for hidden in set(HIDDEN) - {"\x00"}:
         name = f"Hidden character U+{ord(hidden):04X}"
         mark = card.get_by_role("img", name=name, exact=True).first
@@ -66,7 +66,7 @@ def test_what_does_not_show_is_shown_and_the_code_shown_is_the_code_run(
 
 
 def copied(page: Page, code: Locator) -> str:
-    """What somebody gets who selects all of it and copies."""
+    """The copied text after selecting all of it."""
     code.evaluate("code => getSelection().selectAllChildren(code)")
     page.evaluate(
         "() => document.addEventListener('copy', event =>"
@@ -88,7 +88,7 @@ def shown_in_kernel(lab: Lab, notebook: OpenNotebook) -> str:
 
 
 def scopes(panel: Panel, name: str) -> Locator:
-    """What more can be allowed, by its name in the menu."""
+    """A longer approval, by its name in the menu."""
     panel.button("Allow more").click()
     return panel.region.get_by_role("menuitem", name=name, exact=True)
 
@@ -389,7 +389,7 @@ def test_who_refuses_with_a_reason_refuses_all_and_says_it_as_a_message_that_lea
     other = new_file(lab, "other_in_front", ["y = 1"])
     OpenNotebook(page, lab, other).show()
     panel.message.focus()
-    page.keyboard.press("Shift+Enter")  # nothing but a line feed is no draft
+    page.keyboard.press("Shift+Enter")  # a lone line feed does not count as a draft
     chips = panel.region.locator(".jp-Agent-composer .jp-Agent-chip")
     expect(chips.first).to_contain_text(other)
     notebook.show()
@@ -451,7 +451,7 @@ def test_always_says_what_it_allows_and_for_how_long(open_page: OpenPage, replie
     scopes(
         panel,
         f"Run any cells in {notebook.path}, whatever its code, in this conversation, until the "
-        "kernel restarts. Code with ! or % is asked about each time.",
+        "kernel restarts. Code with ! or % always needs approval.",
     ).click()
     question(panel, "Run cell 2?")  # the first ran again without a question
     assert notebook.prompt("c0") == "[2]:"

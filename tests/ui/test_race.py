@@ -1,6 +1,6 @@
-"""The aimed race: a person enters a cell and types at the very moment when the agent deletes, moves
-or retypes it. Whatever comes first, the word is whole where they typed it, focus and cursor stay,
-and the agent is told what came of its edit.
+"""The aimed race: a person enters a cell and types at the very moment the agent deletes, moves or
+retypes it. Whatever comes first, the word stays whole and in place, focus and cursor stay, and the
+agent learns the outcome of its edit.
 """
 
 from __future__ import annotations

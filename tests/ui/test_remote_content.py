@@ -1,4 +1,4 @@
-"""What an edit may write without a question makes no request when JupyterLab shows it."""
+"""Content that an edit may write without approval makes no request when JupyterLab shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the assistant changed, marked in the notebook itself until it is kept or reverted."""
+"""The assistant's changes, marked in the notebook itself until they are kept or reverted."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def bar(notebook: OpenNotebook, cell_id: str) -> Locator:
 
 
 def head(notebook: OpenNotebook, position: int) -> Locator:
-    """What stands above a cell whose change is shown."""
+    """The header above a cell whose change is shown."""
     return notebook.page.get_by_role("group", name=f"Change in cell {position}", exact=True)
 
 
 def pill(notebook: OpenNotebook) -> Locator:
-    """What floats at the bottom of a notebook in which something waits."""
+    """The pill at the bottom of a notebook with changes to review."""
     return notebook.page.get_by_role("group", name="Review", exact=True)
 
 
 def changes(panel: Panel) -> Locator:
-    """The panel's bar for all that waits."""
+    """The panel's bar for all changes to review."""
     return panel.region.get_by_role("group", name="Changes", exact=True)
 
 

@@ -51,7 +51,7 @@ def lab(
 
 
 def is_in_a_room(notebook: OpenNotebook) -> None:
-    """It is, for Lab and for the server, and the bridge of a tab stays out of it."""
+    """Collaboration is on for Lab and the server, and the tab bridge stays out of it."""
     assert notebook.lab.notebook(notebook.path)["carrier"] == "room"
     assert notebook.page.evaluate(
         "path => agentTest.panel(path).context.model.collaborative", notebook.path
@@ -347,12 +347,12 @@ def test_what_was_typed_before_a_kill_stays_or_is_put_back_from_the_panel(
     one.lab.start()
     cards = [panel.page.get_by_role("group", name="Not saved", exact=True) for panel in panels]
     for card in cards:
-        card.get_by_text("What was typed last in Cell 1 was not saved. Bring it back?").wait_for()
+        card.get_by_text("Recent typing in Cell 1 was not saved. Restore it?").wait_for()
     for page in (one, two):
         eventually(page.sources, {"c0": "x = wort", "c1": "y = 1"}.__eq__)
     two.edit("c1")
     two.type("2")
-    cards[1].get_by_role("button", name="Bring it back").click()
+    cards[1].get_by_role("button", name="Restore").click()
     whole = {"c0": "x = word and text", "c1": "y = 12"}
     for page, card in zip((one, two), cards, strict=True):
         eventually(page.sources, whole.__eq__)

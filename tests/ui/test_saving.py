@@ -1,5 +1,5 @@
-"""Saves, renames and reloads of an open notebook, in every order: what is typed stays in the tab,
-and reaches its file.
+"""Saves, renames and reloads of an open notebook, in every order: typing stays in the tab, and
+reaches its file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RENAMES = {
 
 @pytest.fixture
 def quiet(notebook: OpenNotebook) -> OpenNotebook:
-    """A linked notebook that nobody has unsaved work in."""
+    """A linked notebook without unsaved changes."""
     notebook.wait_until_linked()
     notebook.wait_for_kernel()
     notebook.save()
@@ -336,7 +336,7 @@ def test_what_is_typed_into_a_notebook_without_cell_ids_while_it_is_loaded_again
 def test_after_a_save_that_arrived_and_was_never_answered_nothing_is_asked(
     quiet: OpenNotebook,
 ) -> None:
-    """As where the server dies, or the line is cut, in the middle of it."""
+    """As if the server died, or the connection broke, in the middle of it."""
 
     def lose_the_answer(route: Route) -> None:
         if route.request.method == "PUT":

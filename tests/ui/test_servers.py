@@ -1,4 +1,4 @@
-"""Tools of MCP servers in the panel: whose they are, and exactly what they would get."""
+"""Tools of MCP servers in the panel: their server, and exactly the input they would get."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_a_question_about_a_call_shows_server_tool_and_arguments_and_a_failed_on
     expect(card).to_contain_text("The MCP server “shop” gets this for “echo”")
     for words in ('"source": "DELETE FROM t"', '"cell_id": "c0"', '"notebook": 7'):
         expect(card).to_contain_text(words)
-    expect(card.get_by_role("note")).to_contain_text("There are hidden characters")
+    expect(card.get_by_role("note")).to_contain_text("It contains hidden characters")
     panel.allow_more()
-    scope = panel.region.get_by_role("menuitem", name="Call echo on shop, whatever it gets, in ")
+    scope = panel.region.get_by_role("menuitem", name="Call echo on shop, with any input, in ")
     expect(scope).to_be_visible()
     panel.page.keyboard.press("Escape")
     panel.allow()

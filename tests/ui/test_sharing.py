@@ -1,4 +1,4 @@
-"""What models get to see: where one chooses it, and what the panel says of it."""
+"""How much models may see: the settings, and the panel's messages about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTING = "lab/api/settings/jupyter-agent:plugin"
 
 @pytest.fixture
 def own_choice(lab: Lab) -> Iterator[None]:
-    """What a test chooses for all notebooks ends with it."""
+    """Reset a test's choice for all notebooks afterwards."""
     yield
     lab.request("PUT", SETTING, {"raw": "{}"})
 
@@ -46,7 +46,7 @@ def test_a_person_chooses_what_models_see_and_what_was_shared_before_is_not_sent
     panel.ask("And now?")
     expect(panel.log).to_contain_text("I see only code.")
     expect(panel.log).to_contain_text(
-        "An earlier answer is not sent to the model: more was shared in it than now."
+        "An earlier answer is not sent to the model: it shared more than you share now."
     )
     sent = json.dumps(lab.fake.requests[-1]["messages"])
     assert "Not shared with you: Markdown, outputs, variables" in sent

@@ -79,7 +79,7 @@ def test_output_appears_line_by_line_while_the_cell_runs(open_page: OpenPage) ->
     notebook.wait_until_linked()
     notebook.page.evaluate(WATCH_CELL)
     run = notebook.lab.run(notebook.path, "c0", wait=0)
-    for n in range(12):  # the cell goes on when its line was on the screen
+    for n in range(12):  # the cell continues once its line is on the screen
         shown = "".join(LINES.splitlines(keepends=True)[: n + 1]).strip()
         eventually(lambda: notebook.output_text("c0").strip(), shown.__eq__)
         (notebook.lab.root / f"seen {n}").touch()

@@ -1,7 +1,7 @@
 """A person types in a notebook while the agent edits it: random interleavings with real keys.
 
-The person writes words of capital letters, the agent everything else, so that both can be told
-apart in the result whatever the order was.
+The person writes words of capital letters, the agent everything else, so that both can be
+distinguished in the result whatever the order was.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Person:
 
 
 class Agent:
-    """Changes the notebook over HTTP and knows what it has to look like then."""
+    """Changes the notebook over HTTP and knows its expected content."""
 
     def __init__(self, lab: Lab, path: str, random: random.Random) -> None:
         self._lab = lab
@@ -144,7 +144,7 @@ class Agent:
 
 
 def nothing_is_lost(notebook: OpenNotebook, person: Person, agent: Agent) -> None:
-    """Each word is there once and in one piece, and without them stands what the agent wrote."""
+    """Each word is there once and in one piece, and the rest is what the agent wrote."""
     sources = notebook.sources()
     assert sources.keys() == agent.texts.keys()
     for cell_id, source in sources.items():
@@ -202,7 +202,7 @@ REPLACE_ALL = """
   agentTest.replaced = Promise.all(cells.map(replace));
 }
 """
-"""What others do: read a source, think, and write it as a whole."""
+"""Read a source, think, and write it as a whole, as other agents do."""
 
 
 def test_the_same_check_fails_where_whole_sources_are_replaced(
@@ -286,7 +286,7 @@ def test_a_panel_that_is_ready_late_takes_no_key_from_the_cell_that_was_clicked_
     eventually(lambda: page.wait_for_timeout(20) or loads, bool)
     notebook.edit("c0")
     notebook.type(" # wor")
-    page.unroute_all()  # they go on
+    page.unroute_all()  # they continue
     message = Panel(page).message
     expect(message).to_be_visible()
     notebook.type("ds")
@@ -321,7 +321,7 @@ def windows_file(lab: Lab, name: str) -> str:
 
 
 def write_windows_lines(notebook: OpenNotebook) -> None:
-    """By every door, into all cells but one that has them, and into new ones."""
+    """Through every entry point, into all cells but one that has them, and into new ones."""
     lab, path = notebook.lab, notebook.path
     call = {"notebook": path, "mode": "auto", "conversation_id": path}
 
@@ -343,7 +343,7 @@ def write_windows_lines(notebook: OpenNotebook) -> None:
 
 
 def is_stored_as_it_is_shown(notebook: OpenNotebook) -> None:
-    """Where somebody types at the end of each line of each cell."""
+    """The positions at the end of each line of each cell, where someone types."""
     lines = LINUX.split("\n")
     eventually(lambda: set(notebook.sources().values()), {LINUX}.__eq__)
     for cell_id in notebook.ids():

@@ -1,4 +1,4 @@
-"""What a model, an output, a file's name or a title says never acts in the page."""
+"""Text from models, outputs, file names and titles never acts in the page."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ AUDIT = """region => [...region.querySelectorAll('*')].flatMap(element => {
 
 @dataclass
 class Watched:
-    """A page, and everything that happened in it which nobody who uses it did."""
+    """A page, and all events in it that its user did not cause."""
 
     page: Page
     lab: Lab
     stranger: Stranger
     left: list[str] = field(default_factory=list)
-    """Requests to anywhere else than the server; the reports of the policy are none."""
+    """Requests to hosts other than the server, without the policy's reports."""
     known: set[tuple[str, str]] = field(default_factory=set)
-    """What JupyterLab itself does against the policy."""
+    """JupyterLab's own violations of the policy."""
 
     def note(self, request: Request) -> None:
         own = request.url.startswith((self.lab.url, "data:", "blob:", "ws"))
@@ -72,7 +72,7 @@ class Watched:
             self.left.append(request.url)
 
     def happened(self) -> dict[str, Any]:
-        """Empty where nothing did."""
+        """Empty if nothing acted."""
         seen = {
             "scripts": self.page.evaluate("window.canaries"),
             "requests": list(self.left),
@@ -82,7 +82,7 @@ class Watched:
         return {what: found for what, found in seen.items() if found}
 
     def settle(self) -> None:
-        """Until what was just shown has been laid out, and what it would load was asked for."""
+        """Wait until new content has been laid out and has requested whatever it would load."""
         self.page.evaluate(
             "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 300)))"
         )
@@ -96,7 +96,7 @@ def strange() -> Iterator[Stranger]:
 
 @pytest.fixture(scope="module")
 def texts(strange: Stranger) -> list[str]:
-    """The payloads, with a canary and an address that tell."""
+    """The payloads, with a canary and an address that reveal their effect."""
     return [_armed(text, strange, number) for number, text in enumerate(payloads())]
 
 
@@ -288,13 +288,13 @@ def _armed(text: str, strange: Stranger, number: int = 0) -> str:
 
 
 def _other(lab: Lab, texts: list[str]) -> None:
-    """A notebook that is open nowhere: what its cells put out is shown in the panel alone."""
+    """A notebook that is not open: its outputs are shown only in the panel."""
     cells = [new_code_cell(SHOW, id="show"), new_code_cell("\n".join(texts), id="texts")]
     nbformat.write(new_notebook(cells=cells, metadata=PYTHON), lab.root / "other.ipynb")
 
 
 def _nothing(watched: Watched, panel: Panel, where: str) -> None:
-    """Nothing happened, and nothing is there that would if somebody pressed it."""
+    """Nothing happened, and the page has nothing that would act if someone pressed it."""
     watched.settle()
     assert watched.happened() == {}, where
     assert panel.region.evaluate(AUDIT) == [], where

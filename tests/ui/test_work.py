@@ -1,4 +1,4 @@
-"""What a turn does, while it does it and once it is done; what it waits for; how it failed."""
+"""The display of a turn's work, during and after the turn: activity, waits and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page in which one test after the other works, as a person keeps JupyterLab open all day."""
+"""A page in which the tests run one after the other, as a person keeps JupyterLab open all day."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLEAR = """async () => {
 
 
 class Window:
-    """The page of the tests here: to load JupyterLab takes longer than most of them do."""
+    """The page of the tests here: loading JupyterLab takes longer than most of them."""
 
     def __init__(self, new_context: Callable[[], BrowserContext], lab: Lab) -> None:
         self._new_context = new_context
@@ -40,12 +40,12 @@ class Window:
         return self._context
 
     def begin(self) -> None:
-        """Another test has it: errors so far are not of its pages."""
+        """Start a new test: earlier errors are not from its pages."""
         self.errors.clear()
         self._is_taken = False
 
     def open(self, path: str) -> OpenNotebook:
-        """In the page, or for a second one that is asked for in a page of its own."""
+        """Open it in the page; a second one gets its own page."""
         pages = self.context.pages
         if self._is_taken or not pages:
             notebook = OpenNotebook(self._new_page(), self._lab, path).open()

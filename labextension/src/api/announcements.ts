@@ -2,7 +2,7 @@ import type { Event } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 
-/** As `SCHEMA` in `server/announce.py`. */
+/** Same as `SCHEMA` in `server/announce.py`. */
 export const SCHEMA =
   'https://jupyter-live-agent.github.io/jupyter-live-agent/schemas/news/v1.json';
 

@@ -65,7 +65,7 @@ export class AgentClient {
     await this._fetch(`chat/${encodeURIComponent(id)}/stop`, { method: 'POST' });
   }
 
-  /** Have a failed request to the model repeated now, if the turn waits to do so. */
+  /** Retry a failed request to the model now, if the turn is waiting to do so. */
   async retryNow(id: string): Promise<void> {
     await this._fetch(`chat/${encodeURIComponent(id)}/retry`, { method: 'POST' });
   }
@@ -93,7 +93,7 @@ export class AgentClient {
     return (await this._fetch(path, {})).text();
   }
 
-  /** Has a notebook that is in a room written into its file, once all is there that these clients (Yjs) did here. */
+  /** Save a notebook that is in a room to its file, once the room has all updates of these Yjs clients. */
   async saveRoom(notebook: string, clocks: ReadonlyMap<number, number>): Promise<void> {
     const path = URLExt.encodeParts(notebook);
     await this._send('POST', `notebooks/${path}/save`, { clocks: Object.fromEntries(clocks) });
@@ -129,12 +129,12 @@ export class AgentClient {
     await this._fetch(`conversations/${encodeURIComponent(id)}`, { method: 'DELETE' });
   }
 
-  /** A run as it is now; `wake`: whether its end is told. */
+  /** The current state of a run; `wake`: whether its end will start a turn. */
   run(runId: string): Promise<{ status: string; wake: boolean }> {
     return this._read(`runs/${encodeURIComponent(runId)}?save=false`);
   }
 
-  /** Have the end of a run wake its conversation, or not. */
+  /** Set whether the end of a run starts a turn in its conversation. */
   async wake(runId: string, wanted: boolean): Promise<void> {
     const method = wanted ? 'PUT' : 'DELETE';
     await this._fetch(`runs/${encodeURIComponent(runId)}/wake`, { method });
@@ -144,7 +144,7 @@ export class AgentClient {
     return this._read(`turns/${encodeURIComponent(turnId)}/changes`);
   }
 
-  /** The requests that were sent to the model in a turn. */
+  /** The requests sent to the model in a turn. */
   requests(turnId: string): Promise<ISentRequest[]> {
     return this._read(`turns/${encodeURIComponent(turnId)}/requests`);
   }
@@ -154,7 +154,7 @@ export class AgentClient {
     return this._read(`notebooks/${URLExt.encodeParts(notebook)}/changes`);
   }
 
-  /** Undo what a turn did, or only what it did to `cells`. */
+  /** Undo the changes of a turn, or only those to `cells`. */
   async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone> {
     const response = await this._send('POST', `turns/${encodeURIComponent(turnId)}/undo`, {
       cells
@@ -163,7 +163,7 @@ export class AgentClient {
     return response.json() as Promise<IUndone>;
   }
 
-  /** Mark what a turn did, or only what it did to `cells`, as reviewed. */
+  /** Mark the changes of a turn, or only those to `cells`, as reviewed. */
   async accept(turnId: string, cells?: ICellRef[]): Promise<void> {
     await this._send('POST', `turns/${encodeURIComponent(turnId)}/accept`, { cells });
     this._changesReviewed.emit();
@@ -175,7 +175,7 @@ export class AgentClient {
     return usage;
   }
 
-  /** Have a conversation summarised now; false if there was nothing to summarise. */
+  /** Summarise a conversation now; false if there was nothing to summarise. */
   async compact(id: string): Promise<boolean> {
     const path = `conversations/${encodeURIComponent(id)}/compact`;
     const response = await this._send('POST', path, {});
@@ -183,13 +183,13 @@ export class AgentClient {
     return compacted;
   }
 
-  /** The files of instructions that apply to a notebook. */
+  /** The instruction files that apply to a notebook. */
   async instructions(notebook: string): Promise<IProjectInstructions[]> {
     const path = `instructions${URLExt.objectToQueryString({ notebook })}`;
     return (await this._read<{ instructions: IProjectInstructions[] }>(path)).instructions;
   }
 
-  /** Remember whether the user wants a text followed; fails if the file has another one by now. */
+  /** Store whether the user wants a text followed; fails if the file has changed since. */
   async trust({ source, digest }: IProjectInstructions, trusted: boolean): Promise<void> {
     await this._send('POST', 'instructions', { source, digest, trusted });
   }
@@ -199,12 +199,12 @@ export class AgentClient {
     return (await this._status()).share;
   }
 
-  /** The freest mode that the administrator allows the user. */
+  /** The most permissive mode that the administrator allows the user. */
   async freestMode(): Promise<Mode> {
     return (await this._status()).policy.max_mode;
   }
 
-  /** Why no notebook of this server can be worked in; empty where they can. */
+  /** Why the assistant cannot work in this server's notebooks; empty if it can. */
   async obstacle(): Promise<string> {
     const { carriers, notes } = await this._status();
     return carriers.length ? '' : notes[0];
@@ -221,18 +221,18 @@ export class AgentClient {
     );
   }
 
-  /** The last verification of a notebook; null if there is none. */
-  async verified(notebook: string): Promise<IVerified | null> {
+  /** The last verification of a notebook; null if there isn't one. */
+  async verification(notebook: string): Promise<IVerified | null> {
     const path = `notebooks/${URLExt.encodeParts(notebook)}?outputs=none`;
     return (await this._read<{ verified: IVerified | null }>(path)).verified;
   }
 
-  /** Have the notebook itself say that it was verified; fails if its code has changed since. */
+  /** Record the verification in the notebook's metadata; fails if its code has changed since. */
   async recordVerification(notebook: string): Promise<void> {
     await this._send('PUT', `notebooks/${URLExt.encodeParts(notebook)}/verified`, {});
   }
 
-  /** Forget the last verification, also in the notebook. */
+  /** Delete the last verification, also from the notebook's metadata. */
   async forgetVerification(notebook: string): Promise<void> {
     const path = `notebooks/${URLExt.encodeParts(notebook)}/verified`;
     await this._fetch(path, { method: 'DELETE' });
@@ -242,14 +242,14 @@ export class AgentClient {
     return this._read('models');
   }
 
-  /** The models that a provider lists itself. */
-  async offered(provider: string): Promise<string[]> {
+  /** The provider's own list of models. */
+  async listModels(provider: string): Promise<string[]> {
     const path = `providers/${encodeURIComponent(provider)}/models`;
     const response = await this._send('POST', path, {});
     return ((await response.json()) as { models: string[] }).models;
   }
 
-  /** Store a key that the provider does not reject; how many models it lists for it, null if it does not say. */
+  /** Store a key unless the provider rejects it; returns how many models it lists for the key, null if unknown. */
   async setKey(provider: string, key: string): Promise<number | null> {
     const path = `providers/${encodeURIComponent(provider)}/key`;
     const response = await this._send('PUT', path, { key, check: true });
@@ -257,7 +257,7 @@ export class AgentClient {
     return models;
   }
 
-  /** Asked once in a page, and again only if there was no answer. */
+  /** Requested once per page, and again only after a failure. */
   private _status(): Promise<IStatus> {
     this._statusRead ??= this._read<IStatus>('status').catch((error: unknown) => {
       this._statusRead = null;

@@ -29,7 +29,7 @@ export function failureOf(error: unknown): IFailure {
   throw error;
 }
 
-/** The error of an answer that is none. */
+/** The error in a response that is not a success. */
 export async function refusal(response: Response): Promise<RequestError> {
   const fallback = `${response.status} ${response.statusText}`;
   try {

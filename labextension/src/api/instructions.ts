@@ -1,15 +1,15 @@
-/** Something that every answer follows: a file, or `settings` for the user's own. */
+/** Instructions for every answer: from a file, or `settings` for the user's own. */
 export interface IInstructions {
   source: string;
   characters: number;
-  /** Whether it is too long, and only its beginning counts. */
+  /** Whether it is too long, so that only its beginning is sent. */
   cut: boolean;
 }
 
-/** Instructions in a file of the project, and what the user decided about them. */
+/** Instructions in a file of the project, and the user's decision about them. */
 export interface IProjectInstructions extends IInstructions {
   text: string;
-  /** Stands for the text in a decision about it. */
+  /** Identifies the text in a decision about it. */
   digest: string;
   /** `changed`: another text of the file was trusted. */
   trust: 'trusted' | 'declined' | 'new' | 'changed';

@@ -5,7 +5,7 @@ import { failureOf } from './failure';
 /** How long a notification stays, in milliseconds. */
 export const NOTIFICATION_MS = 8000;
 
-/** Do what the user asked of the server; if the request fails, a notification says why. */
+/** Perform a request for the user; if it fails, a notification says why. */
 export async function notifyErrors(
   work: () => Promise<void>,
   trans: TranslationBundle

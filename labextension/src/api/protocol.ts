@@ -1,8 +1,8 @@
 /**
  * The types on the wire between this extension and the server, with the server's names.
  *
- * The types of the answer itself come from the AI SDK, whose UI message stream the server speaks; they are
- * types only, none of its code is in the bundle.
+ * The types of the answer itself come from the AI SDK, whose UI message stream format the server uses; only its
+ * types are imported, so none of its code is in the bundle.
  */
 import type { IOutput } from '@jupyterlab/nbformat';
 import type { DynamicToolUIPart, FileUIPart, UIMessage, UIMessageChunk } from 'ai';
@@ -13,16 +13,16 @@ export type Mode = 'read' | 'ask' | 'edit' | 'auto';
 /** How much a model thinks before it answers. */
 export type Effort = 'none' | 'low' | 'medium' | 'high' | 'max';
 
-/** How much of notebooks models get to see. */
+/** How much of notebooks models may see. */
 export type Share = 'all' | 'no-outputs' | 'code-only';
 
-/** Tokens of a turn, added up. `input_tokens` counts only what was neither read from nor written to the cache. */
+/** Tokens of a turn, added up. `input_tokens` excludes tokens read from or written to the cache. */
 export interface IUsage {
   input_tokens: number;
   output_tokens: number;
   cache_read_tokens: number;
   cache_write_tokens?: number;
-  /** In the currency of the configured prices; null where a price is unknown. */
+  /** In the currency of the configured prices; null if a price is unknown. */
   cost?: number | null;
 }
 
@@ -33,12 +33,12 @@ export interface ICellState {
   index: number;
   outputs: IOutput[];
   execution_count: number | null;
-  /** Where the change took the cell from its place: ids of the next cells above and below, nearest first. */
+  /** If the change removed or moved the cell: ids of the cells that were above and below it, nearest first. */
   above?: string[];
   below?: string[];
 }
 
-/** What one call did to one cell. */
+/** The effect of one call on one cell. */
 export interface IChange {
   notebook: string;
   cell_id: string;
@@ -62,7 +62,7 @@ export interface ICellRef {
   cell_id: string;
 }
 
-/** A question that a turn waits for. */
+/** A question whose answer a turn waits for. */
 export interface IApproval {
   id: string;
   /** Shared by approvals that are one question, such as an edit and its run. */
@@ -76,15 +76,15 @@ export interface IApproval {
   code?: string | null;
   /** The code by cell, if several would run. */
   cells?: { cell_id: string; code: string }[];
-  /** What would change, as a unified diff. */
+  /** The proposed change, as a unified diff. */
   diff?: string | null;
   /** The same by cell, if several would change; without an id for a new one. */
   edits?: ICellDiff[];
-  /** The type that a cell would have after an edit, or has where it would be deleted. */
+  /** The type of the cell after the edit, or of the cell to be deleted. */
   cell_type?: 'code' | 'markdown' | 'raw';
-  /** The name of the kernel for which alone the answer holds. */
+  /** The name of the only kernel to which the answer applies. */
   kernel?: string;
-  /** Addresses on other servers that a page asks as soon as it shows the result. */
+  /** Addresses on other servers that a page loads as soon as it shows the result. */
   loads?: string[];
   /** Systems, such as Dask, on which the code may start a job. */
   clusters?: string[];
@@ -95,7 +95,7 @@ export interface IApproval {
   expires: string;
 }
 
-/** What would change in one of several cells. */
+/** The proposed change of one of several cells. */
 export interface ICellDiff {
   cell_id: string | null;
   cell_type: 'code' | 'markdown' | 'raw';
@@ -110,54 +110,54 @@ export interface IApprovalAnswer {
   id: string;
   approved: boolean;
   reason?: string;
-  /** What is allowed beyond this call: the tool in the conversation, or edits in the turn. */
+  /** The scope of an approval beyond this call: the tool in the conversation, or edits in the turn. */
   remember?: 'conversation' | 'turn';
 }
 
-/** Something that the reader should know, at its place in the answer. */
+/** Information for the reader, at its place in the answer. */
 export interface INotice {
   kind: string;
   text: string;
   approval?: IApproval;
-  /** Who answers from here on, and in whose place. */
+  /** The model that answers from here on, and the one it replaces. */
   model?: string;
   instead_of?: string;
   explanation?: string;
   /** Approvals that were answered, so no tab asks for them any more. */
   approvals?: { id: string; approved: boolean; reason?: string }[];
-  /** Of a request that is repeated: why it failed, and the seconds until then; of another model: as of a failed turn, or `refusal`. */
+  /** The reason of a retry (with the seconds to wait), of a failed turn, or of another model (also `refusal`). */
   reason?: string;
   seconds?: number;
-  /** When it is repeated, if the wait is long; of a failed turn, when to ask again. */
+  /** When it is retried, if the wait is long; for a failed turn, when to ask again. */
   until?: string;
   /** Why the turn failed, or another model answers, in the server's words. */
   error?: string;
-  /** What the model service or the network itself said of it. */
+  /** The message of the model service or the network. */
   said?: string;
   /** The limit that was reached. */
   limit?: ILimit['limit'];
-  /** How a conversation that was too long was made shorter. */
+  /** How a long conversation was shortened. */
   how?: 'shortened' | 'summarised';
-  /** Who is sent what, and of how many earlier turns the model is not told. */
+  /** Who gets which data, and how many earlier turns are withheld from the model. */
   host?: string;
   share?: Share;
   turns?: number;
-  /** Tokens of a question, and those that its model reads at once. */
+  /** Tokens of a question, and of the model's context window. */
   needed?: number;
   window?: number;
-  /** The notebook that was changed meanwhile. */
+  /** The notebook that others changed during the turn. */
   notebook?: string;
-  /** Files of instructions that were not followed. */
+  /** Instruction files that were not followed. */
   sources?: string[];
 }
 
-/** What ended an answer early. */
+/** The limit that ended an answer early. */
 export interface ILimit {
   turnId: string;
   limit: 'steps' | 'tokens' | 'cost' | 'month';
 }
 
-/** The result of running a cell, or code that is in none. */
+/** The result of running a cell, or code without a cell. */
 export interface IRunOutput {
   text: string;
   status: string;
@@ -177,14 +177,14 @@ export interface IEndedRun {
   seconds: number;
 }
 
-/** Something that the user attached to a message. */
+/** An attachment of a message. */
 export type Attachment =
   | { type: 'cell'; notebook: string; cell_id: string }
   | { type: 'selection'; notebook: string; cell_id: string; text: string }
   | { type: 'file'; path: string }
   | { type: 'variable'; name: string };
 
-/** A picture or another file that goes with a question, as a data URL. */
+/** A picture or another file attached to a question, as a data URL. */
 export type IPicture = FileUIPart;
 
 /** Metadata of a message. */
@@ -194,17 +194,17 @@ export interface IMessageMetadata {
   model?: string;
   notebook?: string | null;
   usage?: IUsage;
-  /** Of the last step alone: how much the model was sent, and wrote. */
+  /** Of the last step alone: the model's input and output. */
   stepUsage?: IUsage;
   stopReason?: string;
   steps?: number;
   stepLimitReached?: boolean;
   budgetReached?: boolean;
-  /** What the turn took. */
+  /** Duration of the turn. */
   seconds?: number;
-  /** Of a user's message. */
+  /** Attachments of a user's message. */
   context?: Attachment[];
-  /** The run whose end asked this, as its user had wanted. */
+  /** The run whose end started this turn, as the user had requested. */
   ended?: IEndedRun;
 }
 
@@ -214,7 +214,7 @@ export type AgentData = {
   continue: ILimit;
 };
 
-/** A message of a conversation, and a piece of one as it is streamed. */
+/** A message of a conversation, and a chunk of a streamed one. */
 export type AgentMessage = UIMessage<IMessageMetadata, AgentData>;
 export type AgentChunk = UIMessageChunk<IMessageMetadata, AgentData>;
 export type AgentPart = AgentMessage['parts'][number];
@@ -232,7 +232,7 @@ export interface IConversationSummary {
   updated: string;
   state: TurnState | null;
   usage: IUsage | null;
-  /** The words around what was searched for, where the title does not have it. */
+  /** The text around the match, if the match is not in the title. */
   match?: string | null;
 }
 
@@ -241,7 +241,7 @@ export interface IConversation extends IConversationSummary {
   messages: AgentMessage[];
 }
 
-/** A request as it was sent to a model. */
+/** A request sent to a model. */
 export interface ISentRequest {
   host: string;
   made: string;
@@ -268,7 +268,7 @@ export interface IModels {
 /** A cell whose outputs no longer follow from the code above it. */
 export interface IStaleCell {
   cell_id: string;
-  /** A sentence; cells are in it by their ids in backticks. */
+  /** A sentence that names cells by their ids in backticks. */
   why: string;
 }
 
@@ -277,17 +277,17 @@ export interface IVerified {
   ok: boolean;
   at: string;
   kernel: string;
-  /** Versions of what the cells import. */
+  /** Versions of the packages that the cells import. */
   packages: Record<string, string>;
-  /** Of all code, SHA-256. */
+  /** SHA-256 of all code. */
   hash: string;
   cells: number;
   same: number;
-  /** The code is another now. */
+  /** Whether the code has changed since. */
   outdated: boolean;
-  /** The notebook itself says so. */
+  /** Whether it is recorded in the notebook. */
   recorded: boolean;
-  /** Done by this server, and not only claimed by the notebook. */
+  /** Whether this server did it; otherwise the notebook only claims it. */
   here: boolean;
 }
 

@@ -1,16 +1,16 @@
 import { UUID } from '@lumino/coreutils';
 import type { AgentMessage, Attachment, Effort, IPicture, Mode, Share } from './protocol';
 
-/** What a person may choose for a turn. */
+/** The options of a turn that a person may choose. */
 export interface ITurnOptions {
   notebook?: string;
   context?: Attachment[];
   mode?: Mode;
   model?: string;
   effort?: Effort;
-  /** Who answers if the model fails or refuses: empty for nobody, by default the server's choice. */
+  /** The model that answers if the model fails or refuses: empty for none, by default the server's choice. */
   fallback_model?: string;
-  /** What the user wants of every answer. */
+  /** The user's instructions for every answer. */
   instructions?: string;
   share?: Share;
   /** The last turn, which a limit ended. */
@@ -23,13 +23,13 @@ export interface IChatRequest extends ITurnOptions {
   messages: AgentMessage[];
   trigger?: 'submit-message' | 'regenerate-message';
   messageId?: string;
-  /** Whether to undo first what the replaced turns did to notebooks. */
+  /** Whether to first undo the replaced turns' changes to notebooks. */
   undo?: boolean;
-  /** The page load that the user talks from: see `tab.ts`. */
+  /** The id of the user's page load: see `tab.ts`. */
   client: string;
 }
 
-/** What a person asks for. */
+/** A person's request. */
 export interface IRequest extends ITurnOptions {
   text: string;
   pictures?: IPicture[];
@@ -40,7 +40,7 @@ export interface IRequest extends ITurnOptions {
 /** An earlier question that is asked again, possibly reworded. */
 export interface IReplaced {
   id: string;
-  /** Whether to undo first what its turn and later ones did to notebooks. */
+  /** Whether to first undo the changes that its turn and later ones made to notebooks. */
   undo: boolean;
 }
 
@@ -67,7 +67,7 @@ export function bodyOf(
   };
 }
 
-/** The messages before the one with this id, or all if there is none. */
+/** The messages before the one with this id, or all if there isn't any. */
 export function messagesBefore(
   messages: readonly AgentMessage[],
   id: string | undefined

@@ -3,7 +3,7 @@ import { RequestError } from './failure';
 import type { AgentChunk } from './protocol';
 
 const LONGEST_PAUSE = 10_000;
-/** After which a connection counts as lost, though nobody says so: the server writes something every 15 s. */
+/** Milliseconds of silence after which a connection counts as lost: the server writes something every 15 s. */
 const LONGEST_SILENCE = 45_000;
 
 /** How to connect to a stream. */
@@ -12,17 +12,17 @@ export interface IConnections {
   connect: () => Promise<Response>;
   /** Reconnect after a frame. */
   resume: (after: string) => Promise<Response>;
-  /** Ends it all. */
+  /** Aborts the stream. */
   signal: AbortSignal;
-  /** Called when the connection is lost or made again. */
+  /** Called when the connection is lost or restored. */
   onConnected: (connected: boolean) => void;
 }
 
 /**
  * The chunks of a turn until its end, through as many connections as it takes.
  *
- * Returns false if no turn is running (any more), so that its outcome is unknown. Raises RequestError if the
- * server refuses.
+ * Returns false if no turn is running (any more), so its outcome is unknown. Raises RequestError if the server
+ * refuses.
  */
 export async function* chunks(options: IConnections): AsyncGenerator<AgentChunk, boolean> {
   const { connect, resume, signal, onConnected } = options;
@@ -48,16 +48,16 @@ export async function* chunks(options: IConnections): AsyncGenerator<AgentChunk,
 
 /** One frame of a server-sent event stream. */
 export interface IFrame {
-  /** Empty where the frame has none, as the last one. */
+  /** Empty if the frame has no id, like the last one. */
   id: string;
   data: string;
 }
 
 /**
- * The frames of an event stream, as they come; comments (heartbeats) are left out.
+ * The frames of an event stream, as they arrive; comments (heartbeats) are left out.
  *
- * Ends when the body ends, breaks or falls silent, also in the middle of a frame: whether all has come is for the
- * caller to know.
+ * Ends when the body ends, breaks or falls silent, even in the middle of a frame: the caller has to check whether
+ * the stream is complete.
  */
 export async function* frames(
   body: ReadableStream<Uint8Array> | null | undefined
@@ -88,7 +88,7 @@ export async function* frames(
   }
 }
 
-/** What comes next; undefined where nothing does. */
+/** The next piece of the body; undefined if none arrives. */
 function nextPiece(
   reader: ReadableStreamDefaultReader<Uint8Array>
 ): Promise<Uint8Array | undefined> {
@@ -119,7 +119,7 @@ function parseFrame(block: string): IFrame | null {
   return data.length ? { id, data: data.join('\n') } : null;
 }
 
-/** The response, or null where the same request may succeed in a moment: the network or a proxy failed. */
+/** The response, or null if the same request may succeed in a moment: the network or a proxy failed. */
 async function unlessOutage(response: Promise<Response>): Promise<Response | null> {
   try {
     return await response;
@@ -135,7 +135,7 @@ async function unlessOutage(response: Promise<Response>): Promise<Response | nul
   }
 }
 
-/** Until the time is over, the browser is back in a network, or `signal` ends it. */
+/** Wait until the time is over, the browser is online again, or `signal` aborts. */
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     const forget = alarm(resolve, milliseconds, 'online');
@@ -146,7 +146,7 @@ function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Calls back once, when the time is over or the browser's network has come or gone; returns what calls it off. */
+/** Calls back once, when the time is over or the browser has gone online or offline; returns a cancel function. */
 function alarm(call: () => void, milliseconds: number, network: 'online' | 'offline'): () => void {
   const ring = (): void => {
     forget();

@@ -9,8 +9,8 @@ export function runsOf(output: unknown): IRunOutput[] {
   return Array.isArray(cells) ? cells.filter(isRun) : [];
 }
 
-/** Whether the run had not ended when this was said of it. */
-export function isGoing({ status }: Pick<IRunOutput, 'status'>): boolean {
+/** Whether the run had not ended when this output was written. */
+export function isUnfinished({ status }: Pick<IRunOutput, 'status'>): boolean {
   return status === 'running' || status === 'queued';
 }
 

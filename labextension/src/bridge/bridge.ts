@@ -17,7 +17,7 @@ import type { ICellConflict, ITabBridge } from '../tokens';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
-/** Links every notebook of this page, and tells the server where the user is. */
+/** Links every notebook in this page to the server, and reports where the user is. */
 export class TabBridge implements ITabBridge {
   constructor(
     private readonly _notebooks: INotebookTracker,
@@ -33,7 +33,7 @@ export class TabBridge implements ITabBridge {
     for (const event of ['keydown', 'pointerdown']) {
       window.addEventListener(event, this._act, { capture: true, passive: true });
     }
-    this._renameInTurn(_services.contents);
+    this._queueRenames(_services.contents);
     this._watchSaves(_services.contents);
     window.addEventListener('focus', this._act);
     window.addEventListener('online', this._reconnect);
@@ -48,21 +48,21 @@ export class TabBridge implements ITabBridge {
     return this._renamed;
   }
 
-  /** A notebook's file is not saved while it, or a folder that it is in, is renamed. */
-  private _renameInTurn(contents: Contents.IManager): void {
+  /** Keep a notebook's file from being saved while it, or a folder that contains it, is renamed. */
+  private _queueRenames(contents: Contents.IManager): void {
     const rename = contents.rename.bind(contents);
     contents.rename = (path, newPath) => {
       const links = [...this._links]
         .filter(([context]) => context.path === path || context.path.startsWith(`${path}/`))
         .map(([, link]) => link);
       return links.reduceRight<() => Promise<Contents.IModel>>(
-        (work, link) => () => link.inTurn(work),
+        (work, link) => () => link.enqueue(work),
         () => rename(path, newPath)
       )();
     };
   }
 
-  /** Between JupyterLab's look at the file of a notebook and its save nobody else's change gets lost. */
+  /** Keep others' changes between JupyterLab's check of a notebook's file and its save. */
   private _watchSaves(contents: Contents.IManager): void {
     const find = (path: string): [Context, TabLink] | undefined =>
       [...this._links].find(([context]) => context.path === path);
@@ -83,7 +83,7 @@ export class TabBridge implements ITabBridge {
     };
     const drive = (contents as Partial<ContentsManager>).defaultDrive;
     if (drive) {
-      const put = drive.save.bind(drive); // or the way to the room, where a provider of contents is named
+      const put = drive.save.bind(drive); // or to the room, if a contents provider is named
       drive.save = (path, options) => {
         const isPut = options?.type === 'notebook' && !options.contentProviderId;
         const room = isPut ? roomOf(path) : null;
@@ -99,7 +99,7 @@ export class TabBridge implements ITabBridge {
     const { contents } = this._services;
     content.activeCellChanged.connect(() => this._links.get(context)?.tell('cell'));
     if (this._links.has(context) || contents.driveName(context.path)) {
-      return; // a second view of the same notebook, or none of our server's files
+      return; // a second view of the same notebook, or a file that is not on our server
     }
     const views = (): NotebookPanel[] =>
       this._notebooks.filter(widget => widget.context === context);
@@ -146,7 +146,7 @@ export class TabBridge implements ITabBridge {
     }
   }
 
-  /** Something the user did, told at most once a second. */
+  /** The user did something; reported at most once a second. */
   private readonly _act = (): void => {
     if (Date.now() - this._lastAct > 1000) {
       this._lastAct = Date.now();
@@ -154,7 +154,7 @@ export class TabBridge implements ITabBridge {
     }
   };
 
-  /** The user or the network is back: do not sit out a pause. */
+  /** The user or the network is back: do not wait for the pause to end. */
   private readonly _reconnect = (): void => {
     this._links.forEach(link => link.connect());
     this._touch();

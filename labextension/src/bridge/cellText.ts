@@ -1,14 +1,16 @@
 import type { ISharedCell } from '@jupyter/ydoc';
 import type { Cell } from '@jupyterlab/cells';
 
-/** What has to be done to a text: `text` instead of what is from `start` to `end`. */
+/** An edit of a text: `text` replaces the characters from `start` to `end`. */
 export interface IReplacement {
   start: number;
   end: number;
   text: string;
 }
 
-/** The smallest one that makes `after` of `before`: without their common beginning and end, and no character is torn. */
+/**
+ * The smallest edit from `before` to `after`: without their common start and end, and without splitting a character.
+ */
 export function replacement(before: string, after: string): IReplacement {
   const most = Math.min(before.length, after.length);
   let start = 0;
@@ -20,7 +22,7 @@ export function replacement(before: string, after: string): IReplacement {
     same++;
   }
   if (start && isHighSurrogate(before, start - 1)) {
-    start--; // half a character is none
+    start--; // not between the halves of a character
   }
   if (same && isHighSurrogate(before, before.length - same - 1)) {
     same--;
@@ -32,13 +34,13 @@ function isHighSurrogate(text: string, at: number): boolean {
   return (text.charCodeAt(at) & 0xfc00) === 0xd800;
 }
 
-/** Give a cell that text, and leave what is the same at both ends: the cursors there, and what others type there. */
+/** Set a cell's text; the common start and end are not touched, nor are cursors and others' typing there. */
 export function rewrite(cell: ISharedCell, source: string): void {
   const { start, end, text } = replacement(cell.getSource(), source);
   cell.updateSource(start, end, text);
 }
 
-/** What the user has selected in a cell; empty if nothing is. */
+/** The user's selection in a cell; empty if there isn't any. */
 export function selectedText({ editor, model }: Cell): string {
   if (!editor) {
     return '';

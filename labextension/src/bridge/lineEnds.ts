@@ -1,8 +1,8 @@
 /**
- * Line ends of cells. CodeMirror makes one character of `\r\n`, and JupyterLab 4.6 counts in it where to write into the
- * document, which has two: what is typed further down is stored elsewhere than it is shown
- * (https://github.com/jupyterlab/jupyterlab/issues/10770). Here editors have the very characters of the document, and
- * the document has no `\r\n`.
+ * Line ends of cells. CodeMirror treats `\r\n` as one character, and JupyterLab 4.6 uses CodeMirror's positions to
+ * write into the document, in which it is two: text typed further down is stored in a different place than shown
+ * (https://github.com/jupyterlab/jupyterlab/issues/10770). Here editors have exactly the characters of the document,
+ * and the document has no `\r\n`.
  */
 import type { Extension } from '@codemirror/state';
 import { EditorState } from '@codemirror/state';
@@ -13,16 +13,16 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import * as Y from 'yjs';
 import type { SharedCell } from './pageCells';
 
-/** Cells changed in one transaction. What observers do about each is a transaction that Yjs finishes by recursion. */
+/** Cells changed in one transaction: Yjs finishes the observers' transactions for each by recursion. */
 const BATCH = 200;
-const BREAK = /(?<!\r)\r+\n/g; // from the first of many: quadratic otherwise
+const BREAK = /(?<!\r)\r+\n/g; // starting with the first of many: otherwise quadratic
 
 /** The text with `\n` for each `\r\n`. A `\r` alone stays: it is one character everywhere. */
-export function unified(text: string): string {
+export function normalizeLineEnds(text: string): string {
   return text.includes('\r') ? text.replace(BREAK, '\n') : text;
 }
 
-/** See to it in all notebooks and cells of this page. */
+/** Normalize line ends in all notebooks and cells of this page. */
 export function unifyLineEnds(
   notebooks: INotebookTracker,
   editors: IEditorExtensionRegistry
@@ -47,13 +47,13 @@ export function unifyLineEnds(
   notebooks.forEach(watch);
 }
 
-/** What somebody wrote or loaded gets other line ends in the same tick: nobody can type in between. */
+/** Normalize written or loaded text in the same tick, so that no one can type in between. */
 function follow(doc: Y.Doc, transactions: readonly Y.Transaction[]): void {
   const cells = cellsOf(doc);
   const sources = new Set<Y.Text>();
   for (const { changed, beforeState, origin } of transactions) {
     if (origin instanceof YSyncConfig) {
-      continue; // typed in an editor, which cannot be changed in the midst of that, and adds none
+      continue; // typed in an editor, which cannot be changed during its own update and adds no `\r\n`
     }
     const types: unknown[] = [...changed.keys()];
     const isNew = ({ _item: item }: SharedCell): boolean =>
@@ -64,7 +64,7 @@ function follow(doc: Y.Doc, transactions: readonly Y.Transaction[]): void {
   unifyAll(doc, [...sources]);
 }
 
-/** No step of the user's undo: only what editors write is. */
+/** Not a step in the user's undo, which only tracks editors. */
 function unifyAll(ydoc: Y.Doc, sources: readonly Y.Text[]): void {
   const odd = sources.filter(source => breaks(source.toJSON()).length);
   for (let start = 0; start < odd.length; start += BATCH) {
@@ -72,7 +72,7 @@ function unifyAll(ydoc: Y.Doc, sources: readonly Y.Text[]): void {
   }
 }
 
-/** By deletions alone: what two pages delete at the same time is deleted once. */
+/** Only by deletions: characters that two pages delete at the same time are deleted once. */
 function unify(source: Y.Text): void {
   let end = 0;
   const steps = breaks(source.toJSON()).flatMap(({ index, length }) => {
@@ -80,7 +80,7 @@ function unify(source: Y.Text): void {
     end = index + length;
     return [...(retain ? [{ retain }] : []), { delete: length }];
   });
-  source.applyDelta(steps); // one by one they would be looked up from the beginning
+  source.applyDelta(steps); // one by one, each would be looked up from the start
 }
 
 function cellsOf(ydoc: Y.Doc): Y.Array<SharedCell> {
@@ -95,13 +95,13 @@ function isSource(type: unknown): type is Y.Text {
   return type instanceof Y.Text && type._item?.parentSub === 'source';
 }
 
-/** Where there are characters too many. */
+/** The positions of the superfluous characters. */
 function breaks(text: string): { index: number; length: number }[] {
   const found = text.includes('\r') ? [...text.matchAll(BREAK)] : [];
   return found.map(({ index, 0: { length } }) => ({ index, length: length - 1 }));
 }
 
-/** What is pasted or dropped has the line ends of its system. */
+/** Normalizes pasted or dropped text, which has the line ends of its system. */
 const pasted = EditorState.transactionFilter.of(transaction => {
   if (!transaction.docChanged || transaction.annotation(ySyncAnnotation)) {
     return transaction;

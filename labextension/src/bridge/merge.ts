@@ -1,6 +1,6 @@
 /**
- * Three states of one notebook made into one: what a page and a file had in common, what the page has now, and what
- * the file has now. Pure functions; cells are compared by id.
+ * Merges three states of one notebook: the last common state of a page and a file, the page's state and the file's
+ * state. Pure functions; cells are compared by id.
  */
 import type * as nbformat from '@jupyterlab/nbformat';
 import { JSONExt } from '@lumino/coreutils';
@@ -11,27 +11,27 @@ import type {
 } from '@lumino/coreutils';
 import { diffArrays } from 'diff';
 import type { ICellConflict, IMergeCell } from '../tokens';
-import { unified } from './lineEnds';
+import { normalizeLineEnds } from './lineEnds';
 
 export interface IMerged {
   cells: IMergeCell[];
   conflicts: ICellConflict[];
 }
 
-/** The metadata without what belongs to the page. */
+/** The metadata without the keys that belong to the page. */
 export function withoutTrust(metadata: ReadonlyPartialJSONObject): ReadonlyPartialJSONObject {
   return Object.fromEntries(Object.entries(metadata).filter(([key]) => key !== OF_THE_PAGE));
 }
 
-/** Of a code cell's metadata what belongs to a page, and to no file. */
+/** The metadata key of a code cell that belongs to a page, not to a file. */
 const OF_THE_PAGE = 'trusted';
 
 /**
  * The cells with the changes of both sides.
  *
- * @param base - What both come from; null if that is unknown. Then nothing counts as deleted, and every other difference
+ * @param base - The common ancestor; null if it is unknown. Then nothing counts as deleted, and every other difference
  * is a conflict.
- * @param takes - Whether what the file alone changed or deleted counts; else that is a conflict as well.
+ * @param takes - Whether changes and deletions made only in the file are applied; else they are conflicts as well.
  */
 export function mergeCells(
   base: readonly IMergeCell[] | null,
@@ -70,7 +70,7 @@ export function mergeCells(
   return { cells, conflicts };
 }
 
-/** The cell with the changes of both; null where both changed the same lines of its text. */
+/** The cell with the changes of both sides; null if both changed the same lines of its text. */
 function mergeCell(
   base: IMergeCell | undefined,
   mine: IMergeCell,
@@ -99,12 +99,12 @@ function mergeCell(
   };
 }
 
-/** What the last run of the cell left in it: outputs and number. */
+/** The result of the cell's last run: outputs and execution count. */
 export function runOf({ outputs, execution_count }: IMergeCell): ReadonlyPartialJSONArray {
   return [outputs ?? [], execution_count ?? null];
 }
 
-/** Key by key; where both changed one, mine. */
+/** Merge key by key; if both changed a key, mine wins. */
 export function mergeObjects(
   base: ReadonlyPartialJSONObject | undefined,
   mine: ReadonlyPartialJSONObject,
@@ -120,7 +120,7 @@ export function mergeObjects(
   return merged;
 }
 
-/** What the side has that alone changed it; mine where both did. */
+/** The value of the only side that changed it; mine if both did. */
 function pick<T extends ReadonlyPartialJSONValue | undefined>(
   base: T | undefined,
   mine: T,
@@ -135,7 +135,7 @@ interface IHunk {
   pieces: readonly string[];
 }
 
-/** What texts are compared by. */
+/** The units in which texts are compared. */
 interface IPieces {
   split: (text: string) => string[];
   glue: string;
@@ -144,8 +144,8 @@ interface IPieces {
 const LINES: IPieces = { split: text => text.split('\n'), glue: '\n' };
 const CHARACTERS: IPieces = { split: text => [...text], glue: '' };
 
-/** The text with the changes of both, where each has only added to it: what both added at the same place mine first. */
-export function mergeAdded(base: string, mine: string, theirs: string): string | null {
+/** The text with both sides' additions, mine first at the same place; null if a side has more than additions. */
+export function mergeAdditions(base: string, mine: string, theirs: string): string | null {
   const isGrown = (text: string): boolean => {
     let found = 0;
     for (const character of text) {
@@ -157,8 +157,8 @@ export function mergeAdded(base: string, mine: string, theirs: string): string |
 }
 
 /**
- * The text with the changes of both, by lines; null where both changed the same lines, each in its own way. Lines that
- * both added at the same place are all kept, mine first.
+ * The text with the changes of both sides, by lines; null if both changed the same lines differently. Lines that both
+ * added at the same place are all kept, mine first.
  */
 export function mergeText(
   base: string | undefined,
@@ -217,7 +217,7 @@ function hunks(base: string[], text: string[]): IHunk[] {
   return found;
 }
 
-/** The ids of both sides in the order of the one that alone changed it, mine where both did. */
+/** The ids of both sides in the order of the only side that changed it, mine if both did. */
 function mergeOrder(base: string[], mine: string[], theirs: string[]): string[] {
   const [was, here, there] = [new Set(base), new Set(mine), new Set(theirs)];
   const isCommon = (id: string): boolean => was.has(id) && here.has(id) && there.has(id);
@@ -235,10 +235,10 @@ function mergeOrder(base: string[], mine: string[], theirs: string[]): string[] 
 }
 
 /**
- * The cells of a file with ids, also where its format has none: those of the cells in `known` that they come from, found
- * by their texts and places.
+ * The cells of a file with ids, even if its format has none: the ids of the matching cells in `known`, found by text
+ * and position.
  */
-export function identified(
+export function assignIds(
   cells: readonly nbformat.ICell[],
   known: readonly { id: string; cell_type: string; source: string }[],
   newId: () => string
@@ -249,7 +249,7 @@ export function identified(
   }
   const key = (cell: { cell_type: string; source: string }): string => cell.cell_type + cell.source;
   const ids: (string | undefined)[] = [];
-  let left: string[] = []; // of cells whose text is not in the file, since the last one whose text is
+  let left: string[] = []; // cells whose text is not in the file, since the last one whose text is
   let place = 0;
   for (const { added, removed, value } of diffArrays(known.map(key), plain.map(key))) {
     if (removed) {
@@ -271,7 +271,7 @@ function isSame(a: IMergeCell, b: IMergeCell): boolean {
 }
 
 function text(source: nbformat.MultilineString): string {
-  return unified(typeof source === 'string' ? source : source.join(''));
+  return normalizeLineEnds(typeof source === 'string' ? source : source.join(''));
 }
 
 function byId(cells: readonly IMergeCell[]): Map<string, IMergeCell> {

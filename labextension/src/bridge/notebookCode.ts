@@ -4,7 +4,7 @@ import { Signal } from '@lumino/signaling';
 import type { ICellRef } from '../api/protocol';
 import { METADATA_KEY } from './openNotebooks';
 
-/** The code of the notebooks that are open on this page, and whether it was verified, as they say themselves. */
+/** The code of the notebooks open on this page, and whether their metadata records a verification. */
 export class NotebookCode {
   constructor(private readonly _tracker: INotebookTracker) {
     _tracker.widgetAdded.connect((_, { context }) => {
@@ -18,12 +18,12 @@ export class NotebookCode {
     return this._opened;
   }
 
-  /** Emitted with the path of a notebook whenever something in it has changed, be it an output. */
+  /** Emitted with the path of a notebook whenever anything in it has changed, outputs included. */
   get edited(): ISignal<this, string> {
     return this._edited;
   }
 
-  /** All of its code, as one text by which it is known again; that of no cells if it is not open here. */
+  /** All of its code as one text, to be compared later; that of no cells if it is not open here. */
   of(notebook: string): string {
     const cells = [...(this._panel(notebook)?.content.model?.cells ?? [])];
     const code = cells.filter(({ type }) => type === 'code');
@@ -36,14 +36,14 @@ export class NotebookCode {
     return cells ? [...cells].map(({ id }) => id) : null;
   }
 
-  /** A cell as it is now, or null if it is not open here. */
+  /** The current state of a cell, or null if it is not open here. */
   cell({ notebook, cell_id }: ICellRef): { type: string; source: string } | null {
     const cells = this._panel(notebook)?.content.model?.cells ?? [];
     const found = [...cells].find(({ id }) => id === cell_id);
     return found ? { type: found.type, source: found.sharedModel.getSource() } : null;
   }
 
-  /** Whether the notebook says of itself that it was verified. */
+  /** Whether the notebook's metadata records a verification. */
   recordsVerification(notebook: string): boolean {
     const known = this._panel(notebook)?.content.model?.getMetadata(METADATA_KEY) as unknown;
     return typeof known === 'object' && known !== null && 'verified' in known;

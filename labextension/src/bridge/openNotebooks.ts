@@ -30,7 +30,7 @@ export interface ICellGlance {
   executed: boolean;
 }
 
-/** The notebooks that are open on this page. */
+/** The notebooks open on this page. */
 export class OpenNotebooks {
   constructor(
     private readonly _tracker: INotebookTracker,
@@ -44,7 +44,7 @@ export class OpenNotebooks {
     _tracker.widgetAdded.connect(this._onOpened, this);
   }
 
-  /** The paths of all. */
+  /** The paths of all open notebooks. */
   get paths(): string[] {
     const paths = new Set<string>();
     this._tracker.forEach(({ context }) => paths.add(context.path));
@@ -89,7 +89,7 @@ export class OpenNotebooks {
     return { notebook, attachments };
   }
 
-  /** Summaries of the cells of the notebook in front, or null if there is none. */
+  /** Summaries of the cells of the notebook in front, or null if there isn't one. */
   glance(): ICellGlance[] | null {
     const cells = this._tracker.currentWidget?.content.widgets;
     return (
@@ -116,7 +116,7 @@ export class OpenNotebooks {
     }));
   }
 
-  /** References to these cells, leaving out those of no open notebook. */
+  /** References to these cells, without those that are not in an open notebook. */
   refs(cells: readonly Cell[]): ICellRef[] {
     return cells.flatMap(cell => {
       const panel = this._tracker.find(({ content }) => content.widgets.includes(cell));
@@ -133,7 +133,7 @@ export class OpenNotebooks {
     return panel && cellId ? { notebook: panel.context.path, cell_id: cellId } : null;
   }
 
-  /** How much the notebook in front lets models see, and how many cells it hides; null if there is none. */
+  /** How much the notebook in front shares with models, and how many cells it hides; null if there isn't one. */
   sharing(): { share: Share; hidden: number } | null {
     const model = this._tracker.currentWidget?.content.model;
     if (!model) {
@@ -145,7 +145,7 @@ export class OpenNotebooks {
     return { share, hidden };
   }
 
-  /** Write into the notebook in front how much models see of it. */
+  /** Store in the notebook in front how much of it models see. */
   setShare(share: Share): void {
     const model = this._tracker.currentWidget?.content.model;
     const known = model?.getMetadata(METADATA_KEY) as object | undefined;
@@ -165,7 +165,7 @@ export class OpenNotebooks {
     return kernelType && kernelType !== 'text/plain' ? kernelType : 'text/x-python'; // known once the kernel runs
   }
 
-  /** The source of a cell now, or null if it is not open here. */
+  /** The current source of a cell, or null if it is not open here. */
   source(ref: ICellRef): string | null {
     return this._cell(ref)?.model.sharedModel.getSource() ?? null;
   }
@@ -177,7 +177,7 @@ export class OpenNotebooks {
     return index < 0 ? null : index + 1;
   }
 
-  /** Whether the kernel of a notebook that is open here starts, and which cell runs in it, by its position. */
+  /** Whether the kernel of a notebook open here is starting, and the position of the cell that is running in it. */
   kernel(notebook: string | null): { starting: boolean; busy: number | null } {
     const panel = this._panel(notebook);
     const status = panel?.sessionContext.session?.kernel?.status ?? '';
@@ -188,7 +188,7 @@ export class OpenNotebooks {
     return { starting, busy: running < 0 ? null : running + 1 };
   }
 
-  /** Bring a cell into view and make it the active one, rendered Markdown too: `scrollToCell` would open it to edit. */
+  /** Bring a cell into view and make it active. `scrollToCell` would also open rendered Markdown for editing. */
   async reveal(ref: ICellRef): Promise<void> {
     const panel = this._panel(ref.notebook);
     const index = (this.position(ref) ?? 0) - 1;
@@ -199,12 +199,12 @@ export class OpenNotebooks {
       await content.scrollToItem(index, 'smart').catch(() => undefined); // it is hidden
       await new Promise(requestAnimationFrame);
       if (document.activeElement === document.body) {
-        content.activate(); // the cell with the focus has left the page, being out of sight (windowingMode "full")
+        content.activate(); // the cell with the focus was removed from the page because it is out of view (windowingMode "full")
       }
     }
   }
 
-  /** Give a cell that text, as the user would. */
+  /** Set a cell's text, as the user would. */
   rewrite(ref: ICellRef, source: string): void {
     const cell = this._cell(ref);
     if (cell) {
@@ -220,7 +220,7 @@ export class OpenNotebooks {
     }
   }
 
-  /** Make a cell that is not there any more again: below the first of `above` that is there, else at the end. */
+  /** Restore a deleted cell: below the first existing cell of `above`, else at the end. */
   restore(notebook: string, cell: IMergeCell, above: readonly string[] = []): void {
     const shared = this._panel(notebook)?.content.model?.sharedModel;
     const at = above.map(cell_id => this.position({ notebook, cell_id })).find(Boolean);
@@ -242,7 +242,7 @@ export class OpenNotebooks {
     }
   }
 
-  /** Add a code cell below the active one of the notebook in front, as the user would; false if there is none. */
+  /** Add a code cell below the active one of the notebook in front, as the user would; false if there isn't any. */
   insert(source: string): boolean {
     const notebook = this._tracker.currentWidget?.content;
     if (!notebook?.model) {
@@ -256,7 +256,7 @@ export class OpenNotebooks {
     return true;
   }
 
-  /** Run cells of an open notebook in their order, as the user's own; returns when they are done. */
+  /** Run cells of an open notebook in order, as if the user had; returns when they are done. */
   async run(notebook: string, cells: readonly string[]): Promise<void> {
     const panel = this._panel(notebook);
     if (panel) {

@@ -13,11 +13,11 @@ export interface IPage {
   model: () => INotebookModel;
   /** All views of the notebook in this page. */
   views: () => Notebook[];
-  /** Whether what runs in the cell is a run of the server's. */
-  isLent: (id: string) => boolean;
+  /** Whether the cell shows a run of the server. */
+  isServerRun: (id: string) => boolean;
 }
 
-/** Milliseconds after Enter in which JupyterLab may not have entered the cell yet, which it does a moment later. */
+/** Milliseconds after Enter during which JupyterLab may not have entered the cell yet. */
 export const ENTERING = 1000;
 const OF_CODE = ['outputs', 'execution_count', 'execution_state'];
 
@@ -48,7 +48,7 @@ export class PageCells implements IDisposable {
     return this._page.views();
   }
 
-  /** Give the cell that text, by small changes: a cursor in what stays does not move. */
+  /** Set the cell's text by minimal changes: a cursor in unchanged text does not move. */
   write(index: number, text: string): void {
     const source = this.at(index).get('source') as Y.Text;
     const parts = diffLines(source.toJSON(), text);
@@ -86,7 +86,7 @@ export class PageCells implements IDisposable {
     });
   }
 
-  /** With an origin of our own: sent to the server, and not undone by the user's Ctrl-Z. */
+  /** With our own transaction origin: sent to the server, and not undone by the user's Ctrl-Z. */
   insert(index: number, cell: SharedCell): void {
     this._ydoc.transact(() => this._cells.insert(index, [cell]), this);
   }
@@ -95,8 +95,8 @@ export class PageCells implements IDisposable {
     this._ydoc.transact(() => this._cells.delete(index), this);
   }
 
-  /** Active cell and focus stay where they are in each view. */
-  keepingThePlace<T>(work: () => T): T {
+  /** Do `work` without changing the active cell and focus in any view. */
+  preservingPlace<T>(work: () => T): T {
     const places = this._page.views().map(view => ({
       view,
       id: view.activeCell?.model.id,
@@ -127,7 +127,7 @@ export class PageCells implements IDisposable {
     return this._page.views().some(({ activeCell }) => activeCell?.model.id === id);
   }
 
-  /** Whether the user is in the cell to type, or has pressed the key to be. */
+  /** Whether the user is editing the cell, or has just pressed the key to edit it. */
   isTypedIn(id: string): boolean {
     const isEntering = performance.now() - this._entered < ENTERING;
     return this._page
@@ -145,7 +145,7 @@ export class PageCells implements IDisposable {
       !!model &&
       isCodeCellModel(model) &&
       model.executionState === 'running' &&
-      !this._page.isLent(id)
+      !this._page.isServerRun(id)
     );
   }
 
@@ -172,7 +172,7 @@ export class PageCells implements IDisposable {
     }
   };
 
-  /** Looked up each time: shared types die at a revert. */
+  /** Looked up each time: shared types become invalid at a revert. */
   private get _cells(): Y.Array<SharedCell> {
     return this._ydoc.getArray<SharedCell>('cells');
   }
@@ -185,7 +185,7 @@ export class PageCells implements IDisposable {
   private _isDisposed = false;
 }
 
-/** A copy of the cell without what belongs to its type, and without trust, which was given to other outputs. */
+/** A copy of the cell with that type, without type-specific fields and without trust, which was for other outputs. */
 export function ofType(cell: SharedCell, type: string): SharedCell {
   const copy = cell.clone();
   for (const key of type === 'code' ? [...OF_CODE, 'attachments'] : OF_CODE) {
@@ -203,13 +203,13 @@ export function ofType(cell: SharedCell, type: string): SharedCell {
   return copy;
 }
 
-/** The text as the server knows it: half a character travels as a replacement character. */
+/** The text as the server sees it: half a surrogate pair is sent as a replacement character. */
 export function onTheWire(cell: SharedCell): string {
   const bytes = new TextEncoder().encode((cell.get('source') as Y.Text).toJSON());
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
 }
 
-/** Turn `before`, which stands at that place, into `after`, without their common beginning and end. */
+/** Replace `before`, which is at that position, by `after`, without touching their common start and end. */
 function replaceWithin(source: Y.Text, place: number, before: string, after: string): void {
   const { start, end, text } = replacement(before, after);
   source.insert(place + end, text);

@@ -5,11 +5,11 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 import { JSONExt, UUID } from '@lumino/coreutils';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { ICellConflict, IMergeCell } from '../tokens';
-import { identified, mergeCells, mergeObjects, runOf, withoutTrust } from './merge';
+import { assignIds, mergeCells, mergeObjects, runOf, withoutTrust } from './merge';
 import type { PageCells } from './pageCells';
 import { ofType } from './pageCells';
 
-/** A notebook's content as its file had it, and the ids that its cells have in this page, for formats without. */
+/** A notebook's content from its file, and the ids of its cells in this page, for formats without ids. */
 export interface IFileState {
   content: INotebookContent;
   ids: readonly string[];
@@ -17,23 +17,23 @@ export interface IFileState {
 
 export interface ITaken {
   conflicts: ICellConflict[];
-  /** The ids that the cells of the file have in this page. */
+  /** The ids of the file's cells in this page. */
   ids: string[];
-  /** Whether the notebook has something that the file has not. */
+  /** Whether the notebook has changes that the file lacks. */
   isAhead: boolean;
 }
 
-/** Metadata that JupyterLab writes into each notebook that it opens. */
+/** Metadata that JupyterLab writes to each notebook that it opens. */
 const OF_JUPYTERLAB = ['kernelspec', 'language_info'];
 
 /**
- * Bring what is new in the file into the open notebook, cell by cell, and leave what was done here as it is.
+ * Bring new content of the file into the open notebook, cell by cell, and keep the changes made here.
  *
- * All of it happens in one tick, in which nobody types. What changes is written where it is: cursors, undo history and
- * scroll position stay.
+ * All of it happens in one tick, in which no one types. Changes are written in place: cursors, undo history and scroll
+ * position stay.
  *
- * @param base - What the notebook and the file have in common; null if that is unknown.
- * @param takes - As `mergeCells` has it.
+ * @param base - The last common state of the notebook and the file; null if it is unknown.
+ * @param takes - As in `mergeCells`.
  */
 export function takeIn(
   cells: PageCells,
@@ -43,7 +43,7 @@ export function takeIn(
   takes: boolean
 ): ITaken {
   const mine = ofModel(model);
-  const known = base && withIds(namedIn(base), mine);
+  const known = base && withIds(cellsWithIds(base), mine);
   const theirs = withIds(file.cells, known ?? mine);
   const merged = mergeCells(known, mine, theirs, takes);
   const own = new Map(mine.map(cell => [cell.id, cell]));
@@ -53,19 +53,19 @@ export function takeIn(
   const shared = model.sharedModel as YNotebook;
   const ours = shared.getMetadata() as ReadonlyPartialJSONObject;
   const metadata = mergeObjects(base?.content.metadata, ours, file.metadata);
-  cells.keepingThePlace(() => {
+  cells.preservingPlace(() => {
     write(cells, model, wanted, own);
     if (!JSONExt.deepEqual(metadata, ours)) {
       shared.ydoc.transact(() => shared.setMetadata(metadata as never), cells);
     }
   });
   const isAhead =
-    !JSONExt.deepEqual(wanted.map(lasting) as never, theirs.map(lasting) as never) ||
+    !JSONExt.deepEqual(wanted.map(persistentPart) as never, theirs.map(persistentPart) as never) ||
     !JSONExt.deepEqual(lastingMetadata(metadata), lastingMetadata(file.metadata));
   return { conflicts: merged.conflicts, ids: theirs.map(({ id }) => id), isAhead };
 }
 
-/** Make the cells of the notebook these, one structural change in a transaction: JupyterLab cannot follow more. */
+/** Set the notebook's cells, with one structural change per transaction: JupyterLab cannot follow more. */
 function write(
   cells: PageCells,
   model: INotebookModel,
@@ -87,7 +87,7 @@ function write(
         ids.splice(at, 0, cell.id);
       } else if (cells.isTypedIn(cell.id)) {
         while (ids[at] !== cell.id) {
-          move(cells, ids, at, from + 1); // a cell that is replaced would lose keys
+          move(cells, ids, at, from + 1); // replacing the cell would lose keys
         }
       } else {
         move(cells, ids, from, at);
@@ -106,19 +106,19 @@ function write(
   }
 }
 
-/** Put the cell at `from` before the one that is at `to`, here and in the list of ids. */
+/** Move the cell at `from` before the one at `to`, in the notebook and in the list of ids. */
 function move(cells: PageCells, ids: string[], from: number, to: number): void {
   cells.replace(from, cells.at(from).clone(), to);
   const [id] = ids.splice(from, 1);
   ids.splice(to > from ? to - 1 : to, 0, id);
 }
 
-/** The cell that the user types in keeps its type: it would be replaced, and lose keys. */
+/** The cell that the user is typing in keeps its type: otherwise it would be replaced, and lose keys. */
 function withTypeOf(own: IMergeCell | undefined, cell: IMergeCell): IMergeCell {
   return own && own.cell_type !== cell.cell_type ? { ...own, source: cell.source } : cell;
 }
 
-/** Make the cell `own` of `wanted`, where it is. */
+/** Change the cell `own` into `wanted`, in place. */
 function change(
   cells: PageCells,
   model: INotebookModel,
@@ -137,7 +137,7 @@ function change(
     code.updateOutputs(0, code.outputs.length, [], cells);
     const view = model.cells.get(at);
     if (isCodeCellModel(view)) {
-      view.trusted = wanted.metadata.trusted === true; // it is for other outputs now
+      view.trusted = wanted.metadata.trusted === true; // the outputs are different now
     }
     wanted.outputs?.forEach((output, index) => code.updateOutputs(index, index, [output], cells));
     ydoc.transact(() => (code.execution_count = wanted.execution_count ?? null), cells);
@@ -169,18 +169,18 @@ function ofModel(model: INotebookModel): IMergeCell[] {
 }
 
 function withIds(cells: readonly ICell[], known: readonly IMergeCell[]): IMergeCell[] {
-  return identified(cells, known, () => UUID.uuid4());
+  return assignIds(cells, known, () => UUID.uuid4());
 }
 
-/** The cells with ids, also where their format has none: then with those that they have in the page. */
-function namedIn({ content: { cells }, ids }: IFileState): ICell[] {
+/** The cells with ids, for formats without ids those that they have in the page. */
+function cellsWithIds({ content: { cells }, ids }: IFileState): ICell[] {
   return ids.length === cells.length
     ? cells.map((cell, at) => ({ ...cell, id: cell.id ?? ids[at] }))
     : cells;
 }
 
-/** What of a cell is in a file, whatever its format. */
-function lasting(cell: IMergeCell): unknown {
+/** The parts of a cell that every file format has. */
+function persistentPart(cell: IMergeCell): unknown {
   const { cell_type, source, metadata, attachments } = cell;
   return [cell_type, source, withoutTrust(metadata), runOf(cell), attachments ?? {}];
 }

@@ -8,12 +8,12 @@ import { RequestError } from '../api/failure';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
-/** Milliseconds that a room may take to say what it has written, and between two looks at the file. */
+/** Milliseconds to wait for a room to report its save, and between two checks of the file. */
 const PATIENCE = 3000;
 const PAUSE = 100;
 
 /**
- * The file of a notebook in a collaboration room. The server writes it, and says a moment later which hash it has now.
+ * The file of a notebook in a collaboration room. The server writes it, and reports its new hash a moment later.
  */
 export class RoomFile {
   constructor(
@@ -22,8 +22,8 @@ export class RoomFile {
   ) {}
 
   /**
-   * JupyterLab looks at the file: have it wait for the word of the room before it takes the file for one that somebody else
-   * changed. When the user saves in that moment, JupyterLab 4.6 asks about a "changed file".
+   * Called when JupyterLab checks the file: waits for the room's report before JupyterLab treats the file as changed by
+   * someone else. If the user saves at that moment, JupyterLab 4.6 asks about a "changed file".
    */
   async look(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
     const end = Date.now() + PATIENCE;
@@ -36,9 +36,9 @@ export class RoomFile {
   }
 
   /**
-   * JupyterLab is about to `put` this page's text into the file itself: have the room write it instead, unless there is no
-   * file any more. The room would take that text for one from outside, and put it over what others type. docprovider 3.0.4
-   * does so after each restart of the server (`docs/upstream.md`).
+   * Called when JupyterLab is about to `put` this page's text into the file: has the room save it instead, unless the
+   * file no longer exists. The room would treat that text as an external change and overwrite others' typing.
+   * docprovider 3.0.4 does so after each restart of the server (`docs/upstream.md`).
    */
   async write(
     get: () => Promise<Contents.IModel>,
@@ -46,7 +46,7 @@ export class RoomFile {
   ): Promise<Contents.IModel> {
     const { path, model } = this._context;
     const { ydoc } = model.sharedModel as YNotebook;
-    // A state vector does not count deletions. What is counted after them comes after them.
+    // A state vector does not count deletions, so count an entry that follows them.
     ydoc.getMap('state').set('jupyter_agent_save', Date.now());
     try {
       await this._client.saveRoom(path, Y.decodeStateVector(Y.encodeStateVector(ydoc)));

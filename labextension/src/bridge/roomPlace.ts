@@ -11,17 +11,17 @@ interface IPlace {
   cell: Cell;
   id: string;
   mode: NotebookMode;
-  /** Whether their keys go there. */
+  /** Whether it has the keyboard focus. */
   hasFocus: boolean;
   selection: ReturnType<Editor['getSelection']> | null;
   /** For a Markdown cell whether it is rendered. */
   isRendered: boolean | null;
-  /** The Markdown cells beside it that are. */
+  /** The rendered Markdown cells next to it. */
   beside: MarkdownCell[];
 }
 
 /**
- * Leaves the user in their cell when somebody else moves or retypes it in a collaboration room.
+ * Keeps the user in their cell when someone else moves or retypes it in a collaboration room.
  *
  * Yjs cannot move, so the cell is replaced by a copy with the same id. JupyterLab 4.6 then makes the one above it the
  * active cell, and nothing has the focus: keys are lost, or are taken for commands.
@@ -67,7 +67,7 @@ function goBack(place: IPlace): void {
   );
   const cell = view.widgets[index];
   if (!cell || (cell === view.activeCell && !isGone)) {
-    return; // deleted, or they are there
+    return; // deleted, or the user is still there
   }
   for (const one of place.beside.filter(({ isDisposed }) => !isDisposed)) {
     one.rendered = true; // JupyterLab went there in edit mode
@@ -79,7 +79,7 @@ function goBack(place: IPlace): void {
   }
   const enter = (): void => {
     if (view.activeCell !== cell || view.mode !== mode) {
-      return; // they have moved on
+      return; // the user has moved on
     }
     if (isGone && place.selection) {
       cell.editor?.setSelection(place.selection);

@@ -1,27 +1,30 @@
 import { PromiseDelegate } from '@lumino/coreutils';
-import type { Turns } from './turns';
+import type { SerialQueue } from './serialQueue';
 
-/** A save that is under way, or waits for its turn. */
+/** A save that is in progress or queued. */
 export interface ISave {
-  /** The hash of the file, if it has one, as soon as it is written. What JupyterLab asks then takes as long again. */
+  /**
+   * Resolves with the file's hash, if any, as soon as it is written. JupyterLab's requests afterwards take as long
+   * again.
+   */
   written: Promise<string | undefined>;
-  /** Settled when JupyterLab has done. */
+  /** Settles when JupyterLab is done. */
   done: Promise<void>;
 }
 
-/** Saves, one after the other. Of those that have not begun there is one: it has everybody's changes in it. */
+/** Serializes saves. At most one is waiting to start: it will include everyone's changes. */
 export class SaveQueue {
   constructor(
-    private readonly _turns: Turns,
+    private readonly _queue: SerialQueue,
     private readonly _save: () => Promise<string | undefined>
   ) {}
 
-  /** Save all that is there now. */
+  /** Save the current state. */
   save(): ISave {
-    return this._turns.isBusy ? (this._next ??= this._begin()) : this._begin();
+    return this._queue.isBusy ? (this._next ??= this._begin()) : this._begin();
   }
 
-  /** The save that is under way has written the file; without its hash nobody knows yet what is in it. */
+  /** The save in progress has written the file; without a hash its content is not known yet. */
   hasWritten(hash: string | undefined): void {
     if (hash) {
       this._written?.resolve(hash);
@@ -30,7 +33,7 @@ export class SaveQueue {
 
   private _begin(): ISave {
     const written = new PromiseDelegate<string | undefined>();
-    const done = this._turns.take(async () => {
+    const done = this._queue.run(async () => {
       this._next = null;
       this._written = written;
       written.resolve(await this._save());

@@ -18,21 +18,21 @@ import {
   isSameNotebook,
   lookTwice,
   trySave,
-  unlessSilent
+  orTimeoutAfterFreeze
 } from './sureSave';
 import type { ISave } from './saveQueue';
 import { SaveQueue } from './saveQueue';
-import { Turns } from './turns';
+import { SerialQueue } from './serialQueue';
 
-/** States of the file that are remembered as saved by this page. */
+/** Number of states of the file that are remembered as saved by this page. */
 const MOST_SAVED = 100;
 
-/** How often a save begins again because others keep writing the file; then it is JupyterLab's. */
+/** How often a save is restarted because others keep writing the file; after that JupyterLab handles it. */
 const MOST_ATTEMPTS = 10;
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
-/** The file in the state that this page last loaded or saved. */
+/** The state of the file that this page last loaded or saved. */
 interface IKnown extends IFileState {
   hash: string;
   /** Milliseconds. */
@@ -40,13 +40,13 @@ interface IKnown extends IFileState {
 }
 
 /**
- * Whatever this page does with the file of one notebook, one thing after the other: saves, the user's and ours,
- * checkpoints, renames, and taking in what is new in the file.
+ * Serializes this page's operations on the file of one notebook: saves, the user's and ours, checkpoints, renames, and
+ * loading new content from the file.
  *
- * JupyterLab 4.6 asks about a "changed file" when two saves of its own overlap, and marks the notebook as saved at the end
- * of one although something was typed meanwhile. A save that meets a rename makes the old file again, with the newest text.
- * Where the file is another one, it asks which side to lose, and after a rename it does not even ask. Here each save is
- * preceded by a look at the file, and begins again where others write it before the save arrives.
+ * JupyterLab 4.6 asks about a "changed file" when two of its own saves overlap, and marks the notebook as saved after a
+ * save even if something was typed during it. A save during a rename recreates the old file, with the newest text. If
+ * the file has changed, JupyterLab asks which side to discard, and after a rename it does not even ask. Here each save
+ * first checks the file, and is restarted if others write it before the save arrives.
  */
 export class FileAccess {
   constructor(
@@ -58,31 +58,31 @@ export class FileAccess {
     this._hasLoaded();
     (_context.model.sharedModel as YNotebook).ydoc.on('afterTransaction', this._onChanged);
     const save = _context.save.bind(_context);
-    this._queue = new SaveQueue(this._turns, async () => {
+    this._saves = new SaveQueue(this._work, async () => {
       for (let attempt = 1; !(await this._save(save, attempt)); attempt++);
       return this.hash;
     });
     _context.save = () => this.save().done;
     const checkpoint = _context.createCheckpoint.bind(_context);
-    _context.createCheckpoint = () => this.inTurn(checkpoint); // JupyterLab makes one after each save of the user's
+    _context.createCheckpoint = () => this.enqueue(checkpoint); // JupyterLab makes one after each save by the user
     const revert = _context.revert.bind(_context);
     const load = (): Promise<void> => revert().then(() => this._hasLoaded());
-    _context.revert = () => this.inTurn(load);
+    _context.revert = () => this.enqueue(load);
     const restore = _context.restoreCheckpoint.bind(_context);
-    _context.restoreCheckpoint = id => this.inTurn(() => restore(id).then(load)); // before a save overwrites it
+    _context.restoreCheckpoint = id => this.enqueue(() => restore(id).then(load)); // before a save overwrites it
   }
 
-  /** Save; JupyterLab's own way to save is this one. */
+  /** Save; JupyterLab's own saves also go through this method. */
   save(): ISave {
-    return this._queue.save();
+    return this._saves.save();
   }
 
-  /** Whether something is under way. */
+  /** Whether an operation is in progress. */
   get isBusy(): boolean {
-    return this._turns.isBusy;
+    return this._work.isBusy;
   }
 
-  /** Whether the notebook has anything that its file has not, but for what JupyterLab writes into each that it opens. */
+  /** Whether the notebook has changes that its file lacks, except those JupyterLab makes to every notebook. */
   get isAhead(): boolean {
     return this._isAhead;
   }
@@ -97,19 +97,19 @@ export class FileAccess {
     return this._known?.hash ?? this._context.contentsModel?.hash;
   }
 
-  /** Do it once everything is done that was asked for before, and before anything that follows. */
-  inTurn<T>(work: () => Promise<T>): Promise<T> {
-    return this._turns.take(work);
+  /** Run `work` after all operations requested before, and before all later ones. */
+  enqueue<T>(work: () => Promise<T>): Promise<T> {
+    return this._work.run(work);
   }
 
-  /** JupyterLab looks at the file, before and after it writes it. Rejects where the save has to begin again. */
+  /** JupyterLab checks the file, before and after it writes it. Rejects if the save has to be restarted. */
   async look(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
     const attempt = this._attempt;
     const file = await lookTwice(get).catch((error: unknown) => {
       throw attempt && this._sent && isOvertaken(error) ? new Overtaken() : error;
     });
     if (attempt && attempt !== this._attempt) {
-      throw new Overtaken(); // a page was frozen meanwhile, and another save has begun
+      throw new Overtaken(); // the page was frozen in the meantime, and another save has started
     }
     if (attempt && !this._sent && file.hash && file.hash !== this.hash) {
       throw new Overtaken();
@@ -117,7 +117,7 @@ export class FileAccess {
     return file;
   }
 
-  /** JupyterLab writes the file. Rejects where the save has to begin again. */
+  /** JupyterLab writes the file. Rejects if the save has to be restarted. */
   async write(
     options: Partial<Contents.IModel>,
     put: (options: Partial<Contents.IModel>) => Promise<Contents.IModel>
@@ -132,7 +132,7 @@ export class FileAccess {
       const file = await put({ ...options, ...seen });
       this._written = file.hash ?? null;
       this._isChecked ||= !!file.hash;
-      this._queue.hasWritten(file.hash);
+      this._saves.hasWritten(file.hash);
       return file;
     } catch (error) {
       throw isOvertaken(error) ? new Overtaken() : error;
@@ -140,23 +140,23 @@ export class FileAccess {
   }
 
   /**
-   * Take in what is new in the file; then save, if the file has not everything and `autosave` says so. Rejects if the
-   * file cannot be read.
+   * Load new content from the file; then save, if the file lacks changes and `autosave` allows it. Rejects if the file
+   * cannot be read.
    */
-  async meet(autosave: () => boolean): Promise<void> {
-    if ((await this.inTurn(() => this._takeIn())) && autosave()) {
+  async reconcile(autosave: () => boolean): Promise<void> {
+    if ((await this.enqueue(() => this._mergeWithFile())) && autosave()) {
       await this._context.save();
     }
   }
 
-  /** Bring both together, then save; false where it was changed since, as JupyterLab's own look at the file tells. */
+  /** Merge, then save; false if the file has changed since, as JupyterLab's own check shows. */
   private async _save(save: () => Promise<void>, attempt: number): Promise<boolean> {
     if (attempt > 1 || !this.hash || this.hash !== this._context.contentsModel?.hash) {
-      await this._takeIn().catch(() => undefined); // JupyterLab will tell what is wrong with the file
+      await this._mergeWithFile().catch(() => undefined); // JupyterLab will report the problem with the file
     }
     this._sent = null;
     const wasAhead = this._isAhead;
-    this._isAhead = false; // what is changed from here on may not be in what is sent
+    this._isAhead = false; // changes from here on may not be in the request
     this._attempt = attempt >= MOST_ATTEMPTS ? 0 : ++this._attempts;
     let isDone = false;
     try {
@@ -175,18 +175,18 @@ export class FileAccess {
   }
 
   /**
-   * Bring the notebook and its file together, where the file is not as this page last saw it. Returns whether the file
-   * is to be saved then.
+   * Merge the notebook and its file, if the file is not as this page last saw it. Returns whether the file should then
+   * be saved.
    *
-   * Of an earlier state than this page knows nothing is taken, but what is different there is told: somebody has gone back.
-   * One that this page saved itself may have been left behind by a save that went elsewhere: nothing of an earlier one is
-   * told, and of a later one nothing is taken, unless the server refuses saves that come late.
+   * Nothing is loaded from an earlier state than the page's, but its differences are reported: someone has restored it.
+   * A state that this page saved itself may be left over from a save that went elsewhere: if it is earlier, it is not
+   * reported; if it is later, it is not loaded, unless the server refuses late saves.
    */
-  private async _takeIn(): Promise<boolean> {
+  private async _mergeWithFile(): Promise<boolean> {
     const look = ++this._looks;
-    const isAhead = await unlessSilent(this._compare(look));
+    const isAhead = await orTimeoutAfterFreeze(this._compare(look));
     if (isAhead === SILENT) {
-      this._looks++; // should it be answered yet: too late
+      this._looks++; // in case it is still answered: too late
       return false;
     }
     return isAhead;
@@ -202,7 +202,7 @@ export class FileAccess {
       return false;
     }
     const file = await this._contents.get(path, { type: 'notebook', content: true, hash: true });
-    // From here to the end is one tick, in which nobody types.
+    // From here to the end is one tick, in which no one types.
     const isOver = this._context.isDisposed || look !== this._looks;
     if (isOver || this._context.path !== path || !file.hash) {
       return false;
@@ -256,7 +256,7 @@ export class FileAccess {
 
   private _hasSaved(): void {
     const { contentsModel } = this._context;
-    const hash = this._written ?? contentsModel?.hash; // which may be somebody else's by now
+    const hash = this._written ?? contentsModel?.hash; // which may be from someone else by now
     if (this._sent && contentsModel && hash) {
       this._know(this._sent, { ...contentsModel, hash });
       this._remember(hash);
@@ -279,20 +279,20 @@ export class FileAccess {
     }
   }
 
-  private readonly _turns = new Turns();
-  private readonly _queue: SaveQueue;
+  private readonly _work = new SerialQueue();
+  private readonly _saves: SaveQueue;
   private _known: IKnown | null = null;
   private _sent: IFileState | null = null;
-  /** The hash of the file as it was written, where the server says it. */
+  /** The hash of the written file, if the server reports it. */
   private _written: string | null = null;
-  /** Whether the server compares what a save has seen with the file: then none comes late. */
+  /** Whether the server compares the file with the state that a save is based on: then no save can be late. */
   private _isChecked = false;
-  /** The number of the save that is under way and may begin again, else 0. */
+  /** The number of the save that is in progress and may be restarted, else 0. */
   private _attempt = 0;
   private _attempts = 0;
-  /** What was sent last in a save that failed: it may have arrived all the same. */
+  /** The content last sent in a failed save: it may still have arrived. */
   private _unanswered: IFileState | null = null;
-  /** The number of the last look at the file. */
+  /** The number of the last check of the file. */
   private _looks = 0;
   private _isAhead = false;
   private readonly _aheadChanged = new Signal<this, void>(this);

@@ -3,9 +3,10 @@ import { isCodeCellModel } from '@jupyterlab/cells';
 import * as Y from 'yjs';
 
 /**
- * The cells of a notebook in which a run of the server is shown, derived from what the server writes.
+ * The cells of a notebook that show a run of the server, derived from the server's updates.
  *
- * That they run is in no file, only in this page: if the server or its run is gone, nobody else would take it back.
+ * Their running state is only in this page, not in a file: if the server or its run is gone, only this page can reset
+ * it.
  */
 export class ServerRunCells {
   get ids(): string[] {
@@ -22,7 +23,7 @@ export class ServerRunCells {
     }
   }
 
-  /** The user runs the cell, so its run is no longer the server's. */
+  /** The user runs the cell, so it no longer shows the server's run. */
   take(id: string): void {
     this._ids.delete(id);
   }

@@ -4,16 +4,16 @@ import type * as Y from 'yjs';
 import { ENTERING, ofType, onTheWire } from './pageCells';
 import type { PageCells, SharedCell } from './pageCells';
 
-/** A structural edit that the server asks for. */
+/** A structural edit requested by the server. */
 export interface IEdit {
-  /** Identifies the edit: asked for again over another connection, it is not done again. */
+  /** Identifies the edit: if it is requested again over another connection, it is not repeated. */
   key: string;
-  /** Edits of one operation of the server have this in common; the server undoes all of them or none. */
+  /** Shared by the edits of one server operation; the server undoes all of them or none. */
   operation: string;
   kind: 'remove' | 'move' | 'retype';
   /** The id of the cell. */
   cell: string;
-  /** For `remove`: the text that the server knows. */
+  /** For `remove`: the cell's text as the server knows it. */
   source?: string;
   /** For `move`: the index of the cell afterwards. */
   index?: number;
@@ -21,30 +21,30 @@ export interface IEdit {
   type?: string;
 }
 
-/** Why nothing was done: the cell is gone, is being typed in, has another text, runs, or the edit was taken back. */
+/** Why nothing was done: the cell is gone, is being typed in, has other text, is running, or the edit was withdrawn. */
 type Refusal = 'gone' | 'typing' | 'changed' | 'running' | 'withdrawn';
 
 interface IDone {
   refused?: Refusal;
-  /** The operation that it was part of. */
+  /** The operation that the edit was part of. */
   operation?: string;
   undo?: IUndo;
 }
 
 interface IUndo {
-  /** The cell that a copy takes the place of; without one, nothing is done to the cell that the user is in. */
+  /** The cell that is replaced by a copy; if unset, the user's cell is not affected. */
   replaces?: string;
   act: () => void;
 }
 
-/** Edits whose outcome is remembered; when a connection is lost, one operation is under way at most. */
+/** Number of edits whose outcome is remembered; at most one operation is in progress when a connection is lost. */
 const REMEMBERED = 200;
 
 /**
- * Removes, moves and retypes cells for the server, each within one tick of this page, so that no key comes in between.
+ * Removes, moves and retypes cells for the server, each within one tick of this page, so that no key falls in between.
  *
- * Yjs cannot move, so a cell that is moved or retyped is replaced by a copy. What somebody types into the original
- * meanwhile would go with it; here nobody can.
+ * Yjs cannot move, so a moved or retyped cell is replaced by a copy. Text typed into the original at that moment would
+ * be lost with it; within one tick no one can type.
  */
 export class StructuralEdits implements IDisposable {
   constructor(private readonly _cells: PageCells) {}
@@ -59,22 +59,22 @@ export class StructuralEdits implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** Do it unless it was done already. Returns what the answer says besides the situation. */
+  /** Carry out the edit unless that was done already. Returns the fields that the answer has besides the situation. */
   carryOut(edit: IEdit): { refused?: Refusal } {
     let done = this._done.get(edit.key);
     if (!done) {
-      this._takeBackDue(); // else it would undo this one as well
+      this._takeBackDue(); // otherwise it would undo this one as well
       this._forgetUndos(edit.operation);
-      done = { ...this._cells.keepingThePlace(() => this._do(edit)), operation: edit.operation };
+      done = { ...this._cells.preservingPlace(() => this._do(edit)), operation: edit.operation };
       this._remember(edit.key, done);
     }
     return done.refused ? { refused: done.refused } : {};
   }
 
   /**
-   * Undo these edits, the last one first, and never do those that have not been done.
+   * Undo these edits, last first, and never carry out those that have not been done.
    *
-   * What would put a copy in the place of the cell that the user is typing in waits until they have left it.
+   * An undo that would replace the cell the user is typing in waits until they have left it.
    */
   takeBack(keys: readonly string[]): void {
     for (const key of [...keys].reverse()) {
@@ -86,7 +86,7 @@ export class StructuralEdits implements IDisposable {
     }
     this._takeBackDue();
     if (this._putOff.length) {
-      setTimeout(() => this._takeBackDue(), ENTERING); // the key may have led elsewhere
+      setTimeout(() => this._takeBackDue(), ENTERING); // the key may have moved the user elsewhere
     }
     for (const view of this._putOff.length ? this._cells.views() : []) {
       view.activeCellChanged.connect(this._onLeaving, this);
@@ -94,18 +94,18 @@ export class StructuralEdits implements IDisposable {
     }
   }
 
-  /** Undo what had to wait for the user, as far as they have left the cells. */
+  /** Perform the undos that had to wait, for cells that the user has left. */
   private _takeBackDue(): void {
     const due = this._putOff.filter(
       ({ replaces }) => !replaces || !this._cells.isTypedIn(replaces)
     );
     this._putOff = this._putOff.filter(undo => !due.includes(undo));
     for (const { act } of due) {
-      this._cells.keepingThePlace(act);
+      this._cells.preservingPlace(act);
     }
   }
 
-  /** Not at once: JupyterLab is in the midst of its own change. */
+  /** Deferred: JupyterLab is in the middle of its own change. */
   private _onLeaving(): void {
     if (this._putOff.length) {
       setTimeout(() => this._takeBackDue());
@@ -169,7 +169,7 @@ export class StructuralEdits implements IDisposable {
     return refused ? { refused } : { undo: { act: moveBack } };
   }
 
-  /** The cell that the user is in stays where it is in the document, and its neighbours go around it. */
+  /** The user's cell stays in place in the document, and its neighbours move around it. */
   private _moveTo(id: string, index: number, atAnyPrice = false): Refusal | undefined {
     const at = this._cells.index(id);
     const [first, last] = at < index ? [at + 1, index + 1] : [index, at];
@@ -190,7 +190,7 @@ export class StructuralEdits implements IDisposable {
     return undefined;
   }
 
-  /** Give the cell its former type again, with the text that it has by now. */
+  /** Restore the cell's former type, with its current text. */
   private _restore(id: string, former: SharedCell): void {
     const at = this._cells.index(id);
     if (at < 0) {
@@ -209,7 +209,7 @@ export class StructuralEdits implements IDisposable {
     }
   }
 
-  /** Operations follow each other, and what is taken back is so before the next one. */
+  /** Operations are sequential, and undos of one come before the next. */
   private _forgetUndos(operation: string): void {
     for (const done of this._done.values()) {
       if (done.operation !== operation) {

@@ -6,25 +6,25 @@ import { ServerConnection, type Contents } from '@jupyterlab/services';
 import { JSONExt, type JSONValue } from '@lumino/coreutils';
 import type * as Y from 'yjs';
 
-/** Milliseconds that a request may take after its page was frozen. */
+/** Milliseconds that a request may still take after the page was frozen and has resumed. */
 const PATIENCE = 2000;
-/** Milliseconds within which a file that was deleted is made again, if it is. */
+/** Milliseconds to wait for a deleted file to be recreated. */
 const GAP = 200;
 export const SILENT = 'silent';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
-/** JupyterLab's own, for which it has no public name; `saves.spec.ts` fails when it has another one. */
+/** A private method of JupyterLab; `saves.spec.ts` fails if it is renamed. */
 interface IInside {
   _updateContentsModel?(file: Contents.IModel): void;
 }
 
-/** The file was changed after this page had looked at it. */
+/** The file was changed after this page had checked it. */
 export class Overtaken extends Error {
-  override readonly name = 'ModalCancelError'; // for which JupyterLab ends a save without another word
+  override readonly name = 'ModalCancelError'; // with this name JupyterLab ends a save without a message
 }
 
-/** Whether our server has refused a save, as `PageSaves` there does, or the file was deleted in the midst of it. */
+/** Whether our server has refused a save (`PageSaves`), or the file was deleted during it. */
 export function isOvertaken(error: unknown): boolean {
   return (
     error instanceof ServerConnection.ResponseError &&
@@ -32,7 +32,7 @@ export function isOvertaken(error: unknown): boolean {
   );
 }
 
-/** The file; one that is missing is looked for again: `git checkout` deletes a file, then recreates it. */
+/** Read the file, and retry once if it is missing: `git checkout` deletes a file, then recreates it. */
 export async function lookTwice(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
   try {
     return await get();
@@ -50,10 +50,10 @@ function isMissing(error: unknown): boolean {
 }
 
 /**
- * What comes of the work; SILENT if the page was frozen in the midst of it and nothing is heard since: of a request that
- * was under way when Chromium froze the page sometimes nothing is ever heard.
+ * The result of `work`, or SILENT if the page was frozen during it and it does not settle soon after: a request that is
+ * pending when Chromium freezes the page sometimes never settles.
  */
-export async function unlessSilent<T>(work: Promise<T>): Promise<T | typeof SILENT> {
+export async function orTimeoutAfterFreeze<T>(work: Promise<T>): Promise<T | typeof SILENT> {
   let giveUp!: () => void;
   const silence = new Promise<typeof SILENT>(resolve => (giveUp = () => resolve(SILENT)));
   const onResume = (): unknown => setTimeout(giveUp, PATIENCE);
@@ -65,17 +65,17 @@ export async function unlessSilent<T>(work: Promise<T>): Promise<T | typeof SILE
   }
 }
 
-/** Let JupyterLab know the file in this state, so that it does not ask about it. */
+/** Tell JupyterLab this state of the file, so that it does not ask about it. */
 export function acknowledge(context: Context, file: Contents.IModel): void {
   (context as unknown as IInside)._updateContentsModel?.(file);
 }
 
-/** Whether the cells are the same, but for their metadata. */
+/** Whether the cells are the same except for their metadata. */
 export function isSameNotebook(a: INotebookContent, b: INotebookContent): boolean {
   return JSONExt.deepEqual(essence(a) as JSONValue, essence(b) as JSONValue);
 }
 
-/** What is in the cells; the server adds and removes metadata. */
+/** The content of the cells without metadata, which the server adds and removes. */
 function essence(notebook: unknown): unknown {
   return (notebook as INotebookContent).cells.map(({ cell_type, outputs, source }) => ({
     cell_type,
@@ -84,10 +84,10 @@ function essence(notebook: unknown): unknown {
   }));
 }
 
-/** Save; false where the save has to begin again, since it was overtaken or nothing is heard of it. */
+/** Save; false if the save has to be restarted, since it was overtaken or did not settle. */
 export async function trySave(context: Context, save: () => Promise<void>): Promise<boolean> {
   try {
-    return (await unlessSilent(keepingDirty(context, save))) !== SILENT;
+    return (await orTimeoutAfterFreeze(savePreservingDirty(context, save))) !== SILENT;
   } catch (error) {
     if (error instanceof Overtaken) {
       return false;
@@ -96,10 +96,10 @@ export async function trySave(context: Context, save: () => Promise<void>): Prom
   }
 }
 
-/** Save, and leave the notebook marked as changed if it was changed after its content was taken. */
-async function keepingDirty(context: Context, save: () => Promise<void>): Promise<void> {
+/** Save, and keep the notebook marked as changed if it was changed after its content was read. */
+async function savePreservingDirty(context: Context, save: () => Promise<void>): Promise<void> {
   const { ydoc } = context.model.sharedModel as YNotebook;
-  const state: unknown = ydoc.getMap('state'); // holds the mark itself, and nothing that is saved
+  const state: unknown = ydoc.getMap('state'); // has the dirty flag itself, and nothing that is saved
   let changed = false;
   const watch = ({ changed: types }: Y.Transaction): void => {
     changed ||= [...types.keys()].some(type => type !== state);

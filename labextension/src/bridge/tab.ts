@@ -1,5 +1,5 @@
 /**
- * The tab bridge: keeps the server's replica of each notebook that is open here in step with its document.
+ * The tab bridge: keeps the server's replica of each notebook open here in sync with its document.
  *
  * A notebook without real-time collaboration lives in the browser. For each, one websocket carries raw Yjs
  * updates as binary frames and small control messages as JSON; the order of frames is what makes both sides
@@ -24,20 +24,20 @@ import { followTrust, trust } from './trust';
 
 const PROTOCOL = 2;
 const LONGEST_PAUSE = 10_000; // milliseconds
-/** A connection that was there for so many milliseconds is no sign of trouble when it ends. */
+/** A connection that lasted this many milliseconds may end without counting as a failure. */
 const LASTING = 10_000;
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
-/** What the server asks of a tab. */
+/** A request of the server to a tab. */
 interface IRequest {
   op: 'attach' | 'sync' | 'edit' | 'takeback' | 'save' | 'trust' | 'revert' | 'detach' | 'ended';
   id?: number;
   cell?: string;
   cells?: string[];
-  /** Of `edit`. */
+  /** For `edit`. */
   edit?: IEdit;
-  /** Of `takeback`: the keys of edits. */
+  /** For `takeback`: the keys of edits. */
   keys?: string[];
 }
 
@@ -66,26 +66,26 @@ export class TabLink implements IDisposable {
     this._isDisposed = true;
     clearTimeout(this._timer);
     this._ydoc.off('update', this._forward);
-    this._socket?.close(1000, 'closed'); // by the user: the server does not wait for this page
+    this._socket?.close(1000, 'closed'); // closed by the user: the server does not wait for this page
     this._structure.dispose();
     this._cells.dispose();
     Signal.clearData(this);
   }
 
-  /** Tell the server that the user is in this notebook, and where; `cell`: they, or we, only went there. */
+  /** Tell the server that the user is in this notebook, and where; `cell`: only the active cell changed. */
   tell(op: 'active' | 'cell'): void {
     this._send({ op, cell: this._situation().cell });
   }
 
-  /** Tell the server that the user runs a cell: what a run of its own still puts out there is not shown. */
+  /** Tell the server that the user runs a cell: further output of the server's own run is not shown there. */
   ran(cell: string): void {
-    this._lent.take(cell);
+    this._serverRuns.take(cell);
     this._send({ op: 'ran', cell });
   }
 
-  /** Do something to the file of this notebook while it is neither saved nor loaded. */
-  inTurn<T>(work: () => Promise<T>): Promise<T> {
-    return this._file ? this._file.inTurn(work) : work();
+  /** Run an operation on this notebook's file while it is neither saved nor loaded. */
+  enqueue<T>(work: () => Promise<T>): Promise<T> {
+    return this._file ? this._file.enqueue(work) : work();
   }
 
   /** The file of this notebook; null in a collaboration room. */
@@ -93,7 +93,7 @@ export class TabLink implements IDisposable {
     return this._file;
   }
 
-  /** Connect now, if there is no connection and this is not the business of a collaboration room. */
+  /** Connect now, unless there is a connection or the notebook is in a collaboration room. */
   connect(): void {
     clearTimeout(this._timer);
     const { context, settings, client } = this._options;
@@ -112,11 +112,11 @@ export class TabLink implements IDisposable {
       const { version } = context.model.sharedModel;
       const { cell } = this._situation();
       const hello = { op: 'hello', protocol: PROTOCOL, path: context.path, client, version, cell };
-      this._told = this._file?.isAhead ?? false;
-      this._send({ ...hello, running: this._lent.ids, unsaved: this._told });
+      this._sentUnsaved = this._file?.isAhead ?? false;
+      this._send({ ...hello, running: this._serverRuns.ids, unsaved: this._sentUnsaved });
       if (isBack) {
-        // Others may have worked in the file meanwhile. Where it cannot be read, the next save looks again.
-        void this._file?.meet(this._options.autosave).catch(() => undefined);
+        // Others may have changed the file in the meantime. If it cannot be read, the next save checks again.
+        void this._file?.reconcile(this._options.autosave).catch(() => undefined);
       }
     };
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
@@ -129,7 +129,7 @@ export class TabLink implements IDisposable {
     };
     socket.onclose = () => {
       this._socket = null;
-      this._told = null;
+      this._sentUnsaved = null;
       this._ydoc.off('update', this._forward);
       if (Date.now() - begun > LASTING) {
         this._attempt = 0;
@@ -138,7 +138,7 @@ export class TabLink implements IDisposable {
     };
   }
 
-  /** At once the first time: in a tab in the background a pause is a second, or a minute. */
+  /** The first time immediately: in a background tab a pause takes a second, or a minute. */
   private _connectAgain(attempt: number): void {
     if (attempt) {
       const pause = Math.min(200 * 2 ** attempt, LONGEST_PAUSE);
@@ -161,7 +161,7 @@ export class TabLink implements IDisposable {
     }
   }
 
-  /** Do what is asked. Returns what the answer says besides, or other than, the situation. */
+  /** Serve a request. Returns the fields of the answer that add to, or override, the situation. */
   private async _serve({ op, cell, cells, edit, keys }: IRequest): Promise<object> {
     const { context, autosave } = this._options;
     switch (op) {
@@ -173,9 +173,9 @@ export class TabLink implements IDisposable {
       case 'detach':
         this._ydoc.off('update', this._forward);
         break;
-      case 'sync': // its answer comes behind all that was applied before
+      case 'sync': // its answer is sent after everything applied before
         break;
-      case 'edit': // before the first pause, so within this tick
+      case 'edit': // before the first await, so within this tick
         return edit ? this._structure.carryOut(edit) : {};
       case 'takeback':
         this._structure.takeBack(keys ?? []);
@@ -183,21 +183,21 @@ export class TabLink implements IDisposable {
       case 'save':
         if (context.model.dirty && autosave()) {
           const hash = await this._file?.save().written;
-          return { dirty: false, saving: false, hash }; // all that was there is saved, whatever was typed since
+          return { dirty: false, saving: false, hash }; // everything up to then is saved, whatever was typed since
         }
         break;
       case 'revert':
-        await this._file?.meet(autosave);
+        await this._file?.reconcile(autosave);
         break;
-      case 'trust': // the user approved the run, so its output counts as that of a cell they ran
+      case 'trust': // the user approved the run, so its outputs count as those of a cell they ran
         for (const model of context.model.cells) {
           if (model.id === cell) {
             trust(model);
           }
         }
         break;
-      case 'ended': // of the cells in our hello those in which nothing of the server's runs
-        this._lent.end(cells ?? [], context.model);
+      case 'ended': // cells from our hello without a running server run
+        this._serverRuns.end(cells ?? [], context.model);
         break;
       default:
         throw new Error(`This version of the extension does not know "${String(op)}".`);
@@ -205,7 +205,7 @@ export class TabLink implements IDisposable {
     return {};
   }
 
-  /** What the server has to know before it changes or saves anything. */
+  /** The facts that the server needs before it changes or saves anything. */
   private _situation(): { cell: string | null; [fact: string]: unknown } {
     const { context } = this._options;
     const { writable } = context.contentsModel ?? {};
@@ -220,11 +220,11 @@ export class TabLink implements IDisposable {
     };
   }
 
-  /** JupyterLab 4.6 loses the active cell when one update adds and removes cells: put the user back. */
+  /** Apply an update. JupyterLab 4.6 loses the active cell if it adds and removes cells, so restore it. */
   private _apply(update: Uint8Array): void {
     const notebook = this._options.view()?.content;
     const id = notebook?.activeCell?.model.id;
-    this._lent.during(this._ydoc, () => Y.applyUpdate(this._ydoc, update, this));
+    this._serverRuns.during(this._ydoc, () => Y.applyUpdate(this._ydoc, update, this));
     if (notebook && id && notebook.activeCell?.model.id !== id) {
       const index = notebook.widgets.findIndex(cell => cell.model.id === id);
       if (index >= 0) {
@@ -233,10 +233,10 @@ export class TabLink implements IDisposable {
     }
   }
 
-  /** Should this page go away now, the server knows whether it has something to come back with. */
+  /** Tell the server whether this page has unsaved changes, in case it disconnects. */
   private _tellUnsaved({ isAhead }: FileAccess): void {
-    if (this._told !== null && isAhead !== this._told) {
-      this._told = isAhead;
+    if (this._sentUnsaved !== null && isAhead !== this._sentUnsaved) {
+      this._sentUnsaved = isAhead;
       this._send({ op: 'unsaved', unsaved: isAhead });
     }
   }
@@ -257,29 +257,29 @@ export class TabLink implements IDisposable {
     }
   }
 
-  /** Looked up each time: shared types die at a revert. */
+  /** Looked up each time: shared types become invalid at a revert. */
   private get _ydoc(): Y.Doc {
     return (this._options.context.model.sharedModel as YNotebook).ydoc;
   }
 
-  private readonly _lent = new ServerRunCells();
+  private readonly _serverRuns = new ServerRunCells();
   private readonly _cells = new PageCells({
     model: () => this._options.context.model,
     views: () => this._options.views().map(panel => panel.content),
-    isLent: id => this._lent.ids.includes(id)
+    isServerRun: id => this._serverRuns.ids.includes(id)
   });
   private readonly _structure = new StructuralEdits(this._cells);
   private _file: FileAccess | null = null;
   private _socket: WebSocket | null = null;
   private _attempt = 0;
   private _wasOpen = false;
-  private _told: boolean | null = null; // before the hello
+  private _sentUnsaved: boolean | null = null; // before the hello
   private _timer = 0;
   private _isDisposed = false;
 }
 
 export namespace TabLink {
-  /** What a link needs. */
+  /** Dependencies of a link. */
   export interface IOptions {
     context: Context;
     settings: ServerConnection.ISettings;
@@ -290,9 +290,9 @@ export namespace TabLink {
     view: () => NotebookPanel | undefined;
     /** All views of the notebook. */
     views: () => NotebookPanel[];
-    /** Whether the user lets JupyterLab save unasked. */
+    /** Whether the user has enabled autosave in JupyterLab. */
     autosave: () => boolean;
-    /** Called with the cells of which page and file could not both be kept. */
+    /** Called with the cells whose versions in page and file could not be merged. */
     onConflicts: (conflicts: readonly ICellConflict[]) => void;
   }
 }

@@ -6,8 +6,8 @@ import type { INotebookModel } from '@jupyterlab/notebook';
 /**
  * Trust the cell's outputs as if the user had run it.
  *
- * JupyterLab 4.6 recreates the outputs for that, and its view does not follow text that is appended to a recreated
- * output: the text of a run that has started would freeze.
+ * JupyterLab 4.6 recreates the outputs for this, and its view does not follow text appended to a recreated output: the
+ * output of a running cell would freeze.
  */
 export function trust(cell: ICellModel): void {
   if (cell.trusted) {
@@ -22,7 +22,7 @@ export function trust(cell: ICellModel): void {
   });
   for (let index = 0; index < cell.outputs.length; index++) {
     const output = cell.outputs.get(index);
-    output.streamText?.changed.connect(() => output.setData({})); // changes nothing, but is shown
+    output.streamText?.changed.connect(() => output.setData({})); // changes nothing, but triggers rendering
   }
 }
 
@@ -40,10 +40,10 @@ function withoutWriting(cell: ISharedCodeCell, act: () => void): void {
 }
 
 /**
- * Trusts outputs of runs that a user approved, in notebooks that are in a collaboration room.
+ * Trusts outputs of runs that a user approved, in notebooks in a collaboration room.
  *
- * There is no link over which the server could ask for it, so it marks the cell. JupyterLab 4.6 reads the mark
- * when it opens the notebook; here it is followed at once.
+ * There is no link over which the server could request it, so it marks the cell. JupyterLab 4.6 reads the mark only
+ * when it opens the notebook; here it takes effect at once.
  */
 export function followTrust(notebook: INotebookModel): void {
   const followed = new WeakSet<ICellModel>();

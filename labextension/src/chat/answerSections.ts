@@ -4,24 +4,24 @@ type PartOf<Type extends AgentPart['type']> = Extract<AgentPart, { type: Type }>
 export type TextPart = PartOf<'text'>;
 export type ThinkingPart = PartOf<'reasoning'>;
 
-/** One thing that is shown of an answer; `work` is all that happens between two passages of text. */
+/** A section of a displayed answer; `work` is all calls and thinking between two passages of text. */
 export type Section =
   | { type: 'text'; part: TextPart }
   | { type: 'thinking'; part: ThinkingPart }
   | { type: 'notice'; part: PartOf<'data-notice'> }
   | { type: 'work'; parts: readonly (CallPart | ThinkingPart)[] };
 
-/** Work of a finished answer, which is shown as one line. */
+/** Work of a finished answer, shown as one line. */
 export interface IFold {
   type: 'fold';
   sections: readonly Section[];
   calls: readonly CallPart[];
 }
 
-/** Characters of a text between two pieces of work that is a remark on it, and no answer of its own. */
+/** Longest text, in characters, between two pieces of work that counts as a remark on it, not as an answer. */
 const REMARK_LENGTH = 280;
 
-/** The parts of an answer that are shown, in order; calls without a text between them are together. */
+/** The displayed parts of an answer, in order; calls without text between them are one section. */
 export function sectionsOf(
   parts: readonly AgentPart[],
   isShown: (notice: INotice) => boolean
@@ -51,7 +51,7 @@ export function sectionsOf(
   return sections;
 }
 
-/** The same with the work of a finished answer folded, from its first to its last call, with the remarks between. */
+/** The sections with all work of a finished answer folded, from its first to its last call, remarks included. */
 export function foldWork(sections: readonly Section[]): (Section | IFold)[] {
   const shown: (Section | IFold)[] = [];
   for (let start = 0; start < sections.length;) {
@@ -72,7 +72,7 @@ export function callsOf(section: Section): CallPart[] {
   return section.type === 'work' ? section.parts.filter(part => part.type === 'dynamic-tool') : [];
 }
 
-/** Behind the last work that belongs to the one that starts here; `start` if none does. */
+/** The index after the last work to fold with the one that starts here; `start` if there isn't any. */
 function endOfWork(sections: readonly Section[], start: number): number {
   let end = start;
   if (sections[start].type === 'work') {
@@ -112,7 +112,7 @@ export function abandonedParts(
       continue;
     } else if (isRetry(part)) {
       abandoned.push(...step.splice(0));
-      step.push(part); // of the next attempt: if that fails too, it has a notice of its own
+      step.push(part); // part of the next attempt: if that fails too, it has its own notice
     } else {
       step.push(part);
     }

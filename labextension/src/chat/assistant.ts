@@ -20,12 +20,12 @@ import { Queue } from './queue';
 
 const STATE = 'jupyter-agent:assistant';
 
-/** What the panel shows besides the conversation; never changed in place. */
+/** The panel's state besides the conversation; never changed in place. */
 export interface IAssistantState {
   readonly conversation: Conversation;
   readonly view: 'conversation' | 'conversations' | 'models' | 'help';
   readonly mode: Mode;
-  /** The freest mode that the administrator allows. */
+  /** The most permissive mode that the administrator allows. */
   readonly freestMode: Mode;
 }
 
@@ -37,7 +37,7 @@ interface IRemembered extends IModelChoice {
   asked: string[];
 }
 
-/** The assistant as this page sees it: the conversation in front, the draft, and the choices of the user. */
+/** This page's assistant: the conversation in front, the draft, and the user's choices. */
 export class Assistant extends Store<IAssistantState> implements IAssistant {
   /** @param _page - The id of this page load. */
   constructor(
@@ -91,7 +91,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     void this.models.read();
     void this._modes.readFreest(this._client).then(() => this._showMode());
     const id =
-      sessionStorage.getItem(STATE) ?? // of this tab; JupyterLab saves its state with a delay
+      sessionStorage.getItem(STATE) ?? // this tab's; JupyterLab saves its state with a delay
       remembered?.conversation ??
       (await this._runningConversation());
     if (id && !this.state.conversation.state.messages.length) {
@@ -135,7 +135,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     await this._askOrQueue(request, id);
   }
 
-  /** Replace the draft by the previous (-1) or next (1) question of the history; false if there is none. */
+  /** Replace the draft by the previous (-1) or next (1) question of the history; false if there isn't any. */
   recall(step: number): boolean {
     const here = this.state.conversation.state.messages.flatMap(({ role, parts }) =>
       role === 'user' ? parts.flatMap(part => (part.type === 'text' ? [part.text] : [])) : []
@@ -150,7 +150,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     this.draft.replace({ text, place, pictures });
   }
 
-  /** What the user chose for the next turn. */
+  /** The user's choices for the next turn. */
   get choices(): ITurnOptions {
     const { share, state } = this.models;
     const { model, effort, fallback } = state.choice;
@@ -164,7 +164,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     };
   }
 
-  /** Undo what the last turn changed, except where the user made changes since. */
+  /** Undo the changes of the last turn, except where the user has made changes since. */
   async undoLastTurn(): Promise<void> {
     const { conversation } = this.state;
     const last = conversation.state.messages.findLast(one => one.metadata?.turnId);
@@ -173,7 +173,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     }
   }
 
-  /** What a turn changed. */
+  /** The changes of a turn. */
   changes(turnId: string): Promise<IChange[]> {
     return this._client.changes(turnId);
   }
@@ -182,7 +182,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     this._open(new Conversation(this._client, this._page, this._announcements));
   }
 
-  /** Show a conversation of the server. */
+  /** Show a stored conversation. */
   show(id: string): void {
     const conversation = new Conversation(this._client, this._page, this._announcements, id);
     this._open(conversation);
@@ -269,7 +269,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   private _onHappened(_: Conversation, event: ConversationEvent): void {
     this._happened.emit(event);
     if (event === 'turnEnded') {
-      void this.instructions.read(); // the turn may have written such a file
+      void this.instructions.read(); // the turn may have written an instruction file
       this.queue.proceed();
     }
   }

@@ -17,29 +17,29 @@ import { type IRequest, bodyOf, messagesBefore, questionOf } from '../api/reques
 import { chunks } from '../api/stream';
 import { Store } from '../store';
 import { type ConversationEvent, type Progress, eventsBetween } from './conversationEvents';
-import { advance, answered, emptyAnswer, pendingApprovals, timed } from './message';
+import { advance, withAnswers, emptyAnswer, pendingApprovals, withDuration } from './message';
 
 /** A conversation at one moment; never changed in place. */
 export interface IConversationState {
   readonly title: string | null;
   readonly messages: readonly AgentMessage[];
   readonly progress: Progress;
-  /** False while a turn runs and its stream is being reached again. */
+  /** False while a turn is running and its stream is being reconnected. */
   readonly connected: boolean;
   /** Why the last request failed. */
   readonly failure: IFailure | null;
-  /** The changes of each turn for which they were read, with their current state. */
+  /** The changes, with their current state, of each turn for which they have been read. */
   readonly changes: Readonly<Record<string, readonly IChange[]>>;
 }
 
 const NOTHING = { title: null, messages: [], changes: {} };
 
 /**
- * One conversation with the assistant, as stored on the server. The server runs the turn: this follows it,
- * reconnects after a cut or a reload, and shows what other pages and scripts do in it.
+ * One conversation with the assistant, as stored on the server. The server runs the turn: this follows it, reconnects
+ * after a connection loss or a reload, and shows the messages of other pages and scripts in it.
  */
 export class Conversation extends Store<IConversationState> implements IDisposable {
-  /** @param page - The id of this page load, which tells the server in whose tab the user is. */
+  /** @param page - The id of this page load, which tells the server which tab the user is in. */
   constructor(
     private readonly _client: AgentClient,
     private readonly _page: string,
@@ -102,7 +102,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     await this._ask(bodyOf(request, question, { id: this.id, client: this._page }));
   }
 
-  /** Send a question (the last by default) again: unchanged if the server never got it, else for another answer. */
+  /** Resend a question (the last by default): unchanged if the server never got it, else for another answer. */
   async retry(request: Omit<IRequest, 'text'>, id?: string): Promise<void> {
     const { messages } = this.state;
     const question = messages.findLast(
@@ -133,7 +133,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     await this._try(() => this._client.stop(this.id));
   }
 
-  /** Repeat a failed request to the model now. The stream reports it. */
+  /** Retry a failed request to the model now. The stream reports it. */
   async retryNow(): Promise<void> {
     await this._try(() => this._client.retryNow(this.id));
   }
@@ -141,19 +141,19 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   /** Answer several questions at once, all or none. */
   async answer(answers: IApprovalAnswer[]): Promise<void> {
     const last = this.state.messages.length - 1;
-    const message = answered(this.state.messages[last], answers);
+    const message = withAnswers(this.state.messages[last], answers);
     this.update({ messages: this.state.messages.with(last, message) });
     await this._try(() => this._client.answer(this.id, answers));
   }
 
-  /** Undo what a turn changed, or only what it changed in `cells`; null if the server refused. */
+  /** Undo the changes of a turn, or only those to `cells`; null if the server refused. */
   async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone | null> {
     const undone = await this._try(() => this._client.undo(turnId, cells));
     await this.refreshChanges(turnId);
     return undone;
   }
 
-  /** Mark what a turn changed, or only what it changed in `cells`, as reviewed. */
+  /** Mark the changes of a turn, or only those to `cells`, as reviewed. */
   async accept(turnId: string, cells?: ICellRef[]): Promise<void> {
     await this._try(() => this._client.accept(turnId, cells));
     await this.refreshChanges(turnId);
@@ -171,7 +171,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     this.update({ title });
   }
 
-  /** The running turn reports its own changes; of a turn that is shown only its changes are read, else everything. */
+  /** The running turn reports its own changes; for a turn already shown only its changes are read, else everything. */
   private _onAnnounced(_: Announcements, { conversation_id, turn_id }: IAnnouncement): void {
     if (conversation_id !== this.id) {
       return;
@@ -214,7 +214,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
       this._apply(next.value);
     }
     if (next.value) {
-      await this._ended();
+      await this._onEnded();
     } else {
       this.update({ progress: 'idle' }); // it ended while there was no connection
       await this.load();
@@ -249,8 +249,8 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   }
 
   /** The next question may be asked as soon as the turn is done. */
-  private async _ended(): Promise<void> {
-    const answer = timed(this.state.messages.slice(-1), this._startedAt);
+  private async _onEnded(): Promise<void> {
+    const answer = withDuration(this.state.messages.slice(-1), this._startedAt);
     this._startedAt = 0;
     this.update({ messages: [...this.state.messages.slice(0, -1), ...answer] });
     if (this.busy) {
@@ -295,5 +295,5 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   /** The request that the server has not accepted yet. */
   private _unsent: ReturnType<typeof bodyOf> | null = null;
   private _stopAtStart = false;
-  private _startedAt = 0; // of a turn that was not seen from its start
+  private _startedAt = 0; // 0 for a turn that was not followed from its start
 }

@@ -1,7 +1,7 @@
 import type { AgentMessage, TurnState } from '../api/protocol';
 import { pendingApprovals } from './message';
 
-/** The state of the last turn; `idle` if there was none. */
+/** The state of the last turn; `idle` if there wasn't any. */
 export type Progress = TurnState | 'idle';
 
 /**

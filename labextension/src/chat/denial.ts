@@ -8,8 +8,8 @@ export function questionsOf(approvals: readonly IApproval[]): IApproval[][] {
 }
 
 /**
- * Whether what is drafted is the reason to deny the open question: if it was begun after the question came. What
- * somebody was writing before is a follow-up, whatever comes up meanwhile.
+ * Whether the draft is the reason to deny the open question: only if it was started after the question appeared. A
+ * draft started before is a follow-up.
  */
 export class Denial extends Store<boolean> {
   constructor(private readonly _assistant: Assistant) {
@@ -28,7 +28,7 @@ export class Denial extends Store<boolean> {
     void state.conversation.answer(question.map(({ id }) => ({ id, approved: false, reason })));
   }
 
-  /** The question that is asked now; empty if none is. */
+  /** The open question; empty if there isn't any. */
   get question(): readonly IApproval[] {
     return questionsOf(this._assistant.state.conversation.approvals)[0] ?? [];
   }

@@ -4,7 +4,7 @@ import { Store } from '../store';
 
 /** The instructions that apply to the notebook in front; never changed in place. */
 export interface IInstructionsState {
-  /** What every answer follows: the user's own, and files of the project that they trust. */
+  /** The instructions for every answer: the user's own, and project files that they trust. */
   readonly followed: readonly IInstructions[];
   /** Files of the project that the user has not decided about. */
   readonly undecided: readonly IProjectInstructions[];
@@ -31,7 +31,7 @@ export class Instructions extends Store<IInstructionsState> {
     this._notebook = notebook;
     const files = await this._client.instructions(notebook).catch(() => []); // optional
     if (notebook !== this._notebook) {
-      return; // those of another one were asked for meanwhile
+      return; // another notebook was requested in the meantime
     }
     const { length } = this._own;
     const own = length ? [{ source: 'settings', characters: length, cut: false }] : [];
@@ -41,9 +41,9 @@ export class Instructions extends Store<IInstructionsState> {
     });
   }
 
-  /** Remember whether to follow what the user has read; a text that has changed meanwhile is shown again. */
+  /** Store whether to follow the text that the user has read; a text that has changed since is shown again. */
   async decide(instructions: IProjectInstructions, trusted: boolean): Promise<void> {
-    await this._client.trust(instructions, trusted).catch(() => undefined); // it is asked about again
+    await this._client.trust(instructions, trusted).catch(() => undefined); // the panel asks again
     await this.read();
   }
 

@@ -3,7 +3,7 @@ import type { IConversationSummary } from '../api/protocol';
 import { Store } from '../store';
 import { download } from './download';
 
-/** Which conversations are listed. */
+/** Filter of the list of conversations. */
 export interface IListed {
   query: string;
   /** Only those about this notebook. */
@@ -23,7 +23,7 @@ export class Listing extends Store<IListingState> {
     super({ conversations: [], nextPage: null });
   }
 
-  /** List these; returns when the list is that of the latest call. */
+  /** List the conversations that match; returns when the list is that of the latest call. */
   read(listed: IListed = { query: '' }): Promise<void> {
     this._listed = listed;
     this._reading ??= this._readLatest().finally(() => (this._reading = null));
@@ -58,7 +58,7 @@ export class Listing extends Store<IListingState> {
     download(await this._client.markdown(id), title);
   }
 
-  /** One request at a time: a search reads all answers, and somebody types the next letter meanwhile. */
+  /** One request at a time: a search reads all answers, and the user may type the next letter during it. */
   private async _readLatest(): Promise<void> {
     let listed, answer;
     do {

@@ -1,17 +1,17 @@
 import type { AgentClient } from '../api/client';
 import { RequestError } from '../api/failure';
-import { isGoing } from '../api/toolRuns';
+import { isUnfinished } from '../api/toolRuns';
 import { Store } from '../store';
 import type { Assistant } from './assistant';
 import type { ConversationEvent } from './conversationEvents';
 
-/** What is known of a run that outlived its turn. */
+/** State of a run that outlived its turn. */
 export type LongRun = 'going' | 'told' | 'ended';
 
 /** By id of the run; never changed in place. */
 export type LongRuns = Readonly<Record<string, LongRun>>;
 
-/** Runs that were still going when their turn ended, and whether their end is told. */
+/** Runs that were still running when their turn ended, and whether their end will start a turn. */
 export class RunWatch extends Store<LongRuns> {
   constructor(
     private readonly _client: AgentClient,
@@ -21,7 +21,7 @@ export class RunWatch extends Store<LongRuns> {
     assistant.happened.connect(this._onHappened, this);
   }
 
-  /** Look once whether a run still goes on. */
+  /** Check once whether a run is still running. */
   look(runId: string): void {
     if (!this._looked.has(runId)) {
       this._looked.add(runId);
@@ -29,7 +29,7 @@ export class RunWatch extends Store<LongRuns> {
     }
   }
 
-  /** Have the end of a run told, or not. */
+  /** Set whether the end of a run starts a turn. */
   async tell(runId: string, wanted: boolean): Promise<void> {
     try {
       await this._client.wake(runId, wanted);
@@ -46,9 +46,9 @@ export class RunWatch extends Store<LongRuns> {
     try {
       const { status, wake } = await this._client.run(runId);
       if (wake) {
-        await this.tell(runId, true); // the server may have been started again, and acts only for who is there
+        await this.tell(runId, true); // the server may have restarted, and acts only for users who are present
       } else {
-        this._set(runId, isGoing({ status }) ? 'going' : 'ended');
+        this._set(runId, isUnfinished({ status }) ? 'going' : 'ended');
       }
     } catch (error) {
       if (!(error instanceof RequestError)) {

@@ -20,8 +20,8 @@ export function emptyAnswer(id: string, metadata?: IMessageMetadata): AgentMessa
 /**
  * The message after a chunk of its stream. Pure: parts that the chunk does not touch stay the same objects.
  *
- * A replayed stream begins with `start` and so rebuilds the message. Blocks of text never overlap
- * within our streams, so a delta belongs to the block that is open.
+ * A replayed stream starts with `start` and so rebuilds the message. Blocks of text never overlap within our streams,
+ * so a delta belongs to the open block.
  */
 export function advance(message: AgentMessage, chunk: AgentChunk): AgentMessage {
   switch (chunk.type) {
@@ -58,7 +58,7 @@ export function advance(message: AgentMessage, chunk: AgentChunk): AgentMessage 
     case 'data-continue':
       return withPart(message, chunk);
     case 'data-notice':
-      return withPart(answered(message, chunk.data.approvals ?? []), chunk);
+      return withPart(withAnswers(message, chunk.data.approvals ?? []), chunk);
     default:
       return message;
   }
@@ -78,14 +78,14 @@ export function pendingApprovals(message: AgentMessage | undefined): IApproval[]
   });
 }
 
-/** The request that the turn waits to repeat: nothing has come since it failed. */
+/** The notice of a pending retry: nothing has arrived since the request failed. */
 export function retryOf({ parts }: AgentMessage): INotice | null {
   const last = parts.findLast(({ type }) => type !== 'step-start');
   return last?.type === 'data-notice' && last.data.kind === 'retrying' ? last.data : null;
 }
 
-/** The messages with what their turn took, whose start is in ms since the epoch; 0 if that is not known. */
-export function timed(messages: readonly AgentMessage[], start: number): AgentMessage[] {
+/** The messages with the duration of their turn, which started at `start` ms since the epoch; 0 if unknown. */
+export function withDuration(messages: readonly AgentMessage[], start: number): AgentMessage[] {
   const seconds = start ? (Date.now() - start) / 1000 : undefined;
   return messages.map(message => ({ ...message, metadata: { ...message.metadata, seconds } }));
 }
@@ -102,8 +102,8 @@ export function limitOf({ parts, metadata = {} }: AgentMessage): ILimit | null {
     : null;
 }
 
-/** The message once a person has answered questions, here or in another tab, until there are outcomes. */
-export function answered(
+/** The message after a person has answered questions, here or in another tab, until their calls have results. */
+export function withAnswers(
   message: AgentMessage,
   answers: readonly { id: string; approved: boolean }[]
 ): AgentMessage {

@@ -5,7 +5,7 @@ const STATE = 'jupyter-agent:offer';
 /** Number of approvals that only allowed the call. */
 const ALLOWED_BEFORE_OFFER = 3;
 
-/** Whether to offer a freer mode now: once, to a user who has allowed every call. */
+/** Whether to offer a more permissive mode now: once, to a user who has allowed every call. */
 export class ModeOffer extends Store<boolean> {
   constructor(private readonly _stateDB: IStateDB | null) {
     super(false);
@@ -17,7 +17,7 @@ export class ModeOffer extends Store<boolean> {
     this._setAllowed(this._allowed === null ? null : this._allowed + 1);
   }
 
-  /** The user accepted or declined the offer, which is not made again. */
+  /** The user accepted or declined the offer; it is not repeated. */
   close(): void {
     this._setAllowed(null);
     void this._stateDB?.save(STATE, true);

@@ -4,13 +4,15 @@ import { failureOf } from '../api/failure';
 import type { Effort, IModels, IPicture, Share } from '../api/protocol';
 import { Store } from '../store';
 
-/** What the user chose of models. */
+/** The user's choices about models. */
 export interface IModelChoice {
   /** The model, or null for the server's default. */
   readonly model: string | null;
   /** How much the model thinks, or null to leave it to the model. */
   readonly effort: Effort | null;
-  /** Who answers if the model fails or refuses, as `provider:model`: empty for nobody, null for the server's choice. */
+  /**
+   * The model that answers if the model fails or refuses, as `provider:model`: empty for none, null for the server's.
+   */
   readonly fallback: string | null;
 }
 
@@ -20,11 +22,11 @@ export interface IModelsState {
   /** Why no question can be sent. */
   readonly problem: IFailure | null;
   readonly choice: IModelChoice;
-  /** The provider whose key was just stored, and how many models it lists for it, null if it does not say. */
+  /** The provider whose key was just stored, and how many models it lists for the key, null if unknown. */
   readonly accepted: { readonly provider: string; readonly models: number | null } | null;
 }
 
-/** The models of the server, and the user's choice among them. */
+/** The models available on the server, and the user's choice among them. */
 export class Models extends Store<IModelsState> {
   constructor(private readonly _client: AgentClient) {
     super({
@@ -76,21 +78,23 @@ export class Models extends Store<IModelsState> {
     this.update({ choice: { ...choice, model } });
   }
 
-  /** The models that the providers with a key list now, as `provider:model`; without those that do not answer. */
-  async offered(): Promise<string[]> {
+  /** The models that providers with a key list now, as `provider:model`; providers that do not answer are left out. */
+  async listModels(): Promise<string[]> {
     const asked = (this.state.models?.providers ?? []).filter(
       ({ name, credentials }) => credentials && name !== 'demo'
     );
     const listed = await Promise.all(
       asked.map(async ({ name }) => {
-        const models = await this._client.offered(name).catch(() => []); // the name can be typed
+        const models = await this._client.listModels(name).catch(() => []); // the user can type the name instead
         return models.map(model => `${name}:${model}`);
       })
     );
     return listed.flat();
   }
 
-  /** Store the key of a provider unless that rejects it, and switch to it if the tour is active. Raises RequestError. */
+  /**
+   * Store the key of a provider unless that rejects it, and switch to it if the tour is active. Raises RequestError.
+   */
   async setKey(provider: string, key: string): Promise<void> {
     const models = await this._client.setKey(provider, key);
     this.update({ accepted: { provider, models } });

@@ -1,19 +1,19 @@
 import type { AgentClient } from '../api/client';
 import type { Mode } from '../api/protocol';
 
-/** From the strictest to the freest. */
+/** From the strictest to the most permissive. */
 export const MODES: readonly Mode[] = ['read', 'ask', 'edit', 'auto'];
 
-/** What the assistant may do in each notebook: what the user chose, at most what the administrator allows. */
+/** The mode of each notebook: the user's choice, at most what the administrator allows. */
 export class Modes {
-  /** By notebook, what the user chose. */
+  /** The user's choices, by notebook. */
   chosen: Readonly<Record<string, Mode>> = {};
-  /** Where the user has not chosen. */
+  /** For notebooks without a choice. */
   byDefault: Mode = 'ask';
-  /** The freest that the administrator allows. */
+  /** The most permissive mode that the administrator allows. */
   freest: Mode = 'auto';
 
-  /** Learn what the administrator allows; where the server does not say it now, it refuses the rest later. */
+  /** Read what the administrator allows; if the server does not answer now, it refuses other modes later. */
   async readFreest(client: AgentClient): Promise<void> {
     this.freest = await client.freestMode().catch(() => this.freest);
   }

@@ -1,7 +1,7 @@
 import type { AgentClient } from '../api/client';
 import { Store } from '../store';
 
-/** Why the assistant can work in no notebook of this server, and what helps; empty where it can. */
+/** Why the assistant cannot work in this server's notebooks, and what helps; empty if it can. */
 export class Obstacle extends Store<string> {
   constructor(private readonly _client: AgentClient) {
     super('');

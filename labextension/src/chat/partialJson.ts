@@ -10,7 +10,7 @@ export function partialObject(text: string): Record<string, unknown> | undefined
   const closers: string[] = [];
   let string = false;
   let escaped = false;
-  let end = 0; // up to here the text is valid JSON with `tail` appended
+  let end = 0; // the text up to here is valid JSON with `tail` appended
   let tail = '';
   for (let index = 0; index < text.length; index++) {
     const char = text[index];

@@ -7,20 +7,20 @@ export interface IPlot extends ICellRef {
   url: string;
 }
 
-/** What the server leaves out of an event that would be too large. */
+/** Outputs that the server omits from an event that would be too large. */
 export interface ILeftOut {
   outputs: number;
   plots: number;
 }
 
 const PICTURES = ['image/png', 'image/jpeg', 'image/gif', 'image/svg+xml'];
-/** How an earlier version of the server said it. */
+/** The note of earlier server versions. */
 const EARLIER_NOTE = /^\[Outputs of [\d,]+ characters: see the cell\.\]$/;
 
-/** What the server writes for a representation that is too large for the result of a call. */
+/** The server's placeholder for a representation that is too large for the result of a call. */
 const TOO_LARGE = /<left out, too large for a cell: (.*)>$/;
 
-/** The plots that cells show after these changes, and did not show before. */
+/** The plots that cells show after these changes but not before. */
 export function newPlots(changes: readonly IChange[]): IPlot[] {
   const byCell = Map.groupBy(changes, ({ notebook, cell_id }) => `${notebook}\0${cell_id}`);
   return [...byCell.values()].flatMap(own => {
@@ -31,8 +31,8 @@ export function newPlots(changes: readonly IChange[]): IPlot[] {
   });
 }
 
-/** What an output stands for that was too large for the answer; null for an output as it is. */
-export function leftOut({ data, metadata }: IOutput): ILeftOut | null {
+/** The omission that an output stands for; null for a real output. */
+export function omissionOf({ data, metadata }: IOutput): ILeftOut | null {
   const own = (metadata as { jupyter_agent?: { left_out?: ILeftOut } } | undefined)?.jupyter_agent;
   if (own?.left_out) {
     return own.left_out;

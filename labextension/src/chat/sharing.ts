@@ -5,14 +5,14 @@ import type { OpenNotebooks } from '../bridge/openNotebooks';
 import { Store } from '../store';
 import type { Assistant } from './assistant';
 
-/** From the freest to the strictest. */
+/** From the most permissive to the strictest. */
 export const SHARES: readonly Share[] = ['all', 'no-outputs', 'code-only'];
 
 /** The settings of how much models may see; the strictest applies. Never changed in place. */
 export interface ISharing {
   /** Set by the user, for all notebooks. */
   readonly own: Share;
-  /** Set in the notebook in front, for everyone who works in it; null if there is none. */
+  /** Set in the notebook in front, for everyone who works in it; null if there isn't one. */
   readonly notebook: Share | null;
   /** Set by the administrator. */
   readonly ceiling: Share;
@@ -22,7 +22,7 @@ export interface ISharing {
   readonly hidden: number;
 }
 
-/** How much of the notebook in front is shared with models, and where that is chosen. */
+/** How much of the notebook in front is shared with models, and the settings that decide it. */
 export class Sharing extends Store<ISharing> {
   constructor(
     private readonly _client: AgentClient,
@@ -38,7 +38,7 @@ export class Sharing extends Store<ISharing> {
     });
   }
 
-  /** Take the user's choice from their settings, now and whenever it changes. */
+  /** Read the user's choice from their settings, now and whenever it changes. */
   follow(settings: ISettingRegistry.ISettings): void {
     this._settings = settings;
     settings.changed.connect(() => this._refresh());
@@ -46,12 +46,12 @@ export class Sharing extends Store<ISharing> {
     void this._readCeiling();
   }
 
-  /** The user chooses for all notebooks. */
+  /** Set the user's choice for all notebooks. */
   async chooseOwn(share: Share): Promise<void> {
     await this._settings?.set('share', share);
   }
 
-  /** The user chooses for the notebook in front; it is written into the notebook. */
+  /** Set the choice for the notebook in front; it is stored in the notebook. */
   chooseForNotebook(share: Share): void {
     this._notebooks.setShare(share);
     this._refresh();

@@ -18,7 +18,7 @@ export interface IUsageState {
 
 const NOTHING: IUsageState = { shown: false, usage: null, summary: 'none', refusal: '' };
 
-/** Usage of the conversation in front, read while it is shown, and the way to compact it. */
+/** Usage of the conversation in front, read while it is shown; can also compact the conversation. */
 export class ConversationUsage extends Store<IUsageState> {
   constructor(
     private readonly _client: AgentClient,
@@ -39,7 +39,7 @@ export class ConversationUsage extends Store<IUsageState> {
     void this._read();
   }
 
-  /** Have the conversation summarised; the transcript stays. */
+  /** Summarise the conversation; the transcript stays. */
   async compact(): Promise<void> {
     this.update({ summary: 'asked' });
     try {

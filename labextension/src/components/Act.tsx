@@ -9,14 +9,14 @@ import { usePending, useServices } from './services';
 
 interface IActProps {
   approval: IApproval;
-  /** Whether it is the only one, and the question says what it does. */
+  /** Whether it is the only call, so that the question describes it. */
   one: boolean;
-  /** Whether cells that are as the user knows them are shown in full too. */
+  /** Whether cells that the user already knows are also shown in full. */
   whole: boolean;
   onShowAll: () => void;
 }
 
-/** What one call would do: the code that would run, or the lines that would change. */
+/** The effect of one call: the code to run, or the lines to change. */
 export function Act({ approval, one, whole, onShowAll }: IActProps): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const { notebook, cell_id, code, cells, diff, input } = approval;
@@ -25,7 +25,7 @@ export function Act({ approval, one, whole, onShowAll }: IActProps): React.JSX.E
   const isKnown = useKnownCells(notebook);
   const mimeType = notebooks.mimeType(notebook, cell_id, approval.cell_type);
   const several = approval.edits ?? [];
-  const shown = several.length > 0 && several.every(({ cell_id: id }) => id === null); // new cells are all code there is
+  const shown = several.length > 0 && several.every(({ cell_id: id }) => id === null); // the new cells are the only code
   const alone = code && !shown ? [{ cell_id: '', code }] : [];
   const runs = cells && cells.length > 1 ? cells : alone;
   const facts = factsOf(approval, locate, trans);
@@ -102,8 +102,8 @@ function FoldedCell({ name, code, onShow }: IFoldedCellProps): React.JSX.Element
 }
 
 /**
- * Whether the user knows the code of a cell that would run: it is what stands in the open notebook, nothing in it
- * looks like something else, and the assistant has not changed it since they last looked.
+ * Whether the user knows the code of a cell to run: it is the same as in the open notebook, has no lookalike
+ * characters, and the assistant has not changed it since the user last reviewed it.
  */
 function useKnownCells(
   notebook: string | null
@@ -118,7 +118,7 @@ function useKnownCells(
     pieces(code).every(({ trick }) => trick === null);
 }
 
-/** Names what a page asks other servers for as soon as it shows the cell. */
+/** Lists the addresses that a page loads from other servers as soon as it shows the cell. */
 function Loads({ addresses = [] }: { addresses?: readonly string[] }): React.JSX.Element | null {
   const { trans } = useServices();
   return addresses.length ? (

@@ -21,9 +21,9 @@ interface IAnswerProps {
   message: AgentMessage;
   /** Whether it is the last message. */
   recent: boolean;
-  /** Whether it still grows. */
+  /** Whether it is still growing. */
   running: boolean;
-  /** The current state of its changes, once they were read. */
+  /** The current state of its changes, once they have been read. */
   changes: readonly IChange[] | undefined;
 }
 
@@ -117,7 +117,7 @@ function SectionView({ section, context, model }: ISectionProps): React.JSX.Elem
   );
 }
 
-/** Whether a notice is shown at its place; the repeated request and the last failure are shown at the end. */
+/** Whether a notice is shown at its place; a pending retry and the last failure are shown at the end. */
 function isShown(notice: INotice, retry: INotice | null, recent: boolean): boolean {
   switch (notice.kind) {
     case 'approval':
@@ -127,7 +127,7 @@ function isShown(notice: INotice, retry: INotice | null, recent: boolean): boole
     case 'failed':
       return !recent;
     case 'retrying':
-      return notice !== retry && !notice.until; // a time that is over tells nobody anything
+      return notice !== retry && !notice.until; // a time that has passed is of no use
     default:
       return notice.kind === 'fallback' || Boolean(notice.text);
   }
@@ -166,7 +166,7 @@ function reasonsOf({ approvals = [] }: INotice): string[] {
   return [...new Set(approvals.flatMap(({ reason }) => reason ?? []))];
 }
 
-/** Whether it ended with a failure, which has a next step of its own. */
+/** Whether it ended with a failure, which has its own next step. */
 function hasFailed(parts: readonly AgentPart[]): boolean {
   const last = parts.at(-1);
   return last?.type === 'data-notice' && last.data.kind === 'failed';
@@ -188,8 +188,7 @@ function notebooksOf(
 }
 
 /**
- * The changes that an answer reports, by call. The arrays are reused, so that an unchanged call is not rendered
- * again.
+ * The changes that an answer reports, by call. The arrays are reused, so that an unchanged call is not rendered again.
  */
 function changesByCall(
   parts: readonly AgentPart[]

@@ -11,13 +11,13 @@ import { useAssistant, useServices } from './services';
 interface IAnswerFooterProps {
   message: AgentMessage;
   turnId: string;
-  /** Whether it is the last one: a new answer would replace all that follows another. */
+  /** Whether it is the last answer: a new answer to an earlier one would replace everything after it. */
   recent: boolean;
-  /** What undoes it. */
+  /** The undo button. */
   children: React.ReactNode;
 }
 
-/** What can be done with a finished answer, and what it took. */
+/** The actions for a finished answer, and its usage. */
 export function AnswerFooter(props: IAnswerFooterProps): React.JSX.Element {
   const { message, turnId, recent, children } = props;
   const { assistant, trans, usage } = useServices();

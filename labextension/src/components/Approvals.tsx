@@ -19,7 +19,7 @@ import {
   useServices
 } from './services';
 
-/** The question that the turn waits for, with exactly what would happen. */
+/** The question that the turn is waiting for, with exactly what would happen. */
 export function Approvals(): React.JSX.Element | null {
   const { conversation } = useAssistant();
   useConversation();
@@ -30,9 +30,9 @@ export function Approvals(): React.JSX.Element | null {
 }
 
 interface ICardProps {
-  /** That are one question: they are answered together. */
+  /** The approvals that form one question and are answered together. */
   approvals: readonly IApproval[];
-  /** How many questions wait behind this one. */
+  /** Number of further questions. */
   others: number;
 }
 
@@ -47,7 +47,7 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
   const { read, reading } = reader;
   const [whole, setWhole] = React.useState(false);
   const answer = (how: Omit<IApprovalAnswer, 'id'>): void => {
-    focusMessage(); // not the next question, which one more Enter would answer unread
+    focusMessage(); // not on the next question, which another Enter would answer unread
     void conversation.answer(approvals.map(({ id }) => ({ id, ...how })));
   };
   const allow = (): void => {
@@ -68,7 +68,7 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
   const known = [...concerned, front].map(path => legible(path ?? ''));
   const names = named ? [...concerned].map(path => legible(path ?? '')) : [];
   const words = trans.__('%1?', describeQuestions(approvals, locate, trans));
-  const loads = approvals.some(approval => approval.loads?.length); // this alone is allowed
+  const loads = approvals.some(approval => approval.loads?.length); // only this one is allowed
   const asks = mode === 'ask' && approvals.some(isEdit) && !loads;
   const scopes = useScopes(approvals, asks, answer);
   const byNotebook = [...Map.groupBy(approvals, ({ notebook }) => notebook)];
@@ -138,7 +138,7 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
   );
 }
 
-/** A notebook by its name, or by its path where another one in sight has that name. */
+/** A notebook by its name, or by its path if another one in view has that name. */
 function Chip(props: { path: string; among: readonly string[] }): React.JSX.Element {
   const { path, among } = props;
   const name = PathExt.basename(path);
@@ -152,7 +152,7 @@ function Chip(props: { path: string; among: readonly string[] }): React.JSX.Elem
 
 type Answer = (how: Omit<IApprovalAnswer, 'id'>) => void;
 
-/** What can be allowed beyond these calls, each with exactly what it covers. */
+/** The longer approvals that can be given, each with exactly what it covers. */
 function useScopes(approvals: readonly IApproval[], asks: boolean, answer: Answer): IMenuItem[] {
   const { assistant, trans } = useServices();
   const ofEdits: IMenuItem[] = [
@@ -182,7 +182,7 @@ function useScopes(approvals: readonly IApproval[], asks: boolean, answer: Answe
   ];
 }
 
-/** Says that something in the question is not what it looks like, also where one does not scroll to it. */
+/** Warns that the question contains deceptive characters, even in parts that are not in view. */
 function Tricks({ approvals }: { approvals: readonly IApproval[] }): React.JSX.Element | null {
   const { trans } = useServices();
   const text = approvals
@@ -194,15 +194,15 @@ function Tricks({ approvals }: { approvals: readonly IApproval[] }): React.JSX.E
   const [invisible, lookalike] = [tricks.has('invisible'), tricks.has('lookalike')];
   return invisible || lookalike ? (
     <p role="note" className="jp-Agent-tricks">
-      {invisible && trans.__('There are hidden characters in it.')}{' '}
-      {lookalike && trans.__('There are words in it that look like others.')}
+      {invisible && trans.__('It contains hidden characters.')}{' '}
+      {lookalike && trans.__('It contains lookalike words.')}
     </p>
   ) : null;
 }
 
-/** Offers the mode in which edits need no answer, to those who allow them all. */
+/** Offers the mode in which edits need no approval, to users who allow them all. */
 function Offer(props: {
-  /** Whether all that is asked about was seen. */
+  /** Whether the user has seen the whole question. */
   read: boolean;
   answer: Answer;
 }): React.JSX.Element {

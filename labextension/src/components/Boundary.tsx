@@ -3,7 +3,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 interface IBoundaryProps {
   trans: TranslationBundle;
-  /** The content; when it changes, rendering is tried again. */
+  /** The content; when it changes, rendering is retried. */
   of: unknown;
   children: React.ReactNode;
 }

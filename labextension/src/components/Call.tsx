@@ -1,10 +1,10 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { CallPart, IChange, IPlanStep, IRunOutput } from '../api/protocol';
-import { isGoing, runsOf } from '../api/toolRuns';
+import { isUnfinished, runsOf } from '../api/toolRuns';
 import type { IDiffLine } from '../review/diff';
 import { diffLines } from '../review/diff';
-import { describeCall, isAtWork, notebookOf } from '../wording/callDescriptions';
+import { describeCall, isInProgress, notebookOf } from '../wording/callDescriptions';
 import { ownInput } from '../wording/mcpTools';
 import type { IInput } from '../wording/toolPhrases';
 import { Code, Diff, LineCount } from './Code';
@@ -16,28 +16,28 @@ import { useNotebookInFront, useSeconds, useServices } from './services';
 
 interface ICallProps {
   call: CallPart;
-  /** What the call changed, with the current state of each change. */
+  /** The changes by the call, with the current state of each. */
   changes: readonly IChange[];
   /** The notebook of the turn. */
   notebook: string | null;
   turnId: string;
-  /** Whether the answer still grows. */
+  /** Whether the answer is still growing. */
   running: boolean;
-  /** Whether others have to be done, or answered, before it. */
+  /** Whether other calls have to be done, or answered, before it. */
   held: boolean;
-  /** Whether it is the newest plan, which is open while the turn works on it. */
+  /** Whether it is the newest plan, which is unfolded while the turn is running. */
   isPlan: boolean;
-  /** Whether the answer is about several notebooks, so that each call says which. */
+  /** Whether the answer concerns several notebooks, so that each call names its own. */
   several: boolean;
 }
 
-/** One thing the assistant does, said in words, at its place in the answer. */
+/** One call of the assistant, described in words, at its place in the answer. */
 export const Call = React.memo(function Call(props: ICallProps) {
   const { call, changes, held, running } = props;
   const { notebooks, trans } = useServices();
   const front = useNotebookInFront();
   const [chosen, setOpen] = React.useState<boolean | null>(null);
-  const live = isAtWork(call, held);
+  const live = isInProgress(call, held);
   const seconds = useSeconds(live);
   const notebook = notebookOf(call, changes, props.notebook);
   const locate = (cell_id: string): number | null =>
@@ -89,7 +89,7 @@ export const Call = React.memo(function Call(props: ICallProps) {
           <code>{fault}</code>
         </p>
       )}
-      {!running && goingRuns(call, runs).map(runId => <LongRun key={runId} runId={runId} />)}
+      {!running && unfinishedRuns(call, runs).map(runId => <LongRun key={runId} runId={runId} />)}
       {open && (
         <CallBody
           call={call}
@@ -114,7 +114,7 @@ interface ICallBodyProps {
   turnId: string | null;
 }
 
-/** What a call did, in full. */
+/** The full effect of a call. */
 function CallBody(props: ICallBodyProps): React.JSX.Element {
   const { call, changes, lines, notebook, cellId, turnId } = props;
   const { notebooks, trans } = useServices();
@@ -151,11 +151,11 @@ function CallBody(props: ICallBodyProps): React.JSX.Element {
 }
 
 /** The runs that had not ended when the call returned. */
-export function goingRuns(call: CallPart, runs: readonly IRunOutput[]): string[] {
-  return call.state === 'output-available' ? runs.filter(isGoing).map(run => run.run_id) : [];
+export function unfinishedRuns(call: CallPart, runs: readonly IRunOutput[]): string[] {
+  return call.state === 'output-available' ? runs.filter(isUnfinished).map(run => run.run_id) : [];
 }
 
-/** What a call has of its own to show: code that is in no cell, the steps of a plan. */
+/** Content of the call itself: code without a cell, the steps of a plan. */
 function ownOf({ toolName, state, input, output }: CallPart): {
   code?: string;
   steps?: IPlanStep[];
@@ -168,7 +168,7 @@ function ownOf({ toolName, state, input, output }: CallPart): {
   return toolName === 'write_plan' && Array.isArray(steps) ? { steps: steps as IPlanStep[] } : {};
 }
 
-/** A plan, ticked off as far as it is done. */
+/** A plan as a checklist. */
 function Plan({ steps }: { steps: readonly IPlanStep[] }): React.JSX.Element {
   const { trans } = useServices();
   return (
@@ -183,7 +183,7 @@ function Plan({ steps }: { steps: readonly IPlanStep[] }): React.JSX.Element {
   );
 }
 
-/** What went to the tool and what came back, as the model has it. */
+/** The tool's input and its result, as the model sees them. */
 function CallDetails({ call }: { call: CallPart }): React.JSX.Element {
   const { trans } = useServices();
   const { text } = (call.output ?? {}) as Partial<IRunOutput>;
@@ -191,7 +191,7 @@ function CallDetails({ call }: { call: CallPart }): React.JSX.Element {
     <div className="jp-Agent-details">
       <p>{call.toolName}</p>
       <Code text={JSON.stringify(call.input, null, 2) ?? ''} mimeType="application/json" />
-      {text && <p>{trans.__('What the model got back')}</p>}
+      {text && <p>{trans.__('Result for the model')}</p>}
       {text && <Code text={text} mimeType="text/plain" />}
     </div>
   );
@@ -204,7 +204,7 @@ interface IEditInput {
   new_string?: string;
 }
 
-/** What the call changed, or what it is about to write. */
+/** The lines that the call changed, or is about to write. */
 function changedLines(call: CallPart, changes: readonly IChange[]): IDiffLine[] {
   const edits = changes.filter(({ kind }) => kind !== 'outputs' && kind !== 'move');
   if (edits.length) {

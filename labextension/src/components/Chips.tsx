@@ -3,7 +3,7 @@ import * as React from 'react';
 import type { AgentPart, Attachment, IPicture } from '../api/protocol';
 import { useDraft, useServices } from './services';
 
-/** What goes or went with a message. */
+/** The attachments of a message or of the draft. */
 export function Chips(props: {
   attachments: readonly Attachment[];
   onRemove?: (index: number) => void;
@@ -28,7 +28,7 @@ export function Chips(props: {
 
 interface IChipProps {
   name: string;
-  /** What is said to those who point at it. */
+  /** Tooltip. */
   about?: string;
   onRemove?: () => void;
   children?: React.ReactNode;
@@ -37,7 +37,7 @@ interface IChipProps {
 export function Chip({ name, about, onRemove, children }: IChipProps): React.JSX.Element {
   const { focusMessage, trans } = useServices();
   const remove = (): void => {
-    focusMessage(); // its own button goes away
+    focusMessage(); // its own button disappears
     onRemove?.();
   };
   return (
@@ -53,7 +53,7 @@ export function Chip({ name, about, onRemove, children }: IChipProps): React.JSX
   );
 }
 
-/** All that goes with the draft, each with a way to leave it out. */
+/** The draft's attachments, each with a button to remove it. */
 export function DraftChips(): React.JSX.Element | null {
   const { assistant } = useServices();
   const { place, pictures } = useDraft();
@@ -84,7 +84,7 @@ export function DraftChips(): React.JSX.Element | null {
   );
 }
 
-/** A picture or another file that goes or went with a question. */
+/** A picture or another file attached to a question. */
 export function Picture(props: {
   picture: IPicture;
   index: number;
@@ -108,7 +108,7 @@ function isPicture({ mediaType }: IPicture): boolean {
   return mediaType.startsWith('image/');
 }
 
-/** The name of an attachment, and what more there is to say of it. */
+/** The name of an attachment, and its tooltip. */
 function useAttachmentName(): (attachment: Attachment) => [name: string, about?: string] {
   const { notebooks, trans } = useServices();
   return attachment => {

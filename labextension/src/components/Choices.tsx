@@ -9,7 +9,7 @@ import { efforts } from '../wording/efforts';
 import { modes } from '../wording/modes';
 import { useAssistant, useModels, useServices } from './services';
 
-/** What the assistant may do without asking. */
+/** Choice of the mode. */
 export function ModeChoice(): React.JSX.Element {
   const { assistant, trans } = useServices();
   const { mode, freestMode } = useAssistant();
@@ -49,7 +49,7 @@ export function ModelChoice(): React.JSX.Element | null {
     names.some(other => chosen === `${name}:${other}`)
   );
   const choose = async (value: string): Promise<void> => {
-    const model = value || (await askForModel(trans, chosen, await assistant.models.offered()));
+    const model = value || (await askForModel(trans, chosen, await assistant.models.listModels()));
     if (model) {
       assistant.choose({ model });
     }
@@ -112,7 +112,7 @@ export function EffortChoice(): React.JSX.Element | null {
   );
 }
 
-/** A model of those that the providers list, or of another name. */
+/** Ask for a model from the providers' lists, or by name. */
 async function askForModel(
   trans: TranslationBundle,
   text: string,
@@ -128,11 +128,11 @@ async function askForModel(
 
 interface IChoiceProps {
   label: string;
-  /** What the choice means, said to those who point at it. */
+  /** Tooltip with the meaning of the choice. */
   title: string;
-  /** The few words that stand for the choice while it is closed. */
+  /** Short text shown while the list is closed. */
   shown: string;
-  /** Of the choice of a mode: the mode. */
+  /** For the choice of a mode: the mode. */
   mode?: Mode;
   value: string;
   onChange: (value: string) => void;

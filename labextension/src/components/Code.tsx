@@ -1,5 +1,5 @@
 import * as React from 'react';
-import { coloured } from '../review/colours';
+import { highlight } from '../review/colours';
 import type { IDiffLine } from '../review/diff';
 import { countLines, foldEmpty } from '../review/diff';
 import { foldEmptyLines, markOddCharacters } from './oddCharacterMarks';
@@ -11,11 +11,11 @@ const MOST_LINES = 12;
 interface ICodeProps {
   text: string;
   mimeType: string;
-  /** Whether many empty lines in a row are shown as one, so that they push nothing out of view. */
+  /** Whether many empty lines in a row are shown as one, so that they do not push code out of view. */
   folded?: boolean;
 }
 
-/** Code as it stands, coloured. */
+/** Highlighted code. */
 export function Code(props: ICodeProps): React.JSX.Element {
   return (
     <pre className="jp-Agent-code" onCopy={copyExactly}>
@@ -24,7 +24,7 @@ export function Code(props: ICodeProps): React.JSX.Element {
   );
 }
 
-/** Browsers copy what they lay out: a no-break space as a space, a carriage return as nothing. */
+/** Browsers copy the rendered text: a no-break space as a space, a carriage return as nothing. */
 function copyExactly(event: React.ClipboardEvent): void {
   const selected = getSelection();
   if (selected?.rangeCount) {
@@ -37,11 +37,11 @@ function copyExactly(event: React.ClipboardEvent): void {
 interface IDiffProps {
   lines: readonly IDiffLine[];
   mimeType: string;
-  /** Whether all of it is there from the start, with many empty lines in a row as one. */
+  /** Whether it is shown in full from the start, with many empty lines in a row as one. */
   whole?: boolean;
 }
 
-/** A unified diff, coloured; long ones are cut until asked for, where nothing is decided on them. */
+/** A highlighted unified diff; long ones are folded unless `whole`, as needed where the user decides on them. */
 export function Diff({ lines, mimeType, whole = false }: IDiffProps): React.JSX.Element {
   const { trans } = useServices();
   const [all, setAll] = React.useState(false);
@@ -72,7 +72,7 @@ export function Diff({ lines, mimeType, whole = false }: IDiffProps): React.JSX.
   );
 }
 
-/** What does not show, or reads as something else, is marked from the start, before there are colours. */
+/** Invisible and lookalike characters are marked from the start, before highlighting. */
 const Coloured = React.memo(function Coloured({ text, mimeType, folded = false }: ICodeProps) {
   const { languages, trans } = useServices();
   const paint = React.useCallback(
@@ -90,7 +90,7 @@ const Coloured = React.memo(function Coloured({ text, mimeType, folded = false }
       const plain = document.createElement('code');
       plain.textContent = text;
       show(plain);
-      void coloured(text, languages.findByMIME(mimeType), languages).then(show);
+      void highlight(text, languages.findByMIME(mimeType), languages).then(show);
     },
     [text, mimeType, folded, languages, trans]
   );

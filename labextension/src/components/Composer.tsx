@@ -21,7 +21,7 @@ import { LIST_ID, Suggestions, optionId } from './Suggestions';
 
 const STOP_KEY = 'Esc';
 
-/** Where the user writes, with what goes along and who answers how. */
+/** The message field with its attachments and the choices of mode, model and effort. */
 export function Composer(): React.JSX.Element {
   const { assistant, trans } = useServices();
   const { conversation } = useAssistant();
@@ -105,10 +105,10 @@ export function Composer(): React.JSX.Element {
   );
 }
 
-/** Sends what is written; `queue` has it asked after the answer, even if it could deny what is asked now. */
+/** Sends the draft; `queue` queues it after the answer, even if it could be the reason for a denial. */
 type Send = (how?: { queue: boolean }) => void;
 
-/** Runs the command that is written, denies with it as the reason, or asks it. */
+/** Runs the draft's command, denies with the draft as the reason, or sends it. */
 function useSend(): Send {
   const { assistant, denial, focusMessage, slash } = useServices();
   return ({ queue } = { queue: false }) => {
@@ -137,7 +137,7 @@ interface IMessageProps {
   attach: (files: readonly File[]) => Promise<void>;
 }
 
-/** The field in which the user writes, with the list of what can be meant. */
+/** The message field, with the list of completions. */
 function Message({ send, attach }: IMessageProps): React.JSX.Element {
   const { assistant, completion, copied, trans } = useServices();
   const { draft } = assistant;
@@ -148,7 +148,7 @@ function Message({ send, attach }: IMessageProps): React.JSX.Element {
   const open = options.length > 0;
   const write = (insert: string, from?: number, to?: number): void => {
     const { selectionStart, selectionEnd } = field.current!;
-    field.current!.setRangeText(insert, from ?? selectionStart, to ?? selectionEnd, 'end'); // and the cursor behind
+    field.current!.setRangeText(insert, from ?? selectionStart, to ?? selectionEnd, 'end'); // and the cursor after it
     field.current!.dispatchEvent(new Event('input', { bubbles: true }));
   };
   const choose = (option: IOption, entered = false): void => {
@@ -210,7 +210,7 @@ function Message({ send, attach }: IMessageProps): React.JSX.Element {
         placeholder={hint}
         rows={2}
         value={text}
-        onFocus={() => draft.follow()} // text that is selected tells nobody
+        onFocus={() => draft.follow()} // selecting text emits no event
         onBlur={() => completion.close()}
         onKeyDown={onKeyDown}
         onChange={event => {
@@ -256,7 +256,7 @@ function useHint(): string {
   return place ? trans.__('Ask about this notebook…') : trans.__('Ask, or open a notebook first…');
 }
 
-/** Attaches files that models read, and says why others are not. */
+/** Attaches files that models can read, and says why others are refused. */
 function useAttachFiles(): (files: readonly File[]) => Promise<void> {
   const { assistant, trans } = useServices();
   const { draft } = assistant;
@@ -274,13 +274,13 @@ function useAttachFiles(): (files: readonly File[]) => Promise<void> {
       return;
     }
     if (draft.state.pictures.length + files.length > MOST_PICTURES) {
-      draft.refuse(trans.__('At most %1 files go with a question.', MOST_PICTURES));
+      draft.refuse(trans.__('You can attach at most %1 files.', MOST_PICTURES));
       return;
     }
     const why = {
       kind: trans.__('Only PNG, JPEG, GIF and WebP pictures can be attached.'),
-      size: trans.__('The picture is too large to be sent, even made smaller.'),
-      large: trans.__('The file is too large to be sent. Upload it and read it in a cell.'),
+      size: trans.__('The picture is too large to send, even scaled down.'),
+      large: trans.__('The file is too large to send. Upload it and read it in a cell.'),
       broken: trans.__('The file cannot be read.')
     };
     for (const file of files) {

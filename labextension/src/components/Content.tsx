@@ -13,7 +13,7 @@ import { Obstacle } from './Obstacle';
 import { ReviewBar } from './Review';
 import type { IServices } from './services';
 import { Services, useAssistant, useServices } from './services';
-import { KeptBack } from './Sharing';
+import { WithheldNotice } from './Sharing';
 import { UnsavedTexts } from './UnsavedTexts';
 import { Usage } from './Usage';
 import { Verified } from './Verified';
@@ -21,13 +21,13 @@ import { Waiting } from './Waiting';
 
 export interface IContentProps {
   services: IServices;
-  /** Called when all of it is in the page and follows its stores; what it returns, when it is taken out. */
+  /** Called when everything is in the page and subscribed to its stores; its result is called on removal. */
   onMounted: () => () => void;
 }
 
-/** All that the panel shows. */
+/** The whole content of the panel. */
 export function Content({ services, onMounted }: IContentProps): React.JSX.Element {
-  React.useEffect(onMounted, [onMounted]); // with the subscriptions: React takes back what is typed before
+  React.useEffect(onMounted, [onMounted]); // with the subscriptions: React reverts text typed before
   return (
     <Services.Provider value={services}>
       <Panel />
@@ -51,7 +51,7 @@ function Panel(): React.JSX.Element {
     if (conversation.busy && !conversation.approvals.length) {
       void conversation.stop();
     } else {
-      leave(); // a question is not answered by leaving it
+      leave(); // leaving a question does not answer it
     }
   };
   return (
@@ -63,7 +63,7 @@ function Panel(): React.JSX.Element {
       {guarded(<UnsavedTexts />)}
       {guarded(<TrustInstructions />)}
       {guarded(<Waiting />)}
-      {guarded(<KeptBack />)}
+      {guarded(<WithheldNotice />)}
       {guarded(<Obstacle />)}
       {guarded(<Verified />)}
       {guarded(<ReviewBar />)}

@@ -12,7 +12,7 @@ export function Continue({ message }: { message: AgentMessage }): React.JSX.Elem
   }
   const { turnId, limit } = ended;
   const steps = message.metadata?.steps ?? 0;
-  const continued = { continues: turnId, notebook: undefined, context: undefined }; // as that turn had them
+  const continued = { continues: turnId, notebook: undefined, context: undefined }; // the same as in that turn
   return (
     <div className="jp-Agent-limit">
       <p>
@@ -20,8 +20,8 @@ export function Continue({ message }: { message: AgentMessage }): React.JSX.Elem
           ? trans.__('Your budget for this month is used up.')
           : limit === 'steps'
             ? trans._n(
-                'Stopped after 1 step, with an answer from what it had.',
-                'Stopped after %1 steps, with an answer from what it had.',
+                'Stopped after 1 step, with an answer from the results so far.',
+                'Stopped after %1 steps, with an answer from the results so far.',
                 steps
               )
             : trans.__('The budget for this answer is used up.')}

@@ -5,21 +5,21 @@ import { legible } from '../wording/oddCharacters';
 import { Diff } from './Code';
 import { useNotebookInFront, useServices } from './services';
 
-/** The words of a button, and what is done then. */
+/** The label of a button, and its action. */
 export type Choice = readonly [string, () => void];
 
-/** Asks the user which text a cell is to have. */
+/** Asks the user which text a cell should have. */
 export function Decision(props: {
   label: string;
   cell: ICellRef;
-  /** The type of a cell that is not there. */
+  /** The type of a cell that does not exist. */
   type?: string;
-  /** Asks it of a cell by that name. */
+  /** The question about a cell with that name. */
   question: (name: string) => string;
   reason: string;
-  /** The text that the cell may get. */
+  /** The proposed text of the cell. */
   text: string;
-  /** How many more cells wait. */
+  /** Number of further cells to decide on. */
   others: number;
   choices: readonly Choice[];
 }): React.JSX.Element {

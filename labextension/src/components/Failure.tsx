@@ -5,13 +5,13 @@ import { Continue } from './Continue';
 import { Key, ProviderLink } from './Models';
 import { useAssistant, useConversation, useServices } from './services';
 
-/** Where one pays for a service. */
+/** Billing pages of services. */
 const BILLING: Readonly<Record<string, string>> = {
   anthropic: 'https://console.anthropic.com/settings/billing',
   openai: 'https://platform.openai.com/settings/organization/billing'
 };
 
-/** What went wrong with the last turn, and the next step. */
+/** Why the last turn failed, and the next step. */
 export function Failure(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
   const { conversation } = useAssistant();
@@ -66,7 +66,7 @@ interface IFailedTurnProps {
   again: () => void;
 }
 
-/** Why the last turn failed, with what helps against that. */
+/** Why the last turn failed, with actions that help. */
 function FailedTurn({ message, notice, again }: IFailedTurnProps): React.JSX.Element {
   const { assistant, trans } = useServices();
   const [details, setDetails] = React.useState(false);

@@ -2,10 +2,10 @@ import * as React from 'react';
 import { modelName, titleCase } from '../wording/callDescriptions';
 import { useModels, useServices } from './services';
 
-/** The server's choice; empty is nobody. */
+/** Value for the server's choice; an empty one means no fallback. */
 const SERVER = 'server';
 
-/** Where one chooses who answers if the model fails or refuses. */
+/** Choice of the model that answers if the model fails or refuses. */
 export function FallbackChoice(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
   const { choice, models } = useModels();
@@ -22,9 +22,7 @@ export function FallbackChoice(): React.JSX.Element | null {
     <section aria-label={trans.__('Fallback model')}>
       <h3>{trans.__('Fallback model')}</h3>
       <label className="jp-Agent-sharing">
-        <span>
-          {trans.__('Answers instead if your model fails or refuses, and sees what it would see.')}
-        </span>
+        <span>{trans.__('Answers if your model fails or refuses. It gets the same data.')}</span>
         <select
           aria-label={trans.__('Fallback model')}
           value={fallback ?? SERVER}

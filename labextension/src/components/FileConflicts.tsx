@@ -12,18 +12,18 @@ import {
 } from './services';
 
 interface IConflict extends IFileConflict {
-  /** Ids of the cells above it in the file, the nearest first. */
+  /** Ids of the cells above it in the file, nearest first. */
   above?: readonly string[];
-  /** It is decided. */
+  /** Mark it as decided. */
   settle: () => void;
 }
 
-/** The first cell of which page and file could not both be kept, with what can be done about it. */
+/** The first cell whose versions in page and file could not be merged, with the possible choices. */
 export function FileConflicts(): React.JSX.Element | null {
   const { view } = useAssistant();
   const { notebooks } = useServices();
   const conflicts = useConflicts();
-  useNotebookInFront(); // which notebooks are open changes with it
+  useNotebookInFront(); // the list of open notebooks changes with it
   const open = conflicts.filter(({ notebook }) => notebooks.paths.includes(notebook));
   const [first] = open;
   if (!first || view !== 'conversation') {
@@ -32,7 +32,7 @@ export function FileConflicts(): React.JSX.Element | null {
   return <Card key={first.notebook + first.cell} conflict={first} others={open.length - 1} />;
 }
 
-/** Those of this page, and those of rooms, which all their pages have. */
+/** This page's conflicts, and those of rooms, which all pages of a room share. */
 function useConflicts(): readonly IConflict[] {
   const { conflicts, unsaved, notebooks } = useServices();
   const own = useFileConflicts().map(conflict => ({
@@ -59,7 +59,7 @@ function Card({ conflict, others }: { conflict: IConflict; others: number }): Re
       cell={{ notebook, cell_id: cell }}
       type={theirs?.cell_type}
       question={name => question(conflict, name, trans)}
-      reason={trans.__('The file was changed elsewhere. What is here was kept.')}
+      reason={trans.__('The file was changed elsewhere. Your version was kept.')}
       text={theirs?.source ?? ''}
       others={others}
       choices={useChoices(conflict)}
@@ -67,7 +67,7 @@ function Card({ conflict, others }: { conflict: IConflict; others: number }): Re
   );
 }
 
-/** What is in the cell is looked up when the user chooses: they may have typed meanwhile. */
+/** The cell's content is looked up when the user chooses: they may have typed in it. */
 function useChoices({ notebook, cell, theirs, above, settle }: IConflict): readonly Choice[] {
   const { notebooks, trans } = useServices();
   const ref = { notebook, cell_id: cell };
@@ -87,7 +87,7 @@ function useChoices({ notebook, cell, theirs, above, settle }: IConflict): reado
   if (notebooks.source(ref) === null) {
     return [
       choice(trans.__('Leave it deleted')),
-      choice(trans.__('Bring it back'), () => notebooks.restore(notebook, theirs, above))
+      choice(trans.__('Restore'), () => notebooks.restore(notebook, theirs, above))
     ];
   }
   const { source } = theirs;
@@ -105,6 +105,6 @@ function question({ mine, theirs }: IFileConflict, name: string, trans: Translat
     return trans.__('%1 was deleted in the file. Keep it?', name);
   }
   return mine === null
-    ? trans.__('A cell that you deleted was changed in the file. Bring it back?')
+    ? trans.__('A cell that you deleted was changed in the file. Restore it?')
     : trans.__('%1 was changed here and in the file. Which one?', name);
 }

@@ -6,7 +6,7 @@ import type { AgentMessage } from '../api/protocol';
 import { titleOf } from '../api/request';
 import { useAssistant, useConversation, useServices } from './services';
 
-/** The title of the conversation, and the ways to others. */
+/** The title of the conversation, and buttons to other views. */
 export function Header(): React.JSX.Element {
   const { assistant, trans } = useServices();
   const { conversation, view } = useAssistant();
@@ -31,7 +31,7 @@ export function Header(): React.JSX.Element {
           onBlur={event => rename(event.target.value)}
           onKeyDown={event => {
             if (event.key === 'Enter' || event.key === 'Escape') {
-              event.preventDefault(); // Escape ends the naming, not the turn
+              event.preventDefault(); // Escape cancels the renaming, not the turn
               rename(event.key === 'Enter' ? event.currentTarget.value : title);
             }
           }}
@@ -66,7 +66,7 @@ export function Header(): React.JSX.Element {
   );
 }
 
-/** Whether a title is the beginning of the question right below it. */
+/** Whether a title is the start of the question right below it. */
 function repeatsQuestion(title: string, question: AgentMessage | undefined): boolean {
   const asked = question ? titleOf(null, [question]) : '';
   return asked !== '' && (asked.startsWith(title.replace(/(…|\.\.\.)$/, '')) || title === asked);

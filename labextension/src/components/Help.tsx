@@ -2,7 +2,7 @@ import * as React from 'react';
 import { isMac } from './ReadFirst';
 import { useServices } from './services';
 
-/** What can be written in the message field, and which keys there are. */
+/** Help on the message field and the keys. */
 export function Help(): React.JSX.Element {
   const { assistant, keysOf, openSettings, slash, trans } = useServices();
   const keys: [string, string][] = [

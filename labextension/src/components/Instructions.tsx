@@ -5,7 +5,7 @@ import { Code } from './Code';
 import { DecideButton, ReadBox, useReading } from './ReadFirst';
 import { useAssistant, useInstructions, useServices } from './services';
 
-/** What every answer follows, besides what is asked. */
+/** The instructions that every answer follows. */
 export function Instructions(): React.JSX.Element | null {
   const { openFile, openSettings, trans } = useServices();
   const { followed } = useInstructions();
@@ -19,8 +19,8 @@ export function Instructions(): React.JSX.Element | null {
         const own = source === 'settings';
         const name = own ? trans.__('your instructions') : source;
         const about = cut
-          ? trans.__('Its first %1 characters go with every question', characters)
-          : trans.__('Goes with every question');
+          ? trans.__('Its first %1 characters are sent with every message', characters)
+          : trans.__('Sent with every message');
         return (
           <button
             key={source}
@@ -67,10 +67,10 @@ function Card({ instructions }: { instructions: IProjectInstructions }): React.J
       </div>
       <p className="jp-Agent-act">
         {trans.__(
-          'This folder brings instructions for the assistant. They go with every question here, so follow only what you trust.'
+          'This folder contains instructions for the assistant. They are sent with every message here, so follow only those you trust.'
         )}{' '}
-        {cut && trans.__('Only this beginning of the file counts.')}{' '}
-        {tricks && trans.__('There are hidden or misleading characters in it.')}
+        {cut && trans.__('Only this beginning of the file is sent.')}{' '}
+        {tricks && trans.__('It contains hidden or misleading characters.')}
       </p>
       <ReadBox reading={reading} label={trans.__('What it says')}>
         <Code text={text} mimeType="text/plain" folded />

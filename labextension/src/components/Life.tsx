@@ -7,7 +7,7 @@ import { withSeconds } from '../wording/callDescriptions';
 import { Retrying } from './Retrying';
 import { useAssistant, useConversation, useNow, useServices } from './services';
 
-/** While a turn works: what it does or waits for, and for how long. */
+/** What a running turn is doing or waiting for, and for how long. */
 export function Life(): React.JSX.Element | null {
   const { messages, progress, connected } = useConversation();
   const activity = useActivity(messages.at(-1));

@@ -59,10 +59,10 @@ export function Log(): React.JSX.Element {
   );
 }
 
-/** Messages that are rendered at once when a conversation is opened, and then each time there is nothing else to do. */
+/** Number of messages rendered at once when a conversation is opened, and then whenever the page is idle. */
 const AT_ONCE = 12;
 
-/** How many of the first messages are not rendered yet: a long conversation opens with its end. */
+/** How many of the first messages are not rendered yet: a long conversation opens at its end. */
 function useBacklog(count: number): number {
   const { conversation } = useAssistant();
   const [backlog, setBacklog] = React.useState({ of: '', hidden: 0 });
@@ -97,7 +97,7 @@ class Follower {
   readonly look = (): void => {
     const box = this._box!;
     if (this._atEnd && box.scrollTop === this._jumpedTo) {
-      return; // nobody scrolled: this is the event of our own jump, since which more may have come
+      return; // not the user: this is the event of our own jump, after which more may have arrived
     }
     const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
     if (atEnd !== this._atEnd) {
@@ -120,11 +120,11 @@ class Follower {
   });
   private _box: HTMLElement | null = null;
   private _atEnd = true;
-  /** Where our last jump to the end led. */
+  /** The scroll position of our last jump to the end. */
   private _jumpedTo = -1;
 }
 
-/** Announces progress to screen readers: what was done, not each word. */
+/** Announces progress to screen readers: actions, not each word. */
 function Announcement(): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const { messages, progress } = useConversation();

@@ -2,7 +2,7 @@ import * as React from 'react';
 import { notifyErrors } from '../api/notifyErrors';
 import { useLongRuns, useServices } from './services';
 
-/** A run that goes on after its answer, with the choice to be told of its end. */
+/** A run that outlives its answer, with the choice to be notified of its end. */
 export function LongRun({ runId }: { runId: string }): React.JSX.Element | null {
   const { longRuns, trans } = useServices();
   const state = useLongRuns()[runId];
@@ -14,7 +14,7 @@ export function LongRun({ runId }: { runId: string }): React.JSX.Element | null 
   return (
     <div className="jp-Agent-longRun">
       {told && (
-        <span className="jp-Agent-note">{trans.__('You will be told when it is done.')}</span>
+        <span className="jp-Agent-note">{trans.__('You will be notified when it is done.')}</span>
       )}
       <button
         className="jp-Agent-link"

@@ -7,7 +7,7 @@ import { useServices } from './services';
 
 const MARKDOWN = 'text/markdown';
 
-/** Markdown with mathematics, which may still grow: only its last piece is rendered again. */
+/** Markdown with mathematics, which may still be growing: only its last block is rendered again. */
 export const Markdown = React.memo(function Markdown({ text }: { text: string }) {
   return (
     <div className="jp-Agent-markdown">
@@ -42,8 +42,9 @@ type CodeTool = readonly [label: string, act: (code: string) => void];
 const LONGEST_PAUSE_MS = 100;
 
 /**
- * Renders aside and then swaps, so that a growing text never shows raw mathematics or an empty place. In between it
- * leaves the page twice the time that it took: a long paragraph with mathematics is rendered from its start each time.
+ * Renders off-screen and then swaps, so that a growing text never shows raw mathematics or a gap. Between two
+ * renderings it pauses for twice their duration: a long paragraph with mathematics is rendered from its start each
+ * time.
  */
 class Painter {
   constructor(
@@ -56,7 +57,7 @@ class Painter {
     this._host = host;
   };
 
-  /** Show this text next; texts that come while one is being rendered are skipped but for the last. */
+  /** Show this text next; of the texts that arrive during a rendering only the last is used. */
   paint(source: string): void {
     this._next = source;
     if (!this._painting) {
@@ -96,7 +97,7 @@ class Painter {
     return bar;
   }
 
-  /** Lets a table that is wider than the panel be scrolled, by keys too. */
+  /** Make a table that is wider than the panel scrollable, also by keys. */
   private _box(table: HTMLElement): void {
     const box = document.createElement('div');
     box.className = 'jp-Agent-wide';

@@ -2,16 +2,16 @@ import * as React from 'react';
 
 export interface IMenuItem {
   label: string;
-  /** What there is to know before one chooses it. */
+  /** Description of the entry. */
   about?: string;
   run: () => void;
 }
 
 interface IMenuButtonProps {
-  /** The button's name, and the menu's. */
+  /** The name of the button and the menu. */
   label: string;
   className: string;
-  /** Which side of the button the menu is in line with. */
+  /** The side of the button with which the menu is aligned. */
   side: 'start' | 'end';
   items: readonly IMenuItem[];
   disabled?: boolean;

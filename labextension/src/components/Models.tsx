@@ -5,10 +5,10 @@ import { FallbackChoice } from './FallbackChoice';
 import { useModels, useServices } from './services';
 import { SharingChoice } from './Sharing';
 
-/** The known providers that want no key. */
+/** The known providers that need no key. */
 const KEYLESS = new Set(['demo', 'ollama']);
 
-/** Where one gets a key. */
+/** The pages that issue keys. */
 const CONSOLES: Readonly<Record<string, string>> = {
   anthropic: 'https://console.anthropic.com/settings/keys',
   openai: 'https://platform.openai.com/api-keys'
@@ -19,7 +19,7 @@ interface IProviderLinkProps {
   children: string;
 }
 
-/** A link to a page of a provider, in a tab of its own; nothing where the page is not known. */
+/** A link to a page of a provider, in a new tab; nothing if the page is not known. */
 export function ProviderLink({ page, children }: IProviderLinkProps): React.JSX.Element | null {
   return page ? (
     <a className="jp-Agent-link" href={page} target="_blank" rel="noopener noreferrer">
@@ -28,7 +28,7 @@ export function ProviderLink({ page, children }: IProviderLinkProps): React.JSX.
   ) : null;
 }
 
-/** Who can answer, and a field for the key of each provider that wants one. */
+/** The providers, with a key field for each that needs one. */
 export function Models(): React.JSX.Element {
   const { assistant, openSettings, trans } = useServices();
   const { models } = useModels();
@@ -53,7 +53,7 @@ export function Models(): React.JSX.Element {
   );
 }
 
-/** That the key which was just stored works. */
+/** Confirms that the key just stored works. */
 export function AcceptedKey(): React.JSX.Element | null {
   const { trans } = useServices();
   const { accepted } = useModels();
@@ -73,11 +73,11 @@ export function AcceptedKey(): React.JSX.Element | null {
 interface IKeyProps {
   provider: string;
   known: boolean;
-  /** What the key is needed for; called once it is saved. */
+  /** Called once the key is saved, to continue the action that needs it. */
   onSaved?: () => void;
 }
 
-/** A field for the key of a provider, which is used from the moment it is saved. */
+/** A field for the key of a provider, which takes effect when it is saved. */
 export function Key({ provider, known, onSaved }: IKeyProps): React.JSX.Element {
   const { assistant, trans } = useServices();
   const [key, setKey] = React.useState('');

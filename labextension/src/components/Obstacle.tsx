@@ -1,7 +1,7 @@
 import * as React from 'react';
 import { useAssistant, useObstacle } from './services';
 
-/** Says why no notebook can be worked in; nothing where they can. Between backticks the server says what to enter. */
+/** Says why the assistant cannot work in notebooks, if so. The server puts commands to enter between backticks. */
 export function Obstacle(): React.JSX.Element | null {
   const { view } = useAssistant();
   const obstacle = useObstacle();

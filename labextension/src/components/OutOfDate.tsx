@@ -2,10 +2,10 @@ import * as React from 'react';
 import { withPositions } from '../wording/callDescriptions';
 import { useConversation, useServices, useStaleCells } from './services';
 
-/** Stands in a sentence for the links to cells. */
+/** Placeholder in a sentence for the links to cells. */
 const PLACES = '\u0000';
 
-/** After a turn: the cells whose outputs no longer follow from the code above, with a way to run them. */
+/** After a turn: the cells whose outputs no longer follow from the code above, with a button to run them. */
 export function OutOfDate(): React.JSX.Element | null {
   const { notebooks, trans } = useServices();
   const { messages, progress } = useConversation();

@@ -5,7 +5,7 @@ import { JSONExt } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
 import * as React from 'react';
 import type { IRunOutput } from '../api/protocol';
-import { leftOut } from '../chat/plots';
+import { omissionOf } from '../chat/plots';
 import { placesOf, ranges } from '../wording/cellNames';
 import { useServices } from './services';
 
@@ -14,9 +14,9 @@ interface IRunsProps {
   notebook: string | null;
 }
 
-/** The outputs of runs; for what is too large for an answer, the cells that show it. */
+/** The outputs of runs; for outputs too large for an answer, the cells that show them. */
 export function Runs({ runs, notebook }: IRunsProps): React.JSX.Element {
-  const shown = runs.map(run => ({ run, outputs: run.outputs.filter(each => !leftOut(each)) }));
+  const shown = runs.map(run => ({ run, outputs: run.outputs.filter(each => !omissionOf(each)) }));
   return (
     <>
       {shown.map(
@@ -30,12 +30,12 @@ export function Runs({ runs, notebook }: IRunsProps): React.JSX.Element {
 /** "Plots in cells 2–41" */
 function LeftOut({ runs, notebook }: IRunsProps): React.JSX.Element | null {
   const { notebooks, trans } = useServices();
-  const of = runs.filter(run => run.outputs.some(leftOut));
+  const of = runs.filter(run => run.outputs.some(omissionOf));
   const [first] = of;
   if (!first) {
     return null;
   }
-  const arePlots = of.every(run => run.outputs.every(each => leftOut(each)?.plots !== 0));
+  const arePlots = of.every(run => run.outputs.every(each => omissionOf(each)?.plots !== 0));
   const ids = of.flatMap(({ cell_id }) => cell_id ?? []);
   const places = placesOf(ids, cell_id =>
     notebook ? notebooks.position({ notebook, cell_id }) : null
@@ -93,7 +93,7 @@ function Outputs({ outputs }: { outputs: readonly IOutput[] }): React.JSX.Elemen
   return <div ref={host} className="jp-Agent-outputs" />;
 }
 
-/** Screen readers say "Plot", and no heads of columns that have none, as pandas writes them. */
+/** Let screen readers say "Plot", and skip empty column headings, as pandas writes them. */
 function nameForReaders(outputs: HTMLElement, trans: TranslationBundle): void {
   for (const image of outputs.querySelectorAll('img:not([alt])')) {
     image.setAttribute('alt', trans.__('Plot'));

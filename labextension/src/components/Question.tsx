@@ -6,7 +6,7 @@ import { Chips, Picture, isFile } from './Chips';
 import { IconButton } from './Header';
 import { useAssistant, useConversation, useServices } from './services';
 
-/** What the user asked, with the ways to ask it again or in other words. */
+/** The user's question, with buttons to resend or edit it. */
 export const Question = React.memo(function Question({ message }: { message: AgentMessage }) {
   const { trans } = useServices();
   const [editing, setEditing] = React.useState(false);
@@ -44,7 +44,7 @@ export const Question = React.memo(function Question({ message }: { message: Age
   );
 });
 
-/** What asked in the user's place: the end of a run of which they wanted to be told. */
+/** The end of a run, which started the turn as the user had requested. */
 function EndOfRun(props: { message: AgentMessage; ended: IEndedRun }): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const { ended, message } = props;
@@ -63,7 +63,7 @@ interface IEditProps {
   onEnd: () => void;
 }
 
-/** The question in a field; what came after it is replaced by the answer to the new one. */
+/** The question in a field; everything after it is replaced by the answer to the new one. */
 function Edit({ message, text: before, onEnd }: IEditProps): React.JSX.Element {
   const { assistant, trans } = useServices();
   const { conversation } = useAssistant();
@@ -100,7 +100,7 @@ function Edit({ message, text: before, onEnd }: IEditProps): React.JSX.Element {
             event.preventDefault();
             ask();
           } else if (event.key === 'Escape') {
-            event.preventDefault(); // ends the editing, not the turn
+            event.preventDefault(); // cancels the editing, not the turn
             onEnd();
           }
         }}

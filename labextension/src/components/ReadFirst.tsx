@@ -2,9 +2,9 @@ import * as React from 'react';
 import { ReadToEnd } from './readToEnd';
 import { useServices } from './services';
 
-/** What somebody has to read before they decide on it. */
+/** Progress in reading content that has to be read before a decision. */
 interface IReading {
-  /** Whether all of it was in view. */
+  /** Whether all of it has been in view. */
   read: boolean;
   reading: ReadToEnd;
 }
@@ -40,12 +40,12 @@ export function ReadBox({ reading, label, children }: IReadBoxProps): React.JSX.
 
 interface IDecideButtonProps extends IReading {
   label: string;
-  /** The keys that do the same. */
+  /** The keyboard shortcut. */
   keys?: string;
   onDecide: () => void;
 }
 
-/** Says yes; until all was in view it shows more. A key held down or a second click decides nothing. */
+/** The confirm button; until everything has been in view it scrolls on. Held keys and second clicks have no effect. */
 export function DecideButton(props: IDecideButtonProps): React.JSX.Element {
   const { read, reading, label, keys, onDecide } = props;
   const { trans } = useServices();
@@ -61,10 +61,10 @@ export function DecideButton(props: IDecideButtonProps): React.JSX.Element {
   );
 }
 
-/** How long a question has to be there before keys decide on it: the second press of two was meant for another. */
+/** How long a question has to be shown before keys can decide it: a second press was meant for the previous one. */
 const SETTLED_MS = 400;
 
-/** Ctrl or Cmd with Enter, anywhere in the panel, does what the button does. Gives how the keys are written. */
+/** Binds Ctrl or Cmd with Enter, anywhere in the panel, to the button's action. Returns the keys' label. */
 export function useChord(
   card: React.RefObject<HTMLElement | null>,
   { read, reading }: IReading,
@@ -84,7 +84,7 @@ export function useChord(
         return;
       }
       event.preventDefault();
-      event.stopPropagation(); // the message field would send
+      event.stopPropagation(); // or the message field would send
       if (!repeat && performance.now() - shownAt > SETTLED_MS) {
         press.current();
       }
@@ -95,7 +95,7 @@ export function useChord(
   return mac ? '⌘ Enter' : 'Ctrl Enter';
 }
 
-/** Whether commands are given with the key ⌘. */
+/** Whether shortcuts use the key ⌘. */
 export function isMac(): boolean {
   return /Mac|iP(hone|ad|od)/.test(navigator.platform);
 }

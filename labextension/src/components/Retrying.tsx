@@ -3,7 +3,7 @@ import type { INotice } from '../api/protocol';
 import { retryWords, secondsLeft } from '../wording/retryWords';
 import { useAssistant, useSeconds, useServices } from './services';
 
-/** Counts down until a request to the model is repeated, and lets the user do it now. */
+/** Counts down until a request to the model is retried, and lets the user retry it now. */
 export function Retrying({ notice }: { notice: INotice }): React.JSX.Element {
   const { focusMessage, trans } = useServices();
   const { conversation } = useAssistant();
@@ -17,7 +17,7 @@ export function Retrying({ notice }: { notice: INotice }): React.JSX.Element {
         <button
           className="jp-Agent-button"
           onClick={() => {
-            focusMessage(); // the button goes away
+            focusMessage(); // the button disappears
             void conversation.retryNow();
           }}
         >

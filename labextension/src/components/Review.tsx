@@ -25,7 +25,7 @@ interface IReviewProps {
   changes: readonly IChange[];
 }
 
-/** Keep or take back what was done to the cells of these changes. */
+/** Buttons to keep or undo these changes. */
 export function Review({ turnId, changes }: IReviewProps): React.JSX.Element | null {
   const { trans } = useServices();
   const { conversation } = useAssistant();
@@ -54,7 +54,7 @@ export function Review({ turnId, changes }: IReviewProps): React.JSX.Element | n
   );
 }
 
-/** Takes an answer back; still there when its changes are kept. */
+/** Undoes an answer; still available when its changes are kept. */
 export function UndoAnswer({ turnId, changes }: IReviewProps): React.JSX.Element | null {
   const { trans } = useServices();
   const { conversation } = useAssistant();
@@ -112,7 +112,7 @@ function Undone({ conflicts }: Pick<IUndone, 'conflicts'>): React.JSX.Element {
   );
 }
 
-/** All that waits for review: leads through it, and ends it. */
+/** The bar for all changes waiting for review: moves through them, and keeps or undoes them. */
 export function ReviewBar(): React.JSX.Element | null {
   const { keysOf, notebooks, reviews, walk, trans } = useServices();
   const { cells, current } = useChangeWalk();
@@ -128,7 +128,7 @@ export function ReviewBar(): React.JSX.Element | null {
   }
   const waiting = [...pending.values()].flatMap(own => own.cells);
   const go = async (button: HTMLButtonElement, step: 1 | -1): Promise<void> => {
-    await keepFocus(button, walk.go(step)); // the notebook that comes to the front takes it
+    await keepFocus(button, walk.go(step)); // the notebook that comes to the front would take the focus
   };
   const step = (sign: string, label: string, command: string, by: 1 | -1): React.JSX.Element => {
     const keys = keysOf(command);

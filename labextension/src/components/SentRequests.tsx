@@ -5,10 +5,10 @@ import { Code } from './Code';
 import { intoView } from './intoView';
 import { useServices } from './services';
 
-/** The requests: not wanted, loading, loaded, or why they could not be. */
+/** The requests: not requested, loading, loaded, or why loading failed. */
 type Found = { requests: readonly ISentRequest[] } | { failure: string } | 'loading' | null;
 
-/** The requests of a turn, which are read once they are wanted. */
+/** The requests of a turn, which are read when they are first shown. */
 export function useSentRequests(turnId: string): { found: Found; toggle: () => void } {
   const { requestsOf } = useServices();
   const [found, setFound] = React.useState<Found>(null);
@@ -26,7 +26,7 @@ export function useSentRequests(turnId: string): { found: Found; toggle: () => v
   return { found, toggle };
 }
 
-/** Every request of a turn as it was sent to the model. */
+/** Every request of a turn, as sent to the model. */
 export function SentRequests({ found }: { found: Found }): React.JSX.Element | null {
   const { trans } = useServices();
   if (!found || found === 'loading') {
@@ -74,7 +74,7 @@ function Request(props: { request: ISentRequest; number: number }): React.JSX.El
   );
 }
 
-/** One part of a request: text as it stands, anything else as JSON. */
+/** One part of a request: text verbatim, anything else as JSON. */
 function Piece({ title, value }: { title: string; value: unknown }): React.JSX.Element {
   const [open, setOpen] = React.useState(false);
   const text = React.useMemo(() => (open ? asText(value) : ''), [open, value]);

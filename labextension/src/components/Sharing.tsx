@@ -4,7 +4,7 @@ import type { Share } from '../api/protocol';
 import { SHARES } from '../chat/sharing';
 import { useAssistant, useServices, useSharing } from './services';
 
-/** Where one chooses how much models get to see, and sees who else has a say. */
+/** Choice of how much models may see, with the restrictions by notebook and administrator. */
 export function SharingChoice(): React.JSX.Element {
   const { sharing, trans } = useServices();
   const { own, notebook, ceiling, hidden } = useSharing();
@@ -36,8 +36,8 @@ export function SharingChoice(): React.JSX.Element {
   );
 }
 
-/** Says that something is kept back; nothing where all is shared. */
-export function KeptBack(): React.JSX.Element | null {
+/** Says that something is withheld; nothing if everything is shared. */
+export function WithheldNotice(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
   const { view } = useAssistant();
   const { effective, hidden } = useSharing();

@@ -4,7 +4,7 @@ import { useCompletion, useServices } from './services';
 
 export const LIST_ID = 'jp-Agent-suggestions';
 
-/** The id of an option, by which the message field names it. */
+/** The id of an option, by which the message field refers to it. */
 export function optionId(index: number): string {
   return `${LIST_ID}-${index}`;
 }
@@ -25,7 +25,7 @@ export function Suggestions(props: { onChoose: (option: IOption) => void }): Rea
           id={LIST_ID}
           aria-label={trans.__('Suggestions')}
           className="jp-Agent-suggestions"
-          onMouseDown={event => event.preventDefault()} // the cursor stays where it is
+          onMouseDown={event => event.preventDefault()} // keeps the cursor in place
         >
           {options.map((option, index) => (
             <React.Fragment key={index}>

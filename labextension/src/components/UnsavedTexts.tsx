@@ -5,7 +5,7 @@ import { Decision } from './Decision';
 import type { Choice } from './Decision';
 import { useAssistant, useServices, useUnsavedTexts } from './services';
 
-/** The first text that was not saved when it should have been, with what can be done about it. */
+/** The first text that could not be saved, with the possible choices. */
 export function UnsavedTexts(): React.JSX.Element | null {
   const { view } = useAssistant();
   const { notebooks } = useServices();
@@ -31,10 +31,12 @@ function Card({ text, others }: { text: IUnsavedText; others: number }): React.J
       type={text.cell.cell_type}
       question={name =>
         now === null
-          ? trans.__('A cell was not saved. Bring it back?')
-          : trans.__('What was typed last in %1 was not saved. Bring it back?', name)
+          ? trans.__('A cell was not saved. Restore it?')
+          : trans.__('Recent typing in %1 was not saved. Restore it?', name)
       }
-      reason={trans.__('The server stopped, or another program wrote the file, before that.')}
+      reason={trans.__(
+        'The server stopped, or another program wrote the file, before it was saved.'
+      )}
       text={whole?.text ?? text.cell.source}
       others={others}
       choices={useChoices(text, now !== null, whole)}
@@ -42,7 +44,7 @@ function Card({ text, others }: { text: IUnsavedText; others: number }): React.J
   );
 }
 
-/** What is in the cell is looked up when the user chooses: they may have typed meanwhile. */
+/** The cell's content is looked up when the user chooses: they may have typed in it. */
 function useChoices(text: IUnsavedText, isThere: boolean, whole: IWhole | null): readonly Choice[] {
   const { unsaved, notebooks, trans } = useServices();
   const ref = refTo(text);
@@ -60,10 +62,7 @@ function useChoices(text: IUnsavedText, isThere: boolean, whole: IWhole | null):
     }
   ];
   const both = (now: string): string => `${source}\n${now}`;
-  const bringBack = choice(
-    trans.__('Bring it back'),
-    now => withUnsaved(text, now)?.text ?? both(now)
-  );
+  const bringBack = choice(trans.__('Restore'), now => withUnsaved(text, now)?.text ?? both(now));
   const keepBoth = choice(trans.__('Keep both'), both);
   const leaveOut = choice(trans.__('Leave it out'));
   if (!isThere || whole?.isApart) {
@@ -71,7 +70,7 @@ function useChoices(text: IUnsavedText, isThere: boolean, whole: IWhole | null):
   }
   return whole
     ? [bringBack, keepBoth, leaveOut]
-    : [keepBoth, choice(trans.__('Use what was not saved'), () => source), leaveOut];
+    : [keepBoth, choice(trans.__('Use the unsaved text'), () => source), leaveOut];
 }
 
 function refTo({ notebook, cell: { id } }: IUnsavedText): { notebook: string; cell_id: string } {

@@ -11,7 +11,7 @@ import {
   useServices
 } from './services';
 
-/** How full the model's context is, and what was used, as a table that unfolds. */
+/** The fill level of the model's context, and usage as a table that unfolds. */
 export function Usage(): React.JSX.Element | null {
   const { assistant, trans, usage: conversationUsage } = useServices();
   const { models } = useModels();

@@ -3,7 +3,7 @@ import { notifyErrors } from '../api/notifyErrors';
 import type { IVerified } from '../api/protocol';
 import { useAssistant, useNotebookInFront, useServices, useVerified } from './services';
 
-/** That the notebook in front was verified, until its code changes; nothing if it was not. */
+/** Shows the verification of the notebook in front, until its code changes. */
 export function Verified(): React.JSX.Element | null {
   const { trans, verifications } = useServices();
   const { view } = useAssistant();
@@ -48,7 +48,7 @@ function madeWith({ hash, kernel, packages }: IVerified): string {
   return [kernel, ...versions, `code ${hash.slice(0, 12)}`].join(', ');
 }
 
-/** The time of day, and the day if it is another. */
+/** The time of day, with the date if it is not today. */
 function shortTime(at: Date): string {
   const time = at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
   const today = at.toDateString() === new Date().toDateString();

@@ -4,7 +4,7 @@ import type { IQueued } from '../chat/queue';
 import { IconButton } from './Header';
 import { useConversation, useQueue, useServices } from './services';
 
-/** Questions that are asked when the turn has ended. */
+/** The queue of questions to send when the turn has ended. */
 export function Waiting(): React.JSX.Element | null {
   const { assistant, trans } = useServices();
   const { held, waiting } = useQueue();

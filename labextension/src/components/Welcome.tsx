@@ -4,7 +4,7 @@ import { suggestedRequests } from '../wording/suggestedRequests';
 import { AcceptedKey, Key } from './Models';
 import { useModels, useServices } from './services';
 
-/** An empty conversation: who answers, and a few things to ask for. */
+/** An empty conversation: the model that answers, and a few suggestions. */
 export function Welcome(): React.JSX.Element {
   const { assistant, notebooks, trans } = useServices();
   const { models, problem } = useModels();
@@ -67,7 +67,7 @@ function WhoAnswers({ model }: { model: string }): React.JSX.Element {
   );
 }
 
-/** How to get from the tour to a model. */
+/** How to switch from the tour to a model. */
 function Setup(): React.JSX.Element {
   const { assistant, trans } = useServices();
   const { models } = useModels();

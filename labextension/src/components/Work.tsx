@@ -7,29 +7,29 @@ import { newPlots } from '../chat/plots';
 import { duration } from '../wording/callDescriptions';
 import { summarizeWork } from '../wording/workSummary';
 import { Boundary } from './Boundary';
-import { Call, goingRuns } from './Call';
+import { Call, unfinishedRuns } from './Call';
 import { LongRun } from './LongRun';
 import { Markdown } from './Markdown';
 import { useNotebookInFront, useSeconds, useServices } from './services';
 
 const NONE: readonly IChange[] = [];
-/** Plots of which a picture is shown. */
+/** Number of plots with a thumbnail. */
 const MAX_THUMBNAILS = 3;
 
-/** What the calls of an answer have in common. */
+/** Context shared by the calls of an answer. */
 export interface IWorkContext {
-  /** By the call that made them, each with its current state. */
+  /** Changes by the call that made them, each with its current state. */
   changes: ReadonlyMap<string | null, readonly IChange[]>;
   /** The notebook of the turn. */
   notebook: string | null;
   turnId: string;
-  /** Whether the answer is about several notebooks, so that each call says which. */
+  /** Whether the answer concerns several notebooks, so that each call names its own. */
   several: boolean;
-  /** Whether the answer still grows. */
+  /** Whether the answer is still growing. */
   running: boolean;
-  /** The call that is being written or run; none while a question waits for the user. */
+  /** The call that is being written or run; undefined while a question waits for the user. */
   current: CallPart | undefined;
-  /** Parts of attempts that were given up. */
+  /** Parts of abandoned attempts. */
   abandoned: ReadonlySet<unknown>;
 }
 
@@ -72,16 +72,16 @@ export function Work({ parts, context }: IWorkProps): React.JSX.Element {
 interface IFoldedWorkProps {
   fold: IFold;
   context: IWorkContext;
-  /** What the turn took; null if that is not known, or there is more such work. */
+  /** Duration of the turn; null if unknown, or if the answer has more such work. */
   seconds: number | null;
   renderSection: (section: Section, index: number) => React.ReactNode;
 }
 
-/** All work of a finished answer as one line, with what is new to see; unfolds to its steps. */
+/** All work of a finished answer as one line, with new plots; unfolds to its steps. */
 export function FoldedWork(props: IFoldedWorkProps): React.JSX.Element {
   const { fold, context, seconds, renderSection } = props;
   const { notebooks, trans } = useServices();
-  useNotebookInFront(); // positions are those of open notebooks
+  useNotebookInFront(); // positions come from open notebooks
   const [open, setOpen] = React.useState(false);
   const { calls } = fold;
   const changes = calls.flatMap(call => context.changes.get(call.toolCallId) ?? NONE);
@@ -91,7 +91,7 @@ export function FoldedWork(props: IFoldedWorkProps): React.JSX.Element {
   const { text, fault } = summarizeWork(calls, changes, locate, trans);
   const Caret = open ? caretDownIcon : caretRightIcon;
   const Icon = calls.every(({ state }) => state === 'output-denied') ? closeIcon : checkIcon;
-  const going = calls.flatMap(call => goingRuns(call, runsOf(call.output)));
+  const going = calls.flatMap(call => unfinishedRuns(call, runsOf(call.output)));
   return (
     <>
       <div className="jp-Agent-work">
@@ -117,7 +117,7 @@ export function FoldedWork(props: IFoldedWorkProps): React.JSX.Element {
   );
 }
 
-/** Pictures of the plots that were not there before; a click shows the cell. */
+/** Thumbnails of new plots; a click shows the cell. */
 function NewPlots({ changes }: { changes: readonly IChange[] }): React.JSX.Element | null {
   const { notebooks, trans } = useServices();
   const plots = React.useMemo(() => newPlots(changes), [changes]);
@@ -147,7 +147,7 @@ function NewPlots({ changes }: { changes: readonly IChange[] }): React.JSX.Eleme
   );
 }
 
-/** What the model thought: a line that unfolds. */
+/** The model's thinking: a line that unfolds. */
 export function Thinking({ text, live }: { text: string; live: boolean }): React.JSX.Element {
   const { trans } = useServices();
   const [open, setOpen] = React.useState(false);

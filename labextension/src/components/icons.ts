@@ -66,7 +66,7 @@ const STEP_ICONS: Readonly<Record<string, LabIcon>> = {
   web_search: searchIcon
 };
 
-/** What kind of thing a tool does. */
+/** The icon for the kind of a tool. */
 export function stepIcon(tool: string): LabIcon {
   return STEP_ICONS[tool] ?? extensionIcon;
 }

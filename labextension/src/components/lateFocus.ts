@@ -1,6 +1,6 @@
 /**
- * Waits for what takes a while to be there, and says whether it may have the focus: not if the user has pressed the
- * mouse meanwhile, as what they type from then on belongs where they pressed it.
+ * Waits for something to be ready, and returns whether it may take the focus: not if the user has clicked in the
+ * meantime, since they expect to type there.
  */
 export async function mayFocusAfter(wait: Promise<unknown>): Promise<boolean> {
   let may = true;
@@ -10,7 +10,7 @@ export async function mayFocusAfter(wait: Promise<unknown>): Promise<boolean> {
   return may;
 }
 
-/** Has an element keep the focus while something takes it; not if the user goes elsewhere meanwhile. */
+/** Return the focus to an element if something takes it before `wait` settles, unless the user has moved it. */
 export async function keepFocus(element: HTMLElement, wait: Promise<unknown>): Promise<void> {
   const stay = (): void => queueMicrotask(() => element.focus());
   const release = (): void => element.removeEventListener('blur', stay);

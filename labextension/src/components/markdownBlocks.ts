@@ -1,11 +1,11 @@
-/** The start of a list's item or of a quotation. */
+/** The start of a list item or a quotation. */
 const ITEM = /^([-*+>]|\d+[.)]) /;
 
 /**
- * Markdown in pieces that render the same alone, so that a growing text need not be rendered from its start.
+ * Splits Markdown into blocks that render the same alone, so that a growing text need not be rendered from its start.
  *
- * A piece ends at a blank line outside of fenced code and display mathematics, unless what follows is indented
- * or continues the list or quotation before it.
+ * A block ends at a blank line outside of fenced code and display mathematics, unless the next line is indented or
+ * continues the list or quotation before it.
  */
 export function splitBlocks(markdown: string): string[] {
   const blocks: string[] = [];

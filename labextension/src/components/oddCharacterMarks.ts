@@ -4,8 +4,8 @@ import type { IPiece } from '../wording/oddCharacters';
 import { codePoint, oddCharacters, pieces } from '../wording/oddCharacters';
 
 /**
- * Mark the characters that do not show and the words that look like others in the text below `node`. They are
- * wrapped, never replaced: the text, and what one copies of it, stays what it is.
+ * Mark the invisible characters and lookalike words in the text below `node`. They are wrapped, never replaced: the
+ * text, and copies of it, stay the same.
  */
 export function markOddCharacters(node: Node, trans: TranslationBundle): void {
   for (const child of [...node.childNodes]) {
@@ -15,12 +15,12 @@ export function markOddCharacters(node: Node, trans: TranslationBundle): void {
     }
     const found = pieces(child.data);
     if (found.some(({ trick }) => trick)) {
-      child.replaceWith(...found.map(piece => marked(piece, trans)));
+      child.replaceWith(...found.map(piece => markPiece(piece, trans)));
     }
   }
 }
 
-function marked({ text, trick }: IPiece, trans: TranslationBundle): Node | string {
+function markPiece({ text, trick }: IPiece, trans: TranslationBundle): Node | string {
   if (!trick) {
     return text;
   }
@@ -38,7 +38,7 @@ function marked({ text, trick }: IPiece, trans: TranslationBundle): Node | strin
   return mark;
 }
 
-/** Show many empty lines in a row below `node` as one that counts them; what one copies still has them all. */
+/** Show many empty lines in a row below `node` as one with their count; copied text still has them all. */
 export function foldEmptyLines(node: Node, trans: TranslationBundle): void {
   const walker = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
   const texts: Text[] = [];
@@ -48,7 +48,7 @@ export function foldEmptyLines(node: Node, trans: TranslationBundle): void {
   let fresh = true; // at the start of a line
   for (const text of texts) {
     const { data } = text;
-    const parts = folded(data, fresh, trans);
+    const parts = foldRuns(data, fresh, trans);
     if (parts.length > 1 || parts[0] !== data) {
       text.replaceWith(...parts);
     }
@@ -56,7 +56,7 @@ export function foldEmptyLines(node: Node, trans: TranslationBundle): void {
   }
 }
 
-function folded(text: string, fresh: boolean, trans: TranslationBundle): (Node | string)[] {
+function foldRuns(text: string, fresh: boolean, trans: TranslationBundle): (Node | string)[] {
   const lines = text.split(/(?<=\n)/);
   const parts: (Node | string)[] = [];
   for (let start = 0, end = 0; start < lines.length; start = end) {
@@ -67,12 +67,12 @@ function folded(text: string, fresh: boolean, trans: TranslationBundle): (Node |
     const count = end - start;
     end = Math.max(end, start + 1);
     const run = lines.slice(start, end).join('');
-    parts.push(count < MANY_EMPTY ? run : counted(run, count, trans));
+    parts.push(count < MANY_EMPTY ? run : countMark(run, count, trans));
   }
   return parts;
 }
 
-function counted(run: string, count: number, trans: TranslationBundle): HTMLElement {
+function countMark(run: string, count: number, trans: TranslationBundle): HTMLElement {
   const mark = document.createElement('span');
   mark.className = 'jp-Agent-empty';
   mark.textContent = run;

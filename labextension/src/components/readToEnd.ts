@@ -1,6 +1,6 @@
-/** Whether all of a box that scrolls was in view: the end of each of its parts, and of each piece of code in them. */
+/** Tracks whether all of a scrolling box has been in view: the end of each part, and of each code block in it. */
 export class ReadToEnd {
-  /** @param _onChanged - Called with true once all of it was, and with false when there is something new to read. */
+  /** @param _onChanged - Called with true once all of it has been, and with false when there is new content. */
   constructor(private readonly _onChanged: (done: boolean) => void) {}
 
   readonly attach = (box: HTMLElement | null): void => {
@@ -15,7 +15,7 @@ export class ReadToEnd {
   readonly look = (): void => {
     const box = this._box;
     if (!box?.getClientRects().length) {
-      return; // hidden: nobody sees any of it
+      return; // hidden: none of it is visible
     }
     const { top, bottom } = box.getBoundingClientRect();
     for (const part of this._parts) {
@@ -27,7 +27,7 @@ export class ReadToEnd {
     this._onChanged(!this._unseen());
   };
 
-  /** Scroll on towards the first end that nobody has seen, so far that no line is skipped. */
+  /** Scroll towards the first end that has not been in view, without skipping a line. */
   readonly showMore = (): void => {
     const part = this._unseen();
     if (part && this._box) {
@@ -52,7 +52,7 @@ export class ReadToEnd {
   private _box: HTMLElement | null = null;
 }
 
-/** Pixels that browsers round away at the end of a box that scrolls. */
+/** Rounding tolerance of browsers at the end of a scrolling box, in pixels. */
 const SLACK = 2;
-/** Pixels of a page that are shown again on the next one: about two lines. */
+/** Overlap of two pages in pixels: about two lines. */
 const OVERLAP = 40;

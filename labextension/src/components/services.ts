@@ -28,10 +28,10 @@ import type { StaleCells, Staleness } from '../review/staleness';
 import type { Verifications, VerifiedNotebooks } from '../review/verifications';
 import type { Store } from '../store';
 
-/** What the components of the panel need from the page. */
+/** The services that the panel's components need from the page. */
 export interface IServices {
   assistant: Assistant;
-  /** What can be attached with `@` and asked for with `/`. */
+  /** Completions for `@` and `/`. */
   completion: Completion;
   slash: Slash;
   usage: ConversationUsage;
@@ -46,21 +46,21 @@ export interface IServices {
   conflicts: FileConflicts;
   unsaved: UnsavedTexts;
   obstacle: Obstacle;
-  /** What was sent to the model in a turn. Rejects with RequestError. */
+  /** The requests sent to the model in a turn. Rejects with RequestError. */
   requestsOf: (turnId: string) => Promise<readonly ISentRequest[]>;
   notebooks: OpenNotebooks;
   copied: CopiedCells;
-  /** Renders what a model wrote: untrusted, and nothing is loaded from elsewhere. */
+  /** Renders text by a model: untrusted, and without loading anything from elsewhere. */
   rendermime: IRenderMimeRegistry;
   languages: IEditorLanguageRegistry;
   trans: TranslationBundle;
   /** Open a file of the server in the main area. */
   openFile: (path: string) => void;
-  /** How the shortcut of one of our commands is written; empty if it has none. */
+  /** The label of a command's shortcut; empty if unset. */
   keysOf: (command: string) => string;
   /** Open the settings of the assistant. */
   openSettings: () => void;
-  /** Put the cursor where the user writes. */
+  /** Focus the message field. */
   focusMessage: () => void;
   /** Give the focus back to the notebook. */
   leave: () => void;
@@ -76,18 +76,18 @@ export function useServices(): IServices {
   return services;
 }
 
-/** Rendered at once: what is typed is part of it, and React takes back a keystroke that does not show. */
+/** Rendered immediately: it includes typed text, and React reverts a keystroke that is not rendered. */
 export function useAssistant(): IAssistantState {
   const { assistant } = useServices();
   return useStore(assistant, atOnce);
 }
 
-/** What is drafted; rendered at once, for the same reason. */
+/** The draft; rendered immediately, for the same reason. */
 export function useDraft(): IDraft {
   return useStore(useServices().assistant.draft, atOnce);
 }
 
-/** The questions that wait for the end of the turn. */
+/** The queued questions. */
 export function useQueue(): IQueueState {
   return useStore(useServices().assistant.queue, eachFrame);
 }
@@ -127,17 +127,17 @@ export function useLongRuns(): LongRuns {
   return useStore(useServices().longRuns, eachFrame);
 }
 
-/** Whether to offer a freer mode. */
+/** Whether to offer a more permissive mode. */
 export function useModeOffer(): boolean {
   return useStore(useServices().offer, atOnce);
 }
 
-/** Whether what is drafted is the reason to deny the open question. */
+/** Whether the draft is the reason to deny the open question. */
 export function useIsReason(): boolean {
   return useStore(useServices().denial, atOnce);
 }
 
-/** The path of the notebook in front, or null if none of our server is. */
+/** The path of the notebook in front, or null if it is not one of our server's. */
 export function useNotebookInFront(): string | null {
   const { notebooks } = useServices();
   const subscribe = React.useCallback(
@@ -150,22 +150,22 @@ export function useNotebookInFront(): string | null {
   return React.useSyncExternalStore(subscribe, () => notebooks.place?.notebook ?? null);
 }
 
-/** How much models get to see. */
+/** How much models may see. */
 export function useSharing(): ISharing {
   return useStore(useServices().sharing, eachFrame);
 }
 
-/** The cells of which page and file could not both be kept. */
+/** The cells whose versions in page and file could not be merged. */
 export function useFileConflicts(): readonly IFileConflict[] {
   return useStore(useServices().conflicts, atOnce);
 }
 
-/** What was not saved when the server ended, and can be put back. */
+/** Texts that were not saved when the server ended, and can be restored. */
 export function useUnsavedTexts(): readonly IUnsavedText[] {
   return useStore(useServices().unsaved, atOnce);
 }
 
-/** Why no notebook can be worked in; empty where they can. */
+/** Why the assistant cannot work in notebooks; empty if it can. */
 export function useObstacle(): string {
   return useStore(useServices().obstacle, eachFrame);
 }
@@ -180,17 +180,17 @@ export function useVerified(): VerifiedNotebooks {
   return useStore(useServices().verifications, eachFrame);
 }
 
-/** What waits for review, by notebook. */
+/** The changes waiting for review, by notebook. */
 export function usePending(): ReadonlyMap<string, IPending> {
   return useStore(useServices().reviews, eachFrame);
 }
 
-/** The changes to review, in order, and the one that the user looks at. */
+/** The changes to review, in order, and the current one. */
 export function useChangeWalk(): IChangeWalk {
   return useStore(useServices().walk, eachFrame);
 }
 
-/** When a change is rendered, and how to cancel that. */
+/** Schedules the rendering of a change, and cancels it. */
 type Pace = (render: () => void) => { schedule: () => void; cancel: () => void };
 
 const atOnce: Pace = render => ({ schedule: render, cancel: () => undefined });
@@ -243,7 +243,7 @@ export function useSeconds(running: boolean): number {
   });
 }
 
-/** The time now, rendered again each second. */
+/** The current time, rendered again each second. */
 export function useNow(): number {
   const [now] = React.useState(() => ({ time: Date.now() }));
   const subscribe = React.useCallback(

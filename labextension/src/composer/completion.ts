@@ -7,7 +7,7 @@ import type { Slash } from './slash';
 export interface ICompletionState {
   readonly token: IToken | null;
   readonly options: readonly IOption[];
-  /** The option that Enter takes. */
+  /** The option that Enter accepts. */
   readonly active: number;
 }
 
@@ -46,7 +46,7 @@ export class Completion extends Store<ICompletionState> {
     super(NOTHING);
   }
 
-  /** The option that Enter takes, or undefined if there is none. */
+  /** The option that Enter accepts, or undefined if there isn't one. */
   get chosen(): IOption | undefined {
     return this.state.options[this.state.active];
   }
@@ -94,11 +94,11 @@ export class Completion extends Store<ICompletionState> {
     const known = this.state.token?.from === token.from ? this.state.options : [];
     this.set({ token, options: onPage.length ? onPage : known, active: 0 });
     let all = onPage;
-    for (const asked of this._mentions.onServer(token.query)) {
-      void asked.then(more => {
+    for (const request of this._mentions.onServer(token.query)) {
+      void request.then(more => {
         all = [...all, ...more];
         if (this.state.token === token) {
-          const options = ranked(all, token.query);
+          const options = rank(all, token.query);
           const active = Math.min(this.state.active, Math.max(options.length - 1, 0));
           this.update({ options, active });
         }
@@ -110,7 +110,7 @@ export class Completion extends Store<ICompletionState> {
 }
 
 /** Prefix matches first, with their groups. */
-function ranked(options: readonly IOption[], query: string): IOption[] {
+function rank(options: readonly IOption[], query: string): IOption[] {
   const begins = ({ label }: IOption): boolean =>
     query !== '' && label.toLowerCase().startsWith(query.toLowerCase());
   const first = new Set(options.filter(begins).map(({ group }) => group));

@@ -5,16 +5,16 @@ import type { Attachment } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 
 const CELLS = 'application/vnd.jupyter.cells';
-/** After these the system's clipboard may hold something newer than JupyterLab's own. */
+/** Events after which the system's clipboard may be newer than JupyterLab's own. */
 const EVENTS = ['copy', 'cut', 'blur'];
 
-/** Cells that were copied in JupyterLab: those that are open are attached, the source of the others is text. */
+/** Cells copied in JupyterLab: those of open notebooks are attached, the source of others is pasted as text. */
 export interface IPasted {
   readonly attachments: readonly Attachment[];
   readonly text: string;
 }
 
-/** Finds the cells that a user pastes: JupyterLab has a clipboard of its own for them, or writes them as JSON. */
+/** Finds the cells that a user pastes: JupyterLab has its own clipboard for them, or writes them as JSON. */
 export class CopiedCells implements IDisposable {
   constructor(private readonly _notebooks: OpenNotebooks) {
     EVENTS.forEach(type => window.addEventListener(type, this));
@@ -29,12 +29,12 @@ export class CopiedCells implements IDisposable {
     EVENTS.forEach(type => window.removeEventListener(type, this));
   }
 
-  /** Called by the page when the user copies a text, or goes to where one can be copied. */
+  /** Called by the page when the user copies a text, or leaves the page, where they may copy one. */
   handleEvent(): void {
     this._older = inLab();
   }
 
-  /** The cells that are pasted, or null where it is the text of the system's clipboard that is. */
+  /** The pasted cells, or null if the text of the system's clipboard is pasted. */
   pasted(text: string): IPasted | null {
     const own = inLab();
     const cells = own && own !== this._older ? own : cellsIn(text);
@@ -55,13 +55,13 @@ export class CopiedCells implements IDisposable {
   private _isDisposed = false;
 }
 
-/** What JupyterLab's own clipboard holds; another object after each copying. */
+/** The content of JupyterLab's own clipboard; a new object after each copy. */
 function inLab(): ICell[] | null {
   const clipboard = Clipboard.getInstance();
   return clipboard.hasData(CELLS) ? (clipboard.getData(CELLS) as ICell[]) : null;
 }
 
-/** Cells as JupyterLab writes them into the system's clipboard, where its settings say so. */
+/** Cells as JupyterLab writes them to the system's clipboard, if its settings say so. */
 function cellsIn(text: string): ICell[] | null {
   if (!text.startsWith('[{')) {
     return null;
@@ -72,7 +72,7 @@ function cellsIn(text: string): ICell[] | null {
       ? (found as ICell[])
       : null;
   } catch {
-    return null; // something else that begins like a list
+    return null; // other text that starts like a list
   }
 }
 

@@ -5,14 +5,14 @@ import { Store } from '../store';
 
 const STORAGE_KEY = 'jupyter-agent:draft';
 
-/** What the user is about to ask; never changed in place. */
+/** The message being written; never changed in place. */
 export interface IDraft {
   readonly text: string;
-  /** Where the user is; stays as it is while there is something in the draft. */
+  /** Where the user is; does not change while the draft is not empty. */
   readonly place: IPlace | null;
-  /** Whether the user took the notebook away: then none follows. */
+  /** Whether the user has removed the notebook: then it no longer follows the user. */
   readonly detached: boolean;
-  /** What was attached by hand. */
+  /** Attachments added by the user. */
   readonly attached: readonly Attachment[];
   readonly pictures: readonly IPicture[];
   /** Why something could not be attached, or empty. */
@@ -43,13 +43,13 @@ export class Draft extends Store<IDraft> {
     return isBlank(this.state);
   }
 
-  /** All attachments: those of the place first, then what was attached by hand. */
+  /** All attachments: those of the place first, then those added by the user. */
   get attachments(): Attachment[] {
     const { attached, place } = this.state;
     return [...(place?.attachments ?? []), ...attached];
   }
 
-  /** Take what goes along from where the user is; not while there is a draft, which is about a place. */
+  /** Follow the user's place, unless the draft is not empty: then it belongs to its place. */
   follow(): void {
     const { place, detached } = this.state;
     if (this.isEmpty || !(place || detached)) {
@@ -62,7 +62,7 @@ export class Draft extends Store<IDraft> {
     this.follow();
   }
 
-  /** Attach something, once; what goes along with the place anyway is from now on the user's own. */
+  /** Attach something, once; attachments that come with the place become the user's own. */
   attach(...attachments: readonly Attachment[]): void {
     const { attached, place } = this.state;
     const others = (all: readonly Attachment[]): Attachment[] =>
@@ -74,7 +74,7 @@ export class Draft extends Store<IDraft> {
     });
   }
 
-  /** Take away one of `attachments`; without an index, the notebook with all that is of it. */
+  /** Remove one of `attachments`; without an index, the notebook with everything from it. */
   detach(index?: number): void {
     const { attached, place } = this.state;
     const own = place?.attachments ?? [];
@@ -96,7 +96,7 @@ export class Draft extends Store<IDraft> {
     this.update({ pictures: this.state.pictures.toSpliced(index, 1) });
   }
 
-  /** Say why something was not attached. */
+  /** Show why something was not attached. */
   refuse(refusal: string): void {
     this.update({ refusal });
   }

@@ -10,7 +10,7 @@ const FILES = 'application/x-jupyter-icontents';
 const TARGET = 'jp-mod-dropTarget';
 const EVENTS = ['lm-dragenter', 'lm-dragleave', 'lm-dragover', 'lm-drop'];
 
-/** Attaches cells of notebooks and files of the file browser that are dropped on the panel. */
+/** Attaches notebook cells and files from the file browser that are dropped on the panel. */
 export class DropTarget implements IDisposable {
   constructor(
     private readonly _node: HTMLElement,
@@ -29,7 +29,7 @@ export class DropTarget implements IDisposable {
     EVENTS.forEach(type => this._node.removeEventListener(type, this));
   }
 
-  /** Called by the page for what is dragged over the panel. */
+  /** Called by the page for drags over the panel. */
   handleEvent(event: Event): void {
     const drag = event as Drag.Event;
     const { mimeData } = drag;
@@ -40,7 +40,7 @@ export class DropTarget implements IDisposable {
     drag.stopPropagation();
     this._node.classList.toggle(TARGET, drag.type !== 'lm-drop' && drag.type !== 'lm-dragleave');
     if (drag.type === 'lm-dragover' || drag.type === 'lm-drop') {
-      drag.dropAction = 'copy'; // where it comes from, it stays
+      drag.dropAction = 'copy'; // a copy: the original stays
     }
     if (drag.type === 'lm-drop') {
       const cells = (mimeData.getData(CELLS) ?? []) as Cell[];

@@ -2,7 +2,7 @@ import { PathExt } from '@jupyterlab/coreutils';
 import type { IPicture } from '../api/protocol';
 import { type Refusal, dataUrl, isPicture, readPicture } from './pictures';
 
-/** The types of files that models read, by their endings: systems disagree on the types of some. */
+/** The types of files that models read, by file extension: systems disagree on some types. */
 const TYPES: Readonly<Record<string, string>> = {
   '.pdf': 'application/pdf',
   '.csv': 'text/csv',
@@ -11,15 +11,15 @@ const TYPES: Readonly<Record<string, string>> = {
   '.md': 'text/markdown',
   '.txt': 'text/plain'
 };
-/** Bytes of a file that are sent. */
+/** Maximum size of a file, in bytes. */
 const MOST_BYTES = { pdf: 10_000_000, text: 5_000_000 };
 
-/** Whether a file can go with a question. */
+/** Whether a file can be attached to a question. */
 export function isAttachable(file: File): boolean {
   return isPicture(file) || typeOf(file) !== undefined;
 }
 
-/** A file as it goes with a question. */
+/** A file as an attachment of a question. */
 export async function readFile(file: File): Promise<IPicture | Refusal | 'large'> {
   const mediaType = typeOf(file);
   if (isPicture(file) || !mediaType) {

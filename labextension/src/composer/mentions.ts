@@ -8,7 +8,7 @@ import type { IOption } from './options';
 
 /** Options shown of each kind. */
 const MAX_PER_GROUP = 7;
-/** How often a kernel without variables is asked again, and the pause between, in milliseconds. */
+/** Retries for a kernel without variables, and the pause between them in milliseconds. */
 const KERNEL_RETRIES = 8;
 const RETRY_PAUSE_MS = 400;
 
@@ -32,7 +32,7 @@ export class Mentions {
     return [this._variables(query), this._files(query)];
   }
 
-  /** Ask the server again from now on. */
+  /** Request everything from the server again from now on. */
   clearCache(): void {
     this._asked.clear();
   }
@@ -59,12 +59,12 @@ export class Mentions {
 
   private _cells(query: string): IOption[] {
     const notebook = this._notebook;
-    const wanted = joined(query);
+    const wanted = normalizedLabel(query);
     const cells = this._notebooks
       .outline(notebook)
       .map(cell => ({ ...cell, label: this._trans.__('cell %1', cell.position) }));
     const isNamed = ({ label, position }: (typeof cells)[number]): boolean =>
-      joined(label).startsWith(wanted) || `${position}`.startsWith(wanted);
+      normalizedLabel(label).startsWith(wanted) || `${position}`.startsWith(wanted);
     const named = cells.filter(isNamed);
     const others = cells.filter(cell => !isNamed(cell) && has(cell.line, query));
     return [...named, ...others].slice(0, MAX_PER_GROUP).map(({ cell_id, label, line }) => ({
@@ -88,7 +88,7 @@ export class Mentions {
     if (!notebook) {
       return [];
     }
-    const known = await this._cached('variables', () => this._listed(notebook));
+    const known = await this._cached('variables', () => this._listVariables(notebook));
     return known
       .filter(({ name }) => has(name, query))
       .slice(0, MAX_PER_GROUP)
@@ -102,7 +102,7 @@ export class Mentions {
   }
 
   /** The variables of the kernel, which may be busy for a moment. */
-  private async _listed(notebook: string): Promise<{ name: string; about: string }[]> {
+  private async _listVariables(notebook: string): Promise<{ name: string; about: string }[]> {
     for (let left = KERNEL_RETRIES; left > 0; left--) {
       const known = await this._client.variables(notebook);
       if (known.length) {
@@ -140,7 +140,7 @@ export class Mentions {
         .filter(({ path }) => path !== this._notebook)
         .sort((one, other) => one.name.localeCompare(other.name));
     } catch {
-      return []; // there is no such folder, or not yet: it is being typed
+      return []; // the folder does not exist, or its name is still being typed
     }
   }
 
@@ -168,8 +168,8 @@ export class Mentions {
   private readonly _asked = new Map<string, Promise<unknown[]>>();
 }
 
-/** As it is compared: "@cell3", "@Cell 3" and "@cell 3" mean the same. */
-function joined(label: string): string {
+/** The label in the form that is compared: "@cell3", "@Cell 3" and "@cell 3" are equal. */
+function normalizedLabel(label: string): string {
   return label.toLowerCase().replace(/\s/g, '');
 }
 

@@ -1,13 +1,13 @@
 import type { Attachment } from '../api/protocol';
 
-/** The word that is being typed, if it can be completed. */
+/** The word being typed, if it can be completed. */
 export interface IToken {
   kind: 'mention' | 'command' | 'value';
   /** The typed part, without the sign. */
   query: string;
-  /** The command whose value it is. */
+  /** The command whose argument it is. */
   command?: string;
-  /** Where it begins and ends in the text. */
+  /** Its start and end in the text. */
   from: number;
   to: number;
 }

@@ -2,11 +2,11 @@ import type { IPicture } from '../api/protocol';
 
 /** Image types that models support. */
 const KINDS = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
-/** Pixels of the longer side that models see at most; what is larger only costs more. */
+/** Longest side that models use, in pixels; larger pictures only cost more. */
 const SIDE = 1568;
-/** Bytes of a picture as it is sent: what services take, in base64. */
+/** Maximum size of a sent picture, in bytes: the limit of services, in base64. */
 const MOST_BYTES = 3_700_000;
-/** Bytes of a picture that is made smaller here. */
+/** Maximum size of a picture that is scaled down here, in bytes. */
 const MOST_READ = 50_000_000;
 export const MOST_PICTURES = 8;
 
@@ -18,7 +18,7 @@ export function isPicture({ type }: File): boolean {
   return type.startsWith('image/');
 }
 
-/** A file as a picture for a model, made smaller where it is larger than a model sees. */
+/** A file as a picture for a model, scaled down if it is larger than models use. */
 export async function readPicture(file: File): Promise<IPicture | Refusal> {
   if (!KINDS.includes(file.type)) {
     return 'kind';
@@ -33,7 +33,7 @@ export async function readPicture(file: File): Promise<IPicture | Refusal> {
     return 'broken';
   }
   const scale = Math.min(1, SIDE / Math.max(image.width, image.height));
-  const blob = scale < 1 || file.size > MOST_BYTES ? await drawn(image, scale, file.type) : file;
+  const blob = scale < 1 || file.size > MOST_BYTES ? await rescale(image, scale, file.type) : file;
   image.close();
   if (blob.size > MOST_BYTES) {
     return 'size';
@@ -43,7 +43,7 @@ export async function readPicture(file: File): Promise<IPicture | Refusal> {
 }
 
 /** A copy of that size, as JPEG if it would be too large otherwise. */
-async function drawn(image: ImageBitmap, scale: number, kind: string): Promise<Blob> {
+async function rescale(image: ImageBitmap, scale: number, kind: string): Promise<Blob> {
   const width = Math.max(1, Math.round(image.width * scale));
   const height = Math.max(1, Math.round(image.height * scale));
   const canvas = new OffscreenCanvas(width, height);

@@ -2,11 +2,11 @@ import type { Draft } from './draft';
 
 const MAX_QUESTIONS = 50;
 
-/** Goes through earlier questions in a field, as in a terminal. */
+/** Browses earlier questions in a field, as in a terminal. */
 export class Recall {
   /**
-   * The text that the field has next: the previous (-1) or next (1) question; null if there is none, or if `text` is
-   * the user's own.
+   * The next text of the field: the previous (-1) or next (1) question; null if there isn't one, or if `text` is the
+   * user's own.
    */
   go(step: number, text: string, asked: readonly string[]): string | null {
     const place = text ? this._place : asked.length;
@@ -21,7 +21,7 @@ export class Recall {
     return asked[next] ?? '';
   }
 
-  /** The index of the question that is in the field again. */
+  /** The index of the recalled question. */
   private _place: number | null = null;
 }
 
@@ -29,7 +29,7 @@ export class Recall {
 export class QuestionHistory {
   constructor(private readonly _draft: Draft) {}
 
-  /** The newest last. */
+  /** Newest last. */
   asked: readonly string[] = [];
 
   add(text: string): void {
@@ -38,10 +38,10 @@ export class QuestionHistory {
   }
 
   /**
-   * Replace the draft by the previous (-1) or next (1) question; false if there is none, or if the draft is the
+   * Replace the draft by the previous (-1) or next (1) question; false if there isn't any, or if the draft is the
    * user's own text.
    *
-   * @param here - What was asked in the conversation in front.
+   * @param here - The questions of the conversation in front.
    */
   go(step: number, here: readonly string[]): boolean {
     const asked = [...new Set([...this.asked, ...here])];

@@ -6,28 +6,28 @@ export interface ISlashCommand {
   name: string;
   /** What it does, in a few words. */
   description: string;
-  /** What is asked: `{input}` stands for what is written behind the name, which else follows the text. */
+  /** The question: `{input}` is replaced by the text after the name; without `{input}` that text is appended. */
   text?: string;
-  /** Runs the command instead of asking; gets the text after the name. */
+  /** Runs the command instead of sending a question; gets the text after the name. */
   run?: (input: string) => void;
   /** Values that can follow the name. */
   values?: () => { value: string; description: string }[];
 }
 
-/** A command of the user's, from their settings. */
+/** A command from the user's settings. */
 export type OwnCommand = Required<Pick<ISlashCommand, 'name' | 'description' | 'text'>>;
 
-/** The commands of the message field: those that ask something ready-made, and those that do something here. */
+/** The commands of the message field: those that send a prepared prompt, and those that act in the panel. */
 export class Slash {
   constructor(
     private readonly _acting: readonly ISlashCommand[],
     private readonly _trans: TranslationBundle
   ) {}
 
-  /** The user's commands; they replace our asking commands of the same name. */
+  /** The user's commands; they replace our prompts of the same name. */
   own: readonly OwnCommand[] = [];
 
-  /** All commands, each name once; acting commands cannot be replaced. */
+  /** All commands, each name once; commands that act cannot be replaced. */
   get commands(): ISlashCommand[] {
     const all = [...this._acting, ...this.own, ...asking(this._trans)];
     return [...new Map(all.toReversed().map(command => [command.name, command])).values()].sort(
@@ -35,7 +35,7 @@ export class Slash {
     );
   }
 
-  /** The question that a text stands for, or null if it was a command that has been run. */
+  /** The question for a text, or null if it was a command that has been run. */
   expand(text: string): string | null {
     const [, name, input] = /^\/([\w-]+)\s*([^]*)$/.exec(text) ?? [];
     const command = this.commands.find(known => known.name === name);
@@ -78,7 +78,7 @@ export class Slash {
   }
 }
 
-/** Commands for frequent questions. */
+/** Commands with prepared prompts. */
 function asking(trans: TranslationBundle): ISlashCommand[] {
   return [
     {

@@ -1,14 +1,14 @@
-/** What of a `style` may stay in a text that somebody else wrote: how words look and how much room they take. */
+/** The style properties allowed in untrusted text: those for the look and size of words. */
 const ALLOWED =
   /^(?:color|background-color|opacity|direction|display|white-space|letter-spacing|word-spacing|line-height|vertical-align|overflow-wrap|word-break|text-(?:align|indent|transform|overflow|decoration(?:-(?:color|line|style|thickness))?)|font-(?:family|size|style|variant|weight)|(?:min-|max-)?(?:width|height)|(?:margin|padding)-(?:top|right|bottom|left)|border-(?:(?:top|right|bottom|left)-(?:color|style|width)|(?:top|bottom)-(?:left|right)-radius|collapse|spacing)|list-style-(?:type|position)|table-layout|caption-side)$/;
-/** What MathJax needs besides, to put the pieces of a formula in their places; no text can name its elements. */
+/** Properties that MathJax also needs, to position the pieces of a formula; no text can name its elements. */
 const OF_FORMULAS = /^(?:position|top|right|bottom|left|transform)$/;
 
-/** Words, numbers and names of fonts; of functions only colours, which the browser itself writes so. */
+/** Words, numbers and font names; the only functions are colours, as the browser itself writes them. */
 const PLAIN = /^(?:[\w\s.,%#"'/+-]|(?:rgb|hsl)a?\([\d\s.,%/-]*\))+$/;
 const MOVED = /^(?:(?:rotate|translate[XY]?|scale[XY]?)\([\w\s.,%+-]*\)\s*)+$/;
 
-/** Leave of an element's `style` only what loads nothing and covers nothing; as the browser reads it, escapes and all. */
+/** Reduce an element's `style`, as parsed by the browser, to properties that load nothing and cover nothing. */
 export function restyle(element: Element): void {
   if (!element.hasAttribute('style')) {
     return;

@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { Menu } from '@lumino/widgets';
 
-/** What the assistant can do with the active cell: command, label, caption, and what is asked. */
+/** The assistant's commands for the active cell: command, label, caption and question. */
 export function cellCommands(
   trans: TranslationBundle
 ): { id: string; label: string; caption: string; text: string }[] {
@@ -40,7 +40,7 @@ export function cellCommands(
   ];
 }
 
-/** Show what the assistant can do with the active cell, under the button that was clicked. */
+/** Show the commands for the active cell, under the clicked button. */
 export function openCellMenu(
   commands: CommandRegistry,
   trans: TranslationBundle,
@@ -49,7 +49,7 @@ export function openCellMenu(
   const menu = new Menu({ commands });
   cellCommands(trans).forEach(({ id }) => menu.addItem({ command: id }));
   menu.addItem({ command: 'jupyter-agent:ask-in-cell' });
-  menu.aboutToClose.connect(() => requestAnimationFrame(() => menu.dispose())); // what was chosen is done first
+  menu.aboutToClose.connect(() => requestAnimationFrame(() => menu.dispose())); // the chosen command runs first
   const box = (button ?? document.body).getBoundingClientRect();
   menu.open(box.left, box.bottom);
 }

@@ -79,7 +79,7 @@ const ASK_IN_CELL_ARGUMENTS = {
     properties: {
       text: {
         type: 'string',
-        description: 'The text of the field; by default what was left in it'
+        description: 'The text of the field; by default its previous content'
       },
       cell: {
         type: 'string',
@@ -100,7 +100,7 @@ export function addCommands(options: ICommandOptions): void {
   };
   const open = async (): Promise<void> => {
     shell.activateById(panel.id);
-    if (await mayFocusAfter(settled())) {
+    if (await mayFocusAfter(waitForFocusReturn())) {
       await panel.focusMessage();
     }
   };
@@ -149,7 +149,7 @@ export function addCommands(options: ICommandOptions): void {
     label: trans.__('Ask About the Selection'),
     caption: trans.__('Write a question about the selected text or the active cell'),
     isEnabled: inNotebook,
-    execute: open // what is selected goes with every question
+    execute: open // every question includes the selection
   });
   add(CommandIDs.help, {
     label: trans.__('Help on the Assistant'),
@@ -173,13 +173,13 @@ export function addCommands(options: ICommandOptions): void {
     isEnabled: inNotebook,
     execute: async args => {
       const { cell, text } = args as IAskInCellArguments;
-      const prompt = prompts.open(cell, text); // what is typed next goes into it
-      if (await mayFocusAfter(settled())) {
+      const prompt = prompts.open(cell, text); // further typing goes into it
+      if (await mayFocusAfter(waitForFocusReturn())) {
         prompt?.focus();
       }
     }
   });
-  // These two are not in the palette: one needs arguments, the other a place.
+  // These two are not in the palette: one needs arguments, the other a position.
   commands.addCommand(CommandIDs.send, {
     label: trans.__('Ask the Assistant'),
     caption: trans.__('Ask the assistant about the notebook in front'),
@@ -187,7 +187,7 @@ export function addCommands(options: ICommandOptions): void {
     execute: async args => {
       const { text, cells, ...options } = args as unknown as ISendArguments;
       await open();
-      await assistant.ask(text, { ...options, ...attached(assistant, cells, options.notebook) });
+      await assistant.ask(text, { ...options, ...attachCells(assistant, cells, options.notebook) });
     }
   });
   commands.addCommand(CommandIDs.cellMenu, {
@@ -205,8 +205,8 @@ export function addCommands(options: ICommandOptions): void {
   });
 }
 
-/** The cells that go along where they were named. */
-function attached(
+/** The named cells as attachments. */
+function attachCells(
   { draft }: Assistant,
   cells: string[] | undefined,
   notebook = draft.here?.notebook
@@ -218,8 +218,8 @@ function attached(
   return { notebook, context };
 }
 
-/** After a command of the palette the notebook takes the focus back for two frames. */
-async function settled(): Promise<void> {
+/** After a palette command the notebook takes the focus back for two frames: wait for that. */
+async function waitForFocusReturn(): Promise<void> {
   for (let frame = 0; frame < 3; frame++) {
     await new Promise(resolve => requestAnimationFrame(resolve));
   }

@@ -8,7 +8,7 @@ const BUTTON = 'jp-Agent-fix';
 
 /** Shows a button under the output of each cell that failed. */
 export class ErrorButtons {
-  /** @param _fix - What the button does. */
+  /** @param _fix - The action of the button. */
   constructor(
     private readonly _tracker: INotebookTracker,
     private readonly _fix: (cell: ICellRef) => void,
@@ -27,7 +27,7 @@ export class ErrorButtons {
   private _follow(_: INotebookTracker, panel: NotebookPanel): void {
     const { content, context } = panel;
     const update = (): void => this._update(panel);
-    content.modelContentChanged.connect(update); // cells and outputs, too
+    content.modelContentChanged.connect(update); // cells and outputs as well
     void context.ready.then(update);
   }
 
@@ -54,7 +54,7 @@ export class ErrorButtons {
     const { node } = (cell as CodeCell).outputArea;
     const button = node.querySelector(`:scope > .${BUTTON}`);
     if (failed && !button) {
-      node.append(this._button(panel, cell)); // the layout inserts outputs before what is not its own
+      node.append(this._button(panel, cell)); // the layout inserts outputs before foreign elements
     } else if (!failed) {
       button?.remove();
     }

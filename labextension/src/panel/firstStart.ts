@@ -5,7 +5,7 @@ import type { AssistantPanel } from './panel';
 
 const INTRODUCED = 'introduced';
 
-/** Say once to each user, in whichever browser, that the assistant is there; until they see it themselves. */
+/** Notify each user once, in any browser, that the assistant is installed, until they open the panel. */
 export async function introduce(
   settings: ISettingRegistry.ISettings,
   panel: Pick<AssistantPanel, 'isVisible' | 'shown'>,
@@ -28,7 +28,7 @@ export async function introduce(
     });
     const dismiss = (): void => {
       panel.shown.disconnect(dismiss);
-      Notification.dismiss(id); // it would cover the buttons of the review
+      Notification.dismiss(id); // it would cover the review buttons
     };
     panel.shown.connect(dismiss);
   }

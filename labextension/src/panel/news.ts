@@ -14,7 +14,7 @@ const NEWS_CLASS = 'jp-Agent-news';
 const LAST_SEEN_KEY = 'jupyter-agent:seen';
 
 /**
- * Notifies a user who was away: a mark on the icon, and a notification that leads to the turn.
+ * Notifies a user who was away: a mark on the icon, and a notification that opens the turn.
  *
  * A user is away if the panel is hidden, another page is in front, or this one was closed.
  */
@@ -34,14 +34,14 @@ export class News {
     this._tellNew(unsaved, both, ({ cause }) => cause === 'file');
     this._tellNew(
       unsaved,
-      _trans.__('Not all was saved that was typed. Decide what to bring back.'),
+      _trans.__('Some typing was not saved. Choose what to restore.'),
       ({ cause }) => cause !== 'file'
     );
     _panel.shown.connect(this._onShown, this);
     document.addEventListener('visibilitychange', () => this._markSeen());
   }
 
-  /** Notify when there is more to decide of that kind. */
+  /** Notify when there are more decisions of that kind. */
   private _tellNew<T>(
     decisions: Store<readonly T[]>,
     words: string,
@@ -126,7 +126,7 @@ export class News {
     return this._panel.isVisible && !document.hidden;
   }
 
-  /** The notification has served its purpose when the panel is opened. */
+  /** The notification is not needed any more when the panel is opened. */
   private _onShown(): void {
     this._dismiss();
     this._markSeen();

@@ -3,7 +3,7 @@ const OFFSET = '--jp-agent-notification-offset';
 /**
  * Keep JupyterLab's notifications off the panel, where they would cover its composer.
  *
- * They stand in the lower right corner of the window; the style sheet shifts them by the width that this measures.
+ * They are in the lower right corner of the window; the style sheet shifts them by the width measured here.
  */
 export function keepNotificationsBeside(panel: HTMLElement): void {
   new ResizeObserver(() => {

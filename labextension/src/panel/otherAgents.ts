@@ -4,10 +4,10 @@ import type { Announcements, IAnnouncement } from '../api/announcements';
 import type { AgentClient } from '../api/client';
 import type { Assistant } from '../chat/assistant';
 
-/** How the ids of conversations begin that other agents have over MCP. */
+/** Prefix of the ids of other agents' conversations over MCP. */
 const PREFIX = 'mcp_';
 
-/** Notifies of the questions of other agents, whose conversations are not in front, until they are answered. */
+/** Notifies of other agents' questions, whose conversations are not in front, until they are answered. */
 export class OtherAgents {
   /** @param _show - Shows the panel. */
   constructor(
@@ -22,7 +22,7 @@ export class OtherAgents {
 
   private _onAnnounced(_: Announcements, { conversation_id: id }: IAnnouncement): void {
     if (id.startsWith(PREFIX)) {
-      void this._look(id).catch(() => undefined); // the next announcement looks again
+      void this._look(id).catch(() => undefined); // the next announcement checks again
     }
   }
 

@@ -10,7 +10,7 @@ import type { IServices } from '../components/services';
 import { DropTarget } from '../composer/dropTarget';
 import { mayFocusAfter } from '../components/lateFocus';
 
-/** The side panel. Its content, and what that renders with, is loaded when it is first shown. */
+/** The side panel. Its content and renderers are loaded when it is first shown. */
 export class AssistantPanel extends ReactWidget {
   constructor(
     private readonly _services: Omit<IServices, 'rendermime'>,
@@ -29,19 +29,19 @@ export class AssistantPanel extends ReactWidget {
     this.disposed.connect(() => target.dispose());
   }
 
-  /** Emitted when the user gets to see the panel. */
+  /** Emitted when the panel becomes visible. */
   get shown(): ISignal<this, void> {
     return this._shown;
   }
 
-  /** Put the cursor where the user writes, unless they go elsewhere before that is there. */
+  /** Focus the message field, unless the user moves elsewhere before it is ready. */
   async focusMessage(): Promise<void> {
     if (await mayFocusAfter(this._ready())) {
       this.node.querySelector<HTMLElement>('.jp-Agent-composer textarea')?.focus();
     }
   }
 
-  /** Bring the answer of a turn into view, from its beginning. */
+  /** Bring the answer of a turn into view, from its start. */
   async showTurn(turnId: string): Promise<void> {
     await this.focusMessage();
     const answer = this.node.querySelector(`[data-turn='${CSS.escape(turnId)}']`);
@@ -89,7 +89,7 @@ export class AssistantPanel extends ReactWidget {
     }
   }
 
-  /** Taken out again when the panel is moved to another side. */
+  /** Undone when the panel is moved to another side. */
   private readonly _onMounted = (): (() => void) => {
     this._mounted.resolve();
     return () => {

@@ -1,12 +1,12 @@
 import type { Widget } from '@lumino/widgets';
 import { SplitLayout, SplitPanel } from '@lumino/widgets';
 
-/** A line of an answer reads well from here on, in pixels. */
+/** Minimum width for readable lines, in pixels. */
 const READABLE_PX = 380;
-/** Width that the notebook keeps at least, in pixels. */
+/** Minimum width left for the notebook, in pixels. */
 const NOTEBOOK_PX = 480;
 
-/** Widen the side area that holds a widget to a readable column, at the cost of the main area beside it. */
+/** Widen the side area that contains a widget to a readable column, at the expense of the main area. */
 export function widenPanel(widget: Widget): void {
   let area = widget;
   while (area.parent && !(area.parent instanceof SplitPanel)) {

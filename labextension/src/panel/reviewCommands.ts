@@ -21,7 +21,7 @@ interface IReviewCommandOptions {
   trans: TranslationBundle;
 }
 
-/** The commands that lead through the assistant's changes and decide on them. */
+/** The commands that move through the assistant's changes and decide on them. */
 export function addReviewCommands(options: IReviewCommandOptions): void {
   const { commands, walk, actions, palette, trans } = options;
   const add = (id: string, label: string, caption: string, execute: () => Promise<void>): void => {

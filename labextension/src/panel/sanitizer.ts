@@ -4,15 +4,15 @@ import type { ITranslator } from '@jupyterlab/translation';
 import { restyle } from './allowedStyles';
 import { asideTypesetter } from './typesetter';
 
-/** What a person would fill in or press: in an untrusted text, always somebody else's. */
+/** Form controls: in untrusted text they never belong to the user. */
 const CONTROLS =
   'form, fieldset, button, select, optgroup, option, datalist, textarea, input:not([type=checkbox]), label, menu, command';
 const LOADED = 'video, audio, picture, source, track, [src], [srcset], [poster], [background]';
 
 /**
- * Renders what a model or an output says, with Lab's own renderers only: those of other extensions (a Vega chart
- * with the address of its numbers) load what they are told to. What only they show stands there as its text,
- * and so does a Mermaid diagram, which loads its pictures while it is drawn.
+ * Renders text of models and outputs with Lab's own renderers only: those of other extensions load whatever the text
+ * names (a Vega chart with the address of its data). Content for other renderers is shown as its text, as is a Mermaid
+ * diagram, which loads its pictures while it is drawn.
  */
 export function untrusting(
   rendermime: IRenderMimeRegistry,
@@ -55,14 +55,14 @@ export function withoutRemoteContent(sanitizer: IRenderMime.ISanitizer): IRender
   };
 }
 
-/** The last step before anything enters the page: nothing below the root loads, acts or covers. */
+/** The last step before content enters the page: makes sure that nothing below the root loads, acts or covers. */
 function disarm(root: HTMLElement): void {
   root.querySelectorAll(CONTROLS).forEach(control => control.replaceWith(...control.childNodes));
   root.querySelectorAll(LOADED).forEach(unload);
   root.querySelectorAll('*').forEach(quiet);
 }
 
-/** A link in the place of what would load by itself. */
+/** Replace an element that would load by itself with a link. */
 function unload(element: Element): void {
   const source = element.getAttribute('src') ?? '';
   element.removeAttribute('background');
@@ -77,7 +77,7 @@ function unload(element: Element): void {
   }
 }
 
-/** No command of Lab, no shortcut key, no address but of the web, no style but of words. */
+/** Remove Lab commands, shortcut keys, non-web addresses, and styles other than those for words. */
 function quiet(element: Element): void {
   for (const { name } of [...element.attributes]) {
     if (name.startsWith('data-commandlinker') || name === 'accesskey' || name === 'usemap') {

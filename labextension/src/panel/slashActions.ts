@@ -8,7 +8,7 @@ import type { ISlashCommand } from '../composer/slash';
 import { modelName } from '../wording/callDescriptions';
 import { modes } from '../wording/modes';
 
-/** The commands of the message field that do something here instead of asking. */
+/** The commands of the message field that act in the panel instead of sending a question. */
 export function actions(
   assistant: Assistant,
   usage: ConversationUsage,

@@ -21,7 +21,7 @@ export class StatusItem extends ReactWidget {
     this._schedule();
   }
 
-  /** How the status bar shows it. */
+  /** Its entry for the status bar. */
   get placed(): IStatusBar.IItem {
     return { item: this, align: 'right', rank: 200, isActive: () => true };
   }

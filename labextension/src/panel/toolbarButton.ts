@@ -5,7 +5,7 @@ import { ToolbarButton } from '@jupyterlab/ui-components';
 import type { Widget } from '@lumino/widgets';
 import { assistantIcon } from '../components/icons';
 
-/** A labelled button in the toolbar of each notebook that opens the panel, or closes it. */
+/** A labelled button in the toolbar of each notebook that opens or closes the panel. */
 export function addToolbarButton(
   toolbars: IToolbarWidgetRegistry,
   shell: JupyterFrontEnd.IShell,
@@ -27,7 +27,7 @@ interface ICollapsing {
   collapseRight(): void;
 }
 
-/** JupyterLab's shell and that of Notebook 7 do, but the interface that they share does not say so. */
+/** The shells of JupyterLab and Notebook 7 can, but their common interface does not declare it. */
 function collapses(shell: object): shell is ICollapsing {
   return 'collapseRight' in shell;
 }

@@ -1,22 +1,22 @@
 import type { IRenderMime } from '@jupyterlab/rendermime';
 
 /**
- * TeX that writes styles, attributes or addresses into the page, and TeX that defines: there is one MathJax, so a
- * definition of an answer would hold in the formulas of notebooks too, which nobody filters.
+ * TeX that writes styles, attributes or addresses into the page, and TeX that defines commands: there is one MathJax,
+ * so a definition in an answer would also apply to formulas in notebooks, which are not filtered.
  */
 const COMMANDS =
   /\\(?:unicode|U|require|mmlToken|style|class|cssId|data|html[a-zA-Z]*|href|url|includegraphics|let|[egx]?def|global|csname|(?:re)?new[a-zA-Z]*|New[a-zA-Z]*|provide[a-zA-Z]*|Declare[a-zA-Z]*|definecolor|mathtoolsset|setOptions)(?![a-zA-Z])/;
-/** Its option is a colour, a length, or a style. */
+/** Its optional argument is a colour, a length, or a style. */
 const BOX = /\\bbox(?![a-zA-Z])/;
 
-/** Whether a text can be typeset by whoever wrote it: it says nothing to MathJax but what to show. */
+/** Whether untrusted text may be typeset: it contains only mathematics, and no instructions to MathJax. */
 export function isOnlyMathematics(text: string): boolean {
   return !COMMANDS.test(text) && !(BOX.test(text) && text.includes(':'));
 }
 
 /**
- * Typesets aside, and shows the result after `filter`: what a style names is loaded once its element is in the page.
- * Texts that are more than mathematics stay as they are written; a picture would be loaded aside as well.
+ * Typesets outside the page, and shows the result after `filter`: a style loads its resources once its element is in
+ * the page. Texts with more than mathematics are left as source; a picture would load even outside the page.
  */
 export function asideTypesetter(
   typesetter: IRenderMime.ILatexTypesetter,
@@ -33,15 +33,15 @@ export function asideTypesetter(
       putBack();
       filter(aside);
       host.replaceChildren(...aside.childNodes);
-      await typesetter.typeset(document.createElement('div')); // it would typeset what it knows again, in the page
+      await typesetter.typeset(document.createElement('div')); // MathJax would typeset the elements it remembers again, in the page
     }
   };
 }
 
-/** Take the texts out that are not only mathematics; what it gives puts them back. */
+/** Remove the texts that are not only mathematics; the returned function restores them. */
 function takeOut(root: HTMLElement): () => void {
   const texts: Text[] = [];
-  root.querySelectorAll('wbr').forEach(wbr => wbr.remove()); // MathJax reads over it, and over comments
+  root.querySelectorAll('wbr').forEach(wbr => wbr.remove()); // MathJax reads across it, and across comments
   each(root, NodeFilter.SHOW_COMMENT, comment => comment.remove());
   root.normalize();
   each(root, NodeFilter.SHOW_TEXT, text => {

@@ -15,13 +15,13 @@ import { statusOf } from './statusWords';
 interface IAskedCellOptions {
   assistant: Assistant;
   notebooks: OpenNotebooks;
-  /** The path of the notebook, now. */
+  /** The current path of the notebook. */
   notebook: () => string;
   cellId: string;
   trans: TranslationBundle;
 }
 
-/** A question about one cell, in the conversation in front, and how far it is. */
+/** A question about one cell, in the conversation in front, and its progress. */
 export class AskedCell implements IDisposable {
   constructor(private readonly _options: IAskedCellOptions) {
     const { assistant } = _options;
@@ -29,7 +29,7 @@ export class AskedCell implements IDisposable {
     assistant.queue.changed.connect(this._emit, this);
   }
 
-  /** Emitted when the status may be another. */
+  /** Emitted when the status may have changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
@@ -44,17 +44,17 @@ export class AskedCell implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** Earlier questions, the newest last. */
+  /** Earlier questions, newest last. */
   get history(): readonly string[] {
     return this._options.assistant.history.asked;
   }
 
-  /** Whether its turn runs. */
+  /** Whether its turn is running. */
   get isWorking(): boolean {
     return this._state === 'working';
   }
 
-  /** What to say of the question; null if none was asked. */
+  /** The status of the question; null if none was asked. */
   get status(): IStatus | null {
     const { assistant, notebooks, trans } = this._options;
     const state = this._state;
@@ -74,7 +74,7 @@ export class AskedCell implements IDisposable {
     return { ...status, words };
   }
 
-  /** Ask, now or when the running turn has ended. What the server did not accept is sent again as it was. */
+  /** Ask, now or when the running turn has ended. A question that the server did not accept is resent unchanged. */
   ask(text: string): void {
     const { assistant } = this._options;
     const { conversation } = assistant.state;
@@ -96,7 +96,7 @@ export class AskedCell implements IDisposable {
     await this._options.assistant.state.conversation.stop();
   }
 
-  /** The user writes another question. */
+  /** The user is writing another question. */
   forget(): void {
     if (this._id && this._state !== 'refused') {
       this._id = '';
@@ -110,7 +110,7 @@ export class AskedCell implements IDisposable {
     return this._id ? askedState(this._id, conversation.state, state) : null;
   }
 
-  /** The cell, and what is selected in it. */
+  /** The cell, and the selection in it. */
   private get _attachments(): Attachment[] {
     const { cellId: cell_id, notebooks } = this._options;
     const notebook = this._options.notebook();
@@ -129,7 +129,7 @@ export class AskedCell implements IDisposable {
   }
 
   private readonly _changed = new Signal<this, void>(this);
-  /** Of the message that was sent, or empty. */
+  /** The id of the sent message, or empty. */
   private _id = '';
   private _text = '';
   private _key = '';

@@ -3,15 +3,15 @@ import type { IConversationState } from '../chat/conversation';
 import type { IQueueState } from '../chat/queue';
 
 /**
- * How far a question is:
+ * The progress of a question:
  *
  * - `queued`: it is sent when the turn before it has ended
- * - `held`: it waits for the user, as the turn before it was stopped or failed
- * - `working`: its turn runs
+ * - `held`: it waits for the user, since the turn before it was stopped or failed
+ * - `working`: its turn is running
  * - `refused`: the server has not accepted it
  * - `failed`, `stopped`: its turn ended that way
  * - `changed`: its turn changed notebooks
- * - `answered`: its turn ended with words only
+ * - `answered`: its turn ended without changes
  * - `gone`: it is not in this conversation
  */
 export type AskedState =
@@ -25,7 +25,7 @@ export type AskedState =
   | 'answered'
   | 'gone';
 
-/** How far the question with this id is, in the conversation in front. */
+/** The progress of the question with this id, in the conversation in front. */
 export function askedState(
   id: string,
   { failure, messages, progress }: Pick<IConversationState, 'failure' | 'messages' | 'progress'>,
@@ -58,7 +58,7 @@ export function answerTo(id: string, messages: readonly AgentMessage[]): AgentMe
   return next?.role === 'assistant' ? next : undefined;
 }
 
-/** The text of an answer in one line, at most `length` characters of it. */
+/** The text of an answer in one line of at most `length` characters. */
 export function oneLine(answer: AgentMessage | undefined, length = 300): string {
   const texts = (answer?.parts ?? []).flatMap(part => (part.type === 'text' ? [part.text] : []));
   return (texts.at(-1) ?? '').replace(/\s+/g, ' ').trim().slice(0, length);

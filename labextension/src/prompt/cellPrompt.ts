@@ -14,12 +14,12 @@ interface ICellPromptOptions {
   cellId: string;
   asked: AskedCell;
   texts: WrittenTexts;
-  /** Show the panel, where the answer is. */
+  /** Show the panel with the answer. */
   showPanel: () => void;
   trans: TranslationBundle;
 }
 
-/** A line at a cell in which the user asks about it, and which says how far the answer is. */
+/** A line at a cell in which the user asks about it, and which shows the progress of the answer. */
 export class CellPrompt implements IDisposable {
   constructor(private readonly _options: ICellPromptOptions) {
     const { asked, cellId, panel, texts, trans } = _options;
@@ -85,7 +85,7 @@ export class CellPrompt implements IDisposable {
     }
   }
 
-  /** Put the cursor into the field; `text` is what it then holds, if that is given. */
+  /** Focus the field; `text`, if given, becomes its content. */
   focus(text?: string): void {
     if (text !== undefined && !this._field.readOnly) {
       this._field.value = text;
@@ -96,7 +96,7 @@ export class CellPrompt implements IDisposable {
     }
   }
 
-  /** Take the line away; if it has the focus, that returns to the cell. */
+  /** Remove the line; if it has the focus, that returns to the cell. */
   close(): void {
     const { panel } = this._options;
     const hadFocus = this._node.contains(document.activeElement);
@@ -142,7 +142,7 @@ export class CellPrompt implements IDisposable {
     }
   }
 
-  /** Earlier questions, as in a terminal; not over what the user has written. */
+  /** Browse earlier questions, as in a terminal, without overwriting the user's text. */
   private _browse(event: KeyboardEvent): void {
     const step = event.key === 'ArrowUp' ? -1 : 1;
     const text = this._recall.go(step, this._field.value, this._options.asked.history);
@@ -153,7 +153,7 @@ export class CellPrompt implements IDisposable {
     }
   }
 
-  /** Show how far the question is. */
+  /** Show the progress of the question. */
   private _update(): void {
     const { asked, cellId, texts, trans } = this._options;
     const { status } = asked;
@@ -169,7 +169,7 @@ export class CellPrompt implements IDisposable {
     }
     const locked = status?.locked ?? false;
     if (this._node.contains(document.activeElement) && this._stop === document.activeElement) {
-      this._field.focus({ preventScroll: true }); // the button may go
+      this._field.focus({ preventScroll: true }); // the button may disappear
     }
     this._field.readOnly = locked;
     this._field.placeholder = this._cell?.model.sharedModel.getSource().trim()
@@ -201,7 +201,7 @@ export class CellPrompt implements IDisposable {
     });
   }
 
-  /** Be in the cell, of which a move makes another widget; go with a cell that is deleted. */
+  /** Attach to the cell's current widget, which a move recreates; close if the cell is deleted. */
   private _place(): void {
     const cell = this._cell;
     if (!cell) {

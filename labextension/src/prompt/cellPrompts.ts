@@ -12,12 +12,12 @@ interface ICellPromptsOptions {
   tracker: INotebookTracker;
   assistant: Assistant;
   notebooks: OpenNotebooks;
-  /** Show the panel, where the answer is. */
+  /** Show the panel with the answer. */
   showPanel: () => void;
   trans: TranslationBundle;
 }
 
-/** Lets the user ask at a cell; an empty cell offers it. */
+/** Opens prompt lines at cells; an empty cell offers one. */
 export class CellPrompts {
   constructor(private readonly _options: ICellPromptsOptions) {
     const { tracker, trans } = _options;
@@ -30,7 +30,7 @@ export class CellPrompts {
     offer.show(tracker.activeCell);
   }
 
-  /** Open the line at the active cell of the notebook in front, or another cell of it; `text` is put into it. */
+  /** Open the line at the active cell of the notebook in front, or at another cell of it, with `text` in it. */
   open(cellId?: string, text?: string): CellPrompt | null {
     const { tracker } = this._options;
     const panel = tracker.currentWidget;
@@ -60,7 +60,7 @@ export class CellPrompts {
     return prompt;
   }
 
-  /** Whether the cell is one that the user may change, on our server. */
+  /** Whether the cell is on our server and the user may change it. */
   private _mayAskAt(cell: Cell): boolean {
     const { notebooks, tracker } = this._options;
     const model = tracker.currentWidget?.content.model;

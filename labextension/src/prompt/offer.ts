@@ -2,11 +2,11 @@ import type { Cell } from '@jupyterlab/cells';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { button, guard } from '../review/marks/element';
 
-/** A quiet button in the active cell as long as that is empty. It takes no place and goes with the first key. */
+/** A discreet button in the active cell while it is empty. It takes no space and disappears at the first key. */
 export class Offer {
   /**
    * @param _isWanted - Whether it may be shown at a cell.
-   * @param open - What the button does.
+   * @param open - The action of the button.
    */
   constructor(
     private readonly _isWanted: (cell: Cell) => boolean,

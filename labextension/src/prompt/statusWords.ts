@@ -8,22 +8,22 @@ import { retryWords, secondsLeft } from '../wording/retryWords';
 import type { AskedState } from './askedState';
 import { answerTo, oneLine } from './askedState';
 
-/** What the line at a cell says of its question. */
+/** The status that the line at a cell shows for its question. */
 export interface IStatus {
   words: string;
-  /** What the words are about; the seconds are counted from its beginning. */
+  /** Identifies the activity; the seconds are counted from its start. */
   key: string;
-  /** What the button says that leads to the panel; empty if there is none. */
+  /** The label of the button that opens the panel; empty if there isn't any. */
   show: string;
-  /** Whether it works, so that seconds are shown. */
+  /** Whether work is in progress, so that seconds are shown. */
   live: boolean;
-  /** Whether the question has been accepted, and need not be kept. */
+  /** Whether the question has been accepted, so its text need not be kept. */
   accepted: boolean;
-  /** Whether the text can be sent once more. */
+  /** Whether the text can be sent again. */
   reusable: boolean;
-  /** Whether the field shows the question that was asked, which cannot be changed now. */
+  /** Whether the field shows the sent question, which cannot be changed now. */
   locked: boolean;
-  /** Whether there is no more to say here. */
+  /** Whether the line can be closed. */
   over: boolean;
 }
 
@@ -34,7 +34,7 @@ interface IStatusContext {
   /** The model that answers, as `provider:model`. */
   model: string;
   notebooks: Pick<OpenNotebooks, 'kernel' | 'position'>;
-  /** Seconds since the words were first shown. */
+  /** Seconds since the text was first shown. */
   elapsed: number;
 }
 
@@ -49,7 +49,7 @@ const NOTHING: IStatus = {
   over: false
 };
 
-/** What to say of a question that was asked at a cell. */
+/** The status of a question asked at a cell. */
 export function statusOf(context: IStatusContext, trans: TranslationBundle): IStatus {
   const { conversation, id, state } = context;
   const { failure, messages } = conversation.state;

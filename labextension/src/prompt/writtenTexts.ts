@@ -1,6 +1,6 @@
 const STORAGE_KEY = 'jupyter-agent:cell-texts';
 
-/** What the user has written at each cell and not sent, by the id of the cell; survives a reload. */
+/** Unsent text at each cell, by cell id; survives a reload. */
 export class WrittenTexts {
   get(cellId: string): string {
     return this._texts[cellId] ?? '';

@@ -3,7 +3,7 @@ import type { IDiffLine } from './diff';
 import { diffLines } from './diff';
 import type { IPendingCell } from './pending';
 
-/** The lines from `from` to `to` of a text became `lines`, which begin at line `start` of the new one. */
+/** The lines from `from` to `to` of a text became `lines`, which start at line `start` of the new one. */
 interface IHunk {
   from: number;
   to: number;
@@ -11,15 +11,15 @@ interface IHunk {
   lines: string[];
 }
 
-/** The lines that the assistant changed in a cell, whatever people edited before, in between and since. */
+/** The lines that the assistant changed in a cell, regardless of people's edits before, in between and since. */
 export function assistantLines({ steps }: IPendingCell): IDiffLine[] {
   const last = steps[steps.length - 1];
   return diffLines(baseAtLastStep(steps), last.after);
 }
 
 /**
- * The text to compare a cell with so that only the assistant's lines differ: as it was before, with all that people
- * edited since. Lines that both changed stay the assistant's.
+ * The text to compare a cell with so that only the assistant's lines differ: the original with all edits by people
+ * since. Lines that both changed stay the assistant's.
  */
 export function baseFor({ steps }: IPendingCell, now: string): string {
   return withEdits(baseAtLastStep(steps), steps[steps.length - 1].after, now);

@@ -11,13 +11,13 @@ import type { Reviews } from './reviews';
 export interface IChangeWalk {
   /** The changed cells to review, notebook by notebook and from top to bottom. */
   readonly cells: readonly IPendingCell[];
-  /** The one that the user looks at; null before they do. */
+  /** The change the user is looking at; null if none yet. */
   readonly current: IPendingCell | null;
 }
 
-/** Leads the user from change to change. What is as it was before is no change any more. */
+/** Moves the user from change to change. A cell that is back to its original state no longer counts. */
 export class ChangeWalk extends Store<IChangeWalk> {
-  /** @param _open - Opens a notebook of the server; resolves when its cells are there. */
+  /** @param _open - Opens a notebook of the server; resolves when its cells have loaded. */
   constructor(
     private readonly _reviews: Reviews,
     private readonly _notebooks: OpenNotebooks,
@@ -31,7 +31,7 @@ export class ChangeWalk extends Store<IChangeWalk> {
     _notebooks.moved.connect(this._onMoved, this);
   }
 
-  /** Emitted with a change that was brought into view. */
+  /** Emitted with a change that was scrolled into view. */
   get revealed(): ISignal<this, IPendingCell> {
     return this._revealed;
   }
@@ -41,7 +41,7 @@ export class ChangeWalk extends Store<IChangeWalk> {
     return this.state.cells.filter(cell => cell.notebook === notebook);
   }
 
-  /** Go on to the next change, or back to the one before; from the last one to the first. */
+  /** Move to the next or previous change; wraps around. */
   async go(step: 1 | -1): Promise<void> {
     this._update();
     const { cells, current } = this.state;
@@ -63,11 +63,11 @@ export class ChangeWalk extends Store<IChangeWalk> {
     this._active = beside.cell_id;
     await this._notebooks.reveal(beside);
     if (this.state.current === cell) {
-      this._revealed.emit(cell); // JupyterLab may take a while to lay out a far cell: they may have gone on
+      this._revealed.emit(cell); // JupyterLab may take a while to lay out a distant cell: the user may have moved on
     }
   }
 
-  /** The cell itself; of a deleted one the neighbour at which it is shown. */
+  /** The cell itself; for a deleted one the neighbour at which it is shown. */
   private _beside(cell: IPendingCell): ICellRef {
     const { notebook, cell_id, sign } = cell;
     if (sign !== '−') {
@@ -100,7 +100,7 @@ export class ChangeWalk extends Store<IChangeWalk> {
     }
   }
 
-  /** The changes of a notebook that can be seen, from top to bottom. */
+  /** The visible changes of a notebook, from top to bottom. */
   private _shown(notebook: string): IPendingCell[] {
     const { cells } = this._reviews.of(notebook);
     const ids = cells.length ? this._code.ids(notebook) : null;
@@ -135,7 +135,7 @@ export class ChangeWalk extends Store<IChangeWalk> {
     return found < 0 ? Math.max(first, 0) : found;
   }
 
-  /** The change of the cell that the user goes to is the one they look at. */
+  /** If the user moves to a changed cell, its change becomes the current one. */
   private _onMoved(): void {
     const { notebook, attachments = [] } = this._notebooks.place ?? {};
     const cellId = cellOf(attachments);
@@ -152,7 +152,7 @@ export class ChangeWalk extends Store<IChangeWalk> {
   }
 
   private readonly _revealed = new Signal<this, IPendingCell>(this);
-  /** The active cell, as far as it is known here. */
+  /** The last known active cell. */
   private _active: string | undefined;
   private _frame = 0;
 }

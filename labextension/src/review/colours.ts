@@ -1,7 +1,7 @@
 import type { IEditorLanguage, IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 
-/** The text in a `code` element, coloured. All of it: JupyterLab 4.4 drops what follows the last token. */
-export async function coloured(
+/** The text in a highlighted `code` element, in full: JupyterLab 4.4 drops the text after the last token. */
+export async function highlight(
   text: string,
   language: IEditorLanguage | null,
   languages: Pick<IEditorLanguageRegistry, 'highlight'>

@@ -3,9 +3,9 @@ import type { IUndone } from '../api/protocol';
 import { legible } from '../wording/oddCharacters';
 
 /**
- * Why one cell was not undone, as a sentence: "Cell 5 kept: you edited it after the assistant."
+ * A sentence that says why a cell was not undone: "Cell 5 kept: you edited it after the assistant."
  *
- * @param named - Whether to say in which notebook.
+ * @param named - Whether to name the notebook.
  */
 export function describeConflict(
   { notebook, reason, why }: IUndone['conflicts'][number],

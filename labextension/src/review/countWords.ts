@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IPendingCell } from './pending';
 
-/** "3 changes", or "Change 2 of 3" once the user looks at one of them. */
+/** "3 changes", or "Change 2 of 3" while one of them is current. */
 export function countOf(
   cells: readonly IPendingCell[],
   current: IPendingCell | null,

@@ -4,24 +4,24 @@ import { structuredPatch } from 'diff';
 export interface IDiffLine {
   sign: ' ' | '+' | '-' | '…';
   text: string;
-  /** Of how many empty lines it is the sum. */
+  /** Number of empty lines that it stands for. */
   empty?: number;
 }
 
-/** Empty lines in a row from which on they are folded. */
+/** Minimum number of consecutive empty lines to fold. */
 export const MANY_EMPTY = 4;
 
 /** Unchanged lines shown around each change. */
 const CONTEXT = 2;
 
-/** What changed between two texts, line by line. */
+/** The diff of two texts, by lines. */
 export function diffLines(before: string, after: string): IDiffLine[] {
-  const [old, now] = [before, after].map(text => text && `${text}\n`); // a last line is a line like any other
+  const [old, now] = [before, after].map(text => text && `${text}\n`); // treat the last line like any other
   const { hunks } = structuredPatch('', '', old, now, '', '', { context: CONTEXT });
   return parseDiff(hunks.flatMap(hunk => ['@@', ...hunk.lines]).join('\n'));
 }
 
-/** The lines of a unified diff, without its heads; what stands before them, or in place of them, is a gap's. */
+/** The lines of a unified diff without its headers, which become gaps. */
 export function parseDiff(diff: string): IDiffLine[] {
   const lines = diff.split('\n');
   const first = lines.findIndex(line => line.startsWith('@@'));
@@ -39,7 +39,7 @@ export function parseDiff(diff: string): IDiffLine[] {
   return result;
 }
 
-/** The lines with many empty ones in a row as one, so that they push nothing out of view. */
+/** The lines with many empty ones in a row as one, so that they do not push others out of view. */
 export function foldEmpty(lines: readonly IDiffLine[]): IDiffLine[] {
   const folded: IDiffLine[] = [];
   for (let start = 0, end = 0; start < lines.length; start = end) {
@@ -63,7 +63,7 @@ export function countLines(lines: readonly IDiffLine[]): { added: number; remove
   };
 }
 
-/** Whether a line has nothing to read; a character that does not show is not nothing. */
+/** Whether a line is blank; invisible characters count as content. */
 export function isEmpty(line: string): boolean {
   return /^[ \t]*\n?$/.test(line);
 }

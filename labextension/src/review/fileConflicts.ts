@@ -1,30 +1,30 @@
 import { Store } from '../store';
 import type { ICellConflict, ITabBridge } from '../tokens';
 
-/** A cell whose version in the page was kept although the file had another one. */
+/** A cell whose version in the page was kept although the file had a different one. */
 export interface IFileConflict extends ICellConflict {
   /** The path of the notebook. */
   notebook: string;
 }
 
-/** What the user has to decide because page and file could not both be kept. Outlives the page. */
+/** Decisions for the user about cells that could not be merged with the file. Survives a reload. */
 export class FileConflicts extends Store<readonly IFileConflict[]> {
-  /** @param _key - Where in the browser's storage they are kept. */
+  /** @param _key - Their key in the browser's storage. */
   constructor(
     bridge: ITabBridge,
     private readonly _key: string
   ) {
-    super(stored(_key));
+    super(readStored(_key));
     bridge.conflicted.connect((_, { notebook, cells }) => this._add(notebook, cells));
     bridge.renamed.connect((_, { former, notebook }) => this._rename(former, notebook));
     window.addEventListener('storage', ({ key }) => {
       if (key === _key) {
-        this.set(stored(_key)); // another page has found or settled one
+        this.set(readStored(_key)); // another page has added or settled one
       }
     });
   }
 
-  /** A later one takes the place of an earlier one of the same cell, unless that has a text that is nowhere else. */
+  /** A conflict replaces an earlier one of the same cell, unless the earlier one has the only copy of a text. */
   private _add(notebook: string, conflicts: readonly ICellConflict[]): void {
     if (conflicts.length) {
       const isOld = (one: IFileConflict): boolean =>
@@ -38,7 +38,7 @@ export class FileConflicts extends Store<readonly IFileConflict[]> {
     }
   }
 
-  /** It is decided. */
+  /** Mark a conflict as decided. */
   settle(conflict: IFileConflict): void {
     this._keep(this.state.filter(one => one !== conflict));
   }
@@ -54,12 +54,12 @@ export class FileConflicts extends Store<readonly IFileConflict[]> {
     try {
       localStorage.setItem(this._key, JSON.stringify(state));
     } catch {
-      // The storage is full or forbidden: they are kept as long as this page.
+      // The storage is full or forbidden: they last only as long as this page.
     }
   }
 }
 
-function stored(key: string): readonly IFileConflict[] {
+function readStored(key: string): readonly IFileConflict[] {
   try {
     return JSON.parse(localStorage.getItem(key) ?? '[]') as IFileConflict[];
   } catch {

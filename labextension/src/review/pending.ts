@@ -1,9 +1,9 @@
 import type { ICellRef, IPendingChange } from '../api/protocol';
 
-/** How a cell differs from when the user last kept it: added, edited or deleted. */
+/** How a cell differs from its last kept state: added, edited or deleted. */
 export type Sign = '+' | '~' | '−';
 
-/** One change of the text of a cell. */
+/** One change of a cell's text. */
 export interface ITextChange {
   before: string;
   after: string;
@@ -12,23 +12,23 @@ export interface ITextChange {
 /** A cell whose changes are neither kept nor undone, combined into one. */
 export interface IPendingCell extends ICellRef {
   sign: Sign;
-  /** The text before these changes; empty for a cell that was not there. */
+  /** The text before these changes; empty for a new cell. */
   base: string;
-  /** The assistant's changes of its text, the first one first; people may have edited it in between. */
+  /** The assistant's changes to its text, oldest first; people may have edited it in between. */
   steps: readonly ITextChange[];
   type: 'code' | 'markdown' | 'raw';
   /** Whether it was moved. */
   moved: boolean;
-  /** The turns that changed it, the first one first. */
+  /** The turns that changed it, oldest first. */
   turns: readonly string[];
-  /** Why it could not be undone, if that was tried. */
+  /** Why it could not be undone, if that was attempted. */
   conflict: string | null;
   /** Where a deleted cell was: ids of the cells above and below, nearest first. */
   above: readonly string[];
   below: readonly string[];
 }
 
-/** The cells that these changes of one notebook affect, without those that were added and deleted again. */
+/** The cells affected by these changes to one notebook, without those that were added and deleted again. */
 export function pendingCells(changes: readonly IPendingChange[]): IPendingCell[] {
   const byCell = Map.groupBy(changes, ({ cell_id }) => cell_id);
   return [...byCell.values()].flatMap(own => {
@@ -83,7 +83,7 @@ export function placesOf(
   return Map.groupBy(removed, cell => there[indexOf(cell)] ?? '');
 }
 
-/** The cells grouped by turn, the last turn first, since later changes are undone first. */
+/** The cells grouped by turn, newest first, since later changes are undone first. */
 export function byTurn(
   cells: readonly IPendingCell[],
   turns: readonly string[]

@@ -7,7 +7,9 @@ import { describeConflict } from './conflicts';
 import type { IPendingCell } from './pending';
 import type { Reviews } from './reviews';
 
-/** Keeps and undoes changes outside of the panel: failures, and cells that could not be undone, are notifications. */
+/**
+ * Keeps and undoes changes outside of the panel: shows failures, and cells that could not be undone, as notifications.
+ */
 export class ReviewActions {
   constructor(
     private readonly _reviews: Reviews,
@@ -16,13 +18,13 @@ export class ReviewActions {
     private readonly _trans: TranslationBundle
   ) {}
 
-  /** All that waits in a notebook, or in all, with cells that somebody gave their old text again. */
+  /** All changes to review in a notebook, or in all, including cells that are back to their old text. */
   waiting(notebook?: string): IPendingCell[] {
     const paths = notebook === undefined ? [...this._reviews.state.keys()] : [notebook];
     return paths.flatMap(path => [...this._reviews.of(path).cells]);
   }
 
-  /** Whether a turn that changed one of the cells is still running, so that they cannot be undone yet. */
+  /** Whether a turn that changed one of the cells is still running, so they cannot be undone yet. */
   isRunning(cells: readonly IPendingCell[]): boolean {
     return cells.some(cell => this._reviews.isRunning(cell));
   }
@@ -44,8 +46,8 @@ export class ReviewActions {
   }
 
   /**
-   * Keep or undo the change that the user looks at, and go on to the next one. They are led there at once, not when
-   * the server has answered: by then they may be typing.
+   * Keep or undo the current change, and move to the next one. The user is moved immediately, not when the server has
+   * answered: by then they may be typing.
    */
   async decide(decision: 'keep' | 'undo'): Promise<void> {
     const { current, cells } = this._walk.state;

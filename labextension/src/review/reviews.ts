@@ -10,18 +10,18 @@ import { Store } from '../store';
 import type { IPendingCell } from './pending';
 import { byTurn, pendingCells } from './pending';
 
-/** What waits for review in one notebook. */
+/** The changes to review in one notebook. */
 export interface IPending {
   readonly cells: readonly IPendingCell[];
-  /** The turns that changed them, the first one first. */
+  /** The turns that changed them, oldest first. */
   readonly turns: readonly string[];
 }
 
 const NOTHING: IPending = { cells: [], turns: [] };
 
 /**
- * What waits for the user's review in the notebooks that are open here: read from the server when one is opened,
- * when the assistant changes something, and when anyone keeps or undoes changes.
+ * The changes to review in the notebooks open here: read from the server when a notebook is opened, when the assistant
+ * changes something, and when anyone keeps or undoes changes.
  */
 export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDisposable {
   constructor(
@@ -35,7 +35,7 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     _assistant.happened.connect(this._onHappened, this);
     _client.changesReviewed.connect(this._readAll, this);
     announcements.received.connect(this._readAll, this);
-    window.addEventListener('focus', this._readAll); // a page without a connection may have missed announcements
+    window.addEventListener('focus', this._readAll); // a disconnected page may have missed announcements
     this._readAll();
   }
 
@@ -53,14 +53,14 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     return this.state.get(notebook) ?? NOTHING;
   }
 
-  /** Whether a turn that changed the cell is still running, so that it cannot be undone yet. */
+  /** Whether a turn that changed the cell is still running, so it cannot be undone yet. */
   isRunning({ turns }: IPendingCell): boolean {
     const { conversation } = this._assistant.state;
     const turn = conversation.state.messages.at(-1)?.metadata?.turnId;
     return conversation.busy && turn !== undefined && turns.includes(turn);
   }
 
-  /** Keep what was done to these cells. Raises RequestError, NetworkError. */
+  /** Keep the changes to these cells. Raises RequestError, NetworkError. */
   async keep(cells: readonly IPendingCell[]): Promise<void> {
     for (const [turn, refs] of this._byTurn(cells)) {
       await this._client.accept(turn, refs);
@@ -68,7 +68,7 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     }
   }
 
-  /** Undo it; returns which cells stay unchanged, and why. Raises RequestError, NetworkError. */
+  /** Undo the changes to these cells; returns which were not undone, and why. Raises RequestError, NetworkError. */
   async revert(cells: readonly IPendingCell[]): Promise<IUndone['conflicts']> {
     const conflicts: IUndone['conflicts'] = [];
     for (const [turn, refs] of this._byTurn(cells)) {
@@ -93,14 +93,14 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     const paths = this._paths;
     const known = [...this.state].filter(([path]) => paths.has(path));
     if (known.length < this.state.size) {
-      this.set(new Map(known)); // closed, renamed, or of another conversation
+      this.set(new Map(known)); // closed, renamed, or in another conversation
     }
     for (const path of paths) {
       void this._read(path);
     }
   };
 
-  /** One request at a time for each notebook, repeated if something changed meanwhile. */
+  /** One request at a time for each notebook, repeated if something changed during it. */
   private async _read(path: string): Promise<void> {
     if (this._reading.has(path)) {
       this._again.add(path);
@@ -125,7 +125,7 @@ export class Reviews extends Store<ReadonlyMap<string, IPending>> implements IDi
     return cells.map(cell => known.get(JSON.stringify(cell)) ?? cell);
   }
 
-  /** The open notebooks and those in which the conversation in front has changes that wait. */
+  /** The open notebooks and those in which the conversation in front has changes to review. */
   private get _paths(): Set<string> {
     const { messages, changes } = this._assistant.state.conversation.state;
     const waiting = Object.values(changes)

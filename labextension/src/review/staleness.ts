@@ -8,8 +8,8 @@ import { Store } from '../store';
 export type StaleCells = Readonly<Record<string, readonly IStaleCell[]>>;
 
 /**
- * The cells whose outputs no longer follow from the code above them, in notebooks in which the assistant worked:
- * looked up when a turn has ended, and again when the user runs something there. They are marked in the notebook.
+ * The cells whose outputs no longer follow from the code above them, in notebooks that the assistant has worked in:
+ * read when a turn has ended, and again when the user runs something there. They are marked in the notebook.
  */
 export class Staleness extends Store<StaleCells> {
   constructor(

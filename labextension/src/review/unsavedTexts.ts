@@ -2,25 +2,25 @@ import type { YNotebook } from '@jupyter/ydoc';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel, INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type * as Y from 'yjs';
-import { mergeAdded, mergeText } from '../bridge/merge';
+import { mergeAdditions, mergeText } from '../bridge/merge';
 import { Store } from '../store';
 import type { IMergeCell } from '../tokens';
 
-/** Where the server puts them in the document of a room. (`carriers/room_history.py`) */
+/** The key of the server's offers in a room's document (`carriers/room_history.py`). */
 const OFFERS = 'jupyter_agent_unsaved';
 
-/** A cell as the document of a room does not have it. */
+/** A version of a cell that is missing from a room's document. */
 interface IOffer {
   cell: IMergeCell;
-  /** What it said when it was last saved; null if it was not there. */
+  /** Its text when it was last saved; null if it did not exist. */
   base: string | null;
-  /** Ids of the cells that it was below, the nearest first. */
+  /** Ids of the cells above it, nearest first. */
   above: readonly string[];
-  /** Its file has it so, and it was changed in the document as well; else it was typed and not saved. */
+  /** `file`: the file has this version, and the document changed the cell too; else it was typed and not saved. */
   cause?: 'file';
 }
 
-/** What can be put into a room. */
+/** A text that can be restored in a room. */
 export interface IUnsavedText extends IOffer {
   /** The path of the notebook. */
   notebook: string;
@@ -29,7 +29,7 @@ export interface IUnsavedText extends IOffer {
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
-/** What of the open notebooks can be put back. Everybody in a room has the same, until one of them decides. */
+/** Texts of the open notebooks that can be restored. Everyone in a room sees the same, until one of them decides. */
 export class UnsavedTexts extends Store<readonly IUnsavedText[]> {
   constructor(notebooks: INotebookTracker) {
     super([]);
@@ -37,7 +37,7 @@ export class UnsavedTexts extends Store<readonly IUnsavedText[]> {
     notebooks.forEach(panel => this._watch(notebooks, panel));
   }
 
-  /** It is decided. */
+  /** Mark a text as decided. */
   settle({ notebook, key }: IUnsavedText): void {
     for (const [context, offers] of this._offers) {
       if (context.path === notebook) {
@@ -74,23 +74,23 @@ export class UnsavedTexts extends Store<readonly IUnsavedText[]> {
   private readonly _offers = new Map<Context, Y.Map<IOffer>>();
 }
 
-/** A cell's text with what was not saved in it. */
+/** A cell's text with the unsaved text restored. */
 export interface IWhole {
   text: string;
-  /** Whether both are in lines of their own: else what was typed since comes right behind it, be it the end of a word. */
+  /** Whether both are on separate lines: else later typing directly follows the restored text, even within a word. */
   isApart: boolean;
 }
 
 /** A longer text is compared by lines only. */
 const LONGEST = 10_000;
 
-/** What the cell would say with what was not saved; null where other text took its place meanwhile. */
+/** The cell's text with the unsaved text restored; null if other text has taken its place. */
 export function withUnsaved({ base, cell: { source } }: IUnsavedText, now: string): IWhole | null {
   const apart = mergeText(base ?? undefined, source, now);
   if (apart !== null) {
     return { text: apart, isApart: true };
   }
   const isLong = source.length + now.length > LONGEST;
-  const joined = base === null || isLong ? null : mergeAdded(base, source, now);
+  const joined = base === null || isLong ? null : mergeAdditions(base, source, now);
   return joined === null ? null : { text: joined, isApart: false };
 }

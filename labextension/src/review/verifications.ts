@@ -11,8 +11,8 @@ const TOOL = 'verify_notebook';
 const PAUSE_MS = 300;
 
 /**
- * Which open notebooks were verified: by the assistant in a turn, or as they say themselves. Once the code is another
- * than was verified, they are outdated.
+ * The verifications of open notebooks: by the assistant in a turn, or as recorded in their metadata. They become
+ * outdated when the code changes.
  */
 export class Verifications extends Store<VerifiedNotebooks> {
   constructor(
@@ -34,9 +34,9 @@ export class Verifications extends Store<VerifiedNotebooks> {
     _notebookCode.edited.connect((_, notebook) => this._onEdited(notebook));
   }
 
-  /** Ask the server. */
+  /** Read it from the server. */
   async read(notebook: string): Promise<void> {
-    const verified = await this._client.verified(notebook).catch(() => null); // optional
+    const verified = await this._client.verification(notebook).catch(() => null); // optional
     if (verified && !verified.outdated) {
       this._code.set(notebook, this._notebookCode.of(notebook));
     } else {
@@ -45,13 +45,13 @@ export class Verifications extends Store<VerifiedNotebooks> {
     this.update({ [notebook]: verified });
   }
 
-  /** Have the notebook itself say that it was verified. */
+  /** Record the verification in the notebook's metadata. */
   async record(notebook: string): Promise<void> {
     await this._client.recordVerification(notebook);
     await this.read(notebook);
   }
 
-  /** Forget it, also in the notebook. */
+  /** Delete it, also from the notebook's metadata. */
   async dismiss(notebook: string): Promise<void> {
     await this._client.forgetVerification(notebook);
     await this.read(notebook);
@@ -67,7 +67,7 @@ export class Verifications extends Store<VerifiedNotebooks> {
     }
   }
 
-  /** Outputs are edits too, and many: the code is compared when they pause. */
+  /** Outputs are edits too, and frequent: compare the code when they pause. */
   private _onEdited(notebook: string): void {
     if (this._code.has(notebook)) {
       clearTimeout(this._timer);

@@ -5,7 +5,7 @@ import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Locate } from './cellNames';
 import { currentCall, describeCall, modelName, notebookOf } from './callDescriptions';
 
-/** What a turn is doing now: the key changes when something else begins. */
+/** The current activity of a turn: the key changes when another one starts. */
 export interface IActivity {
   key: string;
   text: string;
@@ -14,20 +14,20 @@ export interface IActivity {
 interface IKernel {
   /** Whether it is starting or restarting. */
   starting: boolean;
-  /** The position of a cell that runs for somebody else, if one does. */
+  /** The position of a cell that someone else is running, if any. */
   busy: number | null;
 }
 
-/** What is known of a turn besides its messages. */
+/** Facts about a turn besides its messages. */
 interface IActivityContext {
   /** Whether it waits for an approval. */
   isHeld: boolean;
-  /** The model that answers, as `provider:model`, where the message does not say. */
+  /** The model that answers, as `provider:model`, if the message does not name it. */
   model: string;
   notebooks: Pick<OpenNotebooks, 'kernel' | 'position'>;
 }
 
-/** What a running turn does or waits for, by its last message. */
+/** What a running turn is doing or waiting for, derived from its last message. */
 export function activityOf(
   last: AgentMessage | undefined,
   { isHeld, model, notebooks }: IActivityContext,
@@ -55,7 +55,7 @@ export function activityOf(
   return { key: `model ${parts.length}`, text: trans.__('Waiting for %1', name) };
 }
 
-/** Who took over, if another model did. */
+/** The model that took over, if any. */
 function answering(parts: readonly AgentPart[]): string | undefined {
   const notice = parts.findLast(
     part => part.type === 'data-notice' && part.data.kind === 'fallback'

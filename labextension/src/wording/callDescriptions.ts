@@ -8,22 +8,22 @@ import type {
   IPlanStep,
   IRunOutput
 } from '../api/protocol';
-import { isGoing, runsOf } from '../api/toolRuns';
+import { isUnfinished, runsOf } from '../api/toolRuns';
 import { legible } from './oddCharacters';
 import { ownInput } from './mcpTools';
 import type { Locate } from './cellNames';
 import type { IInput } from './toolPhrases';
 import { phrase } from './toolPhrases';
 
-/** A call in the words of a colleague. */
+/** A call in plain words. */
 export interface IWords {
-  /** "Edited cell 5", "Running cell 5…"; "Run cell 5" if it was not run. */
+  /** "Cell 5 edited", "Running cell 5…"; "Run cell 5" if it was not run. */
   text: string;
-  /** What to say at the end of the line: a duration, an outcome. */
+  /** Text at the end of the line: a duration, an outcome. */
   note: string;
-  /** What went wrong, said before the note. */
+  /** The error, shown before the note. */
   fault: string;
-  /** The cell that it is about, if it is about one. */
+  /** The cell that the call concerns, if there is one. */
   cellId: string | null;
 }
 
@@ -38,26 +38,26 @@ export function isLive({ state, ...call }: CallPart): boolean {
   );
 }
 
-/** Whether it is this call that is being written or run, and not one before it. */
-export function isAtWork(call: CallPart, held: boolean): boolean {
+/** Whether this call is being written or run, and not one before it. */
+export function isInProgress(call: CallPart, held: boolean): boolean {
   const started = call.state !== 'input-available' && call.state !== 'approval-responded';
   return isLive(call) && (started || !held);
 }
 
-/** The call whose turn it is: the one that is being written, then one after the other. */
+/** The current call: the one being written, then the calls in order. */
 export function currentCall(parts: readonly AgentPart[]): CallPart | undefined {
   const live = parts.filter(part => part.type === 'dynamic-tool').filter(isLive);
   return live.findLast(({ state }) => state === 'input-streaming') ?? live[0];
 }
 
 interface ICallContext {
-  /** Whether others have to be done, or answered, before it. */
+  /** Whether other calls have to be done, or answered, before it. */
   held?: boolean;
-  /** Its notebook, where that is to be named. */
+  /** Its notebook, if it is to be named. */
   notebook?: string | null;
 }
 
-/** Say what a call does, did, or would do. */
+/** Describe what a call does, did, or would do. */
 export function describeCall(
   call: CallPart,
   changes: readonly IChange[],
@@ -82,7 +82,7 @@ export function describeCall(
     trans
   });
   const words = (text: string, note = '', fault = ''): IWords => ({ text, note, fault, cellId });
-  const going = runs.every(isGoing) ? runs[0]?.status : undefined;
+  const going = runs.every(isUnfinished) ? runs[0]?.status : undefined;
   switch (call.state) {
     case 'approval-requested':
       return words(todo, trans.__('needs approval'));
@@ -92,16 +92,16 @@ export function describeCall(
       return words(todo, '', trans.__('failed'));
     default:
       if (isLive(call)) {
-        return words(isAtWork(call, held) ? trans.__('%1…', doing) : todo);
+        return words(isInProgress(call, held) ? trans.__('%1…', doing) : todo);
       }
       if (going && tool.startsWith('run_')) {
         return words(going === 'queued' ? todo : doing, statusName(going, trans));
       }
       return words(
         done,
-        seen(call, trans) ?? ticked(call, trans) ?? courseOf(runs, locate, trans),
+        cellCount(call, trans) ?? planProgress(call, trans) ?? courseOf(runs, locate, trans),
         outcomeOf(
-          runs.filter(run => !isGoing(run)),
+          runs.filter(run => !isUnfinished(run)),
           runs.length,
           locate,
           trans
@@ -110,7 +110,7 @@ export function describeCall(
   }
 }
 
-/** The cell that a call names, if it names one. */
+/** The cell that a call names, if any. */
 function cellOf({ cell_id, cell_ids, edits }: IInput): string | null {
   const written = Array.isArray(edits) ? edits.map(edit => edit?.cell_id) : [];
   const ids = new Set([cell_id, ...(Array.isArray(cell_ids) ? cell_ids : []), ...written]);
@@ -118,7 +118,7 @@ function cellOf({ cell_id, cell_ids, edits }: IInput): string | null {
   return named.length === 1 ? named[0] : null;
 }
 
-/** "4.2 s", "2 min 5 s"; empty for a moment. */
+/** "4.2 s", "2 min 5 s"; empty for a very short time. */
 export function duration(seconds: number, trans: TranslationBundle): string {
   if (seconds < 0.05) {
     return '';
@@ -133,7 +133,7 @@ interface INamesNotebook {
   notebook?: string;
 }
 
-/** The notebook that a call is about: as the server resolved it, or as the model spells it; by default the turn's. */
+/** The notebook of a call: as resolved by the server, or as spelled by the model; by default the turn's. */
 export function notebookOf(
   call: CallPart,
   changes: readonly IChange[],
@@ -144,7 +144,7 @@ export function notebookOf(
   return resolved ?? (spelt ? PathExt.normalize(spelt).replace(/^\//, '') : home);
 }
 
-/** "Running cell 5, 12 s", of a clock that runs. */
+/** "Running cell 5, 12 s", for a running clock. */
 export function withSeconds(text: string, seconds: number, trans: TranslationBundle): string {
   return seconds > 0 ? trans.__('%1, %2', text, wholeSeconds(seconds, trans)) : text;
 }
@@ -153,7 +153,7 @@ function wholeSeconds(seconds: number, trans: TranslationBundle): string {
   return seconds < 60 ? trans.__('%1 s', seconds) : duration(seconds, trans);
 }
 
-/** "Sonnet 5.5" for `anthropic:claude-sonnet-5-5`; other models by the names that their makers use. */
+/** "Sonnet 5.5" for `anthropic:claude-sonnet-5-5`; other models by their makers' names. */
 export function modelName(model: string): string {
   const name = model.replace(/^[^:]*:/, '');
   if (model.startsWith('demo:')) {
@@ -168,7 +168,7 @@ export function titleCase(name: string): string {
   return name === 'openai' ? 'OpenAI' : name.charAt(0).toUpperCase() + name.slice(1);
 }
 
-/** A sentence of the server with cells by their positions: "cell `b2`" becomes "cell 3". */
+/** A sentence from the server with cell positions instead of ids: "cell `b2`" becomes "cell 3". */
 export function withPositions(text: string, locate: Locate, trans: TranslationBundle): string {
   return text.replace(/(cell )`([^`]+)`/gi, (all, word: string, id: string) => {
     const position = locate(id);
@@ -187,16 +187,16 @@ export function nameOf(
   return position ? trans.__('cell %1', position) : trans.__('a cell');
 }
 
-/** "12 cells", of a notebook that was read. */
-function seen({ toolName, output }: CallPart, trans: TranslationBundle): string | null {
+/** "12 cells", for a notebook that was read. */
+function cellCount({ toolName, output }: CallPart, trans: TranslationBundle): string | null {
   const { cells } = (output ?? {}) as { cells?: unknown };
   return toolName === 'get_notebook_state' && typeof cells === 'number'
     ? trans._n('1 cell', '%1 cells', cells)
     : null;
 }
 
-/** "2 of 4 done", of a plan. */
-function ticked({ toolName, output }: CallPart, trans: TranslationBundle): string | null {
+/** "2 of 4 done", for a plan. */
+function planProgress({ toolName, output }: CallPart, trans: TranslationBundle): string | null {
   const { steps } = (output ?? {}) as { steps?: IPlanStep[] };
   if (toolName !== 'write_plan' || !Array.isArray(steps)) {
     return null;
@@ -205,7 +205,7 @@ function ticked({ toolName, output }: CallPart, trans: TranslationBundle): strin
   return trans.__('%1 of %2 done', done, steps.length);
 }
 
-/** "Cell 3 finished: ok, 5 min 2 s", of a run that ended after its turn. */
+/** "Cell 3 finished: ok, 5 min 2 s", for a run that ended after its turn. */
 export function endOfRun(run: IEndedRun, locate: Locate, trans: TranslationBundle): string {
   const ended = run.status === 'ok' ? trans.__('ok') : statusName(run.status, trans);
   const how = [ended, duration(run.seconds, trans)].filter(Boolean).join(', ');
@@ -216,18 +216,18 @@ export function endOfRun(run: IEndedRun, locate: Locate, trans: TranslationBundl
   return run.cell_id ? trans.__('A cell finished: %1', how) : trans.__('A run finished: %1', how);
 }
 
-/** What runs took together, in seconds. */
+/** Total duration of runs, in seconds. */
 export function secondsOf(runs: readonly IRunOutput[]): number {
   return runs.reduce((sum, run) => sum + (run.seconds ?? 0), 0);
 }
 
 /** "still running in cell 5, 12 s" */
 function courseOf(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
-  const going = outcomeOf(runs.filter(isGoing), runs.length, locate, trans);
+  const going = outcomeOf(runs.filter(isUnfinished), runs.length, locate, trans);
   return [going, duration(secondsOf(runs), trans)].filter(Boolean).join(', ');
 }
 
-/** "error in cell 5", of the first of these runs that has not ended well; of a single run without its cell. */
+/** "error in cell 5", for the first run that did not succeed; without the cell if there is only one run. */
 function outcomeOf(
   runs: readonly IRunOutput[],
   among: number,

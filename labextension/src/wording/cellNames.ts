@@ -1,6 +1,6 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-/** How one finds a cell's position now, counted from 1; null for a cell that is not in sight. */
+/** Looks up a cell's current position, counted from 1; null for a cell that is not open. */
 export type Locate = (cellId: string) => number | null;
 
 /** "cells 2–7", "cells 2, 4", "cell 3", "3 cells". */
@@ -14,7 +14,7 @@ export function listOf(ids: readonly string[], locate: Locate, trans: Translatio
     : trans.__('cells %1', ranges(places));
 }
 
-/** Their positions in order, each once; null if one of them is not in sight. */
+/** Their positions in order, without duplicates; null if one of them is not open. */
 export function placesOf(ids: readonly string[], locate: Locate): number[] | null {
   const places = [...new Set(ids)].map(locate).filter(place => place !== null);
   const known = places.length === new Set(ids).size && places.length > 0;

@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Effort } from '../api/protocol';
 
-/** The names of how much a model thinks, from the least. */
+/** The names of the efforts, lowest first. */
 export function efforts(trans: TranslationBundle): Record<Effort, string> {
   return {
     none: trans.__('No thinking'),

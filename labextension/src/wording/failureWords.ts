@@ -3,7 +3,7 @@ import type { IFailure } from '../api/failure';
 import type { INotice } from '../api/protocol';
 import { modelName, titleCase } from './callDescriptions';
 
-/** Why a turn failed, in a sentence; of what has no words here the server's. `model` is that of the turn. */
+/** Why a turn failed, as a sentence; the server's text for unknown reasons. `model` is the turn's. */
 export function failureWords(
   { reason, error = '', until }: INotice,
   model: string | undefined,
@@ -48,7 +48,7 @@ export function failureWords(
   }
 }
 
-/** Why a request of the panel was refused; of what has no words here the server's, empty if it did not answer. */
+/** Why a request of the panel was refused; the server's text for unknown reasons, empty if it did not answer. */
 export function refusalWords({ message, reason }: IFailure, trans: TranslationBundle): string {
   switch (reason) {
     case 'turn_running':
@@ -70,7 +70,7 @@ export function splitRequest(message: string): [text: string, request: string | 
 
 function againAfter(until: string | undefined, error: string, trans: TranslationBundle): string {
   if (!until) {
-    return / Ask again after .*?\./.exec(error)?.[0] ?? ''; // of an answer that is older than `until`
+    return / Ask again after .*?\./.exec(error)?.[0] ?? ''; // from a server version without `until`
   }
   const time = new Date(until).toLocaleString([], { dateStyle: 'medium', timeStyle: 'short' });
   return ` ${trans.__('Try again after %1.', time)}`;

@@ -3,7 +3,7 @@ import type { INotice } from '../api/protocol';
 import { modelName } from './callDescriptions';
 import { failureWords } from './failureWords';
 
-/** "Sonnet 5.5 is overloaded, so Opus 5.5 answers.", with what went wrong, or what a model said of its refusal. */
+/** "Sonnet 5.5 is overloaded, so Opus 5.5 answers.", with the error, or the model's explanation of its refusal. */
 export function fallbackNotice(notice: INotice, trans: TranslationBundle): string {
   const { model, instead_of, reason, explanation, text } = notice;
   if (!model || !instead_of) {

@@ -6,13 +6,13 @@ export interface IMcpTool {
   tool: string;
 }
 
-/** Whose tool it is; null for one of the assistant's own. */
+/** The server and name of an MCP tool; null for a built-in tool. */
 export function mcpTool(name: string): IMcpTool | null {
   const [, server, tool] = /^mcp__(.+?)__(.+)$/s.exec(name) ?? [];
   return server && tool ? { server, tool } : null;
 }
 
-/** The input of a call as far as its fields are those of our own tools: a server's mean something else. */
+/** The input of a call to a built-in tool; empty for MCP tools, whose fields have other meanings. */
 export function ownInput({ toolName, input }: CallPart): object {
   return mcpTool(toolName) ? {} : ((input as object | undefined) ?? {});
 }

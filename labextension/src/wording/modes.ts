@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Mode } from '../api/protocol';
 
-/** What the modes are called, and what they mean. */
+/** The names and descriptions of the modes. */
 export function modes(trans: TranslationBundle): Record<Mode, { name: string; meaning: string }> {
   return {
     read: { name: trans.__('Read only'), meaning: trans.__('looks, changes nothing') },

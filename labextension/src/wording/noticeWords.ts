@@ -3,7 +3,7 @@ import type { INotice, Share } from '../api/protocol';
 import { modelName } from './callDescriptions';
 import { fallbackNotice } from './fallback';
 
-/** What a notice of the server says; of a kind or with facts that are unknown here, its own sentence. */
+/** The text of a notice from the server; the server's own sentence for unknown kinds or facts. */
 export function noticeWords(notice: INotice, trans: TranslationBundle): string {
   const { kind, text } = notice;
   switch (kind) {
@@ -14,7 +14,7 @@ export function noticeWords(notice: INotice, trans: TranslationBundle): string {
     case 'budget':
       return notice.limit === 'month'
         ? trans.__(
-            'Your budget for this month is used up; a new month begins on the 1st (UTC). This is the last answer.'
+            'Your budget for this month is used up; a new month starts on the 1st (UTC). This is the last answer.'
           )
         : trans.__('The budget for this answer is used up. This is the last one.');
     case 'compacted':
@@ -28,7 +28,9 @@ export function noticeWords(notice: INotice, trans: TranslationBundle): string {
     case 'withheld':
       return notice.turns ? withheldWords(notice.turns, trans) : text;
     case 'notebook-changed':
-      return notice.notebook ? trans.__('%1 was changed meanwhile.', notice.notebook) : text;
+      return notice.notebook
+        ? trans.__('%1 was changed during the answer.', notice.notebook)
+        : text;
     case 'instructions-left-out':
       return notice.sources?.length
         ? trans.__('Not followed until you trust it: %1', notice.sources.join(', '))
@@ -77,8 +79,8 @@ function sentWords({ host, model, share, text }: INotice, trans: TranslationBund
 
 function withheldWords(turns: number, trans: TranslationBundle): string {
   return trans._n(
-    'An earlier answer is not sent to the model: more was shared in it than now.',
-    '%1 earlier answers are not sent to the model: more was shared in them than now.',
+    'An earlier answer is not sent to the model: it shared more than you share now.',
+    '%1 earlier answers are not sent to the model: they shared more than you share now.',
     turns
   );
 }

@@ -1,23 +1,23 @@
 /** A piece of a text, with the reason if it is not what it looks like. */
 export interface IPiece {
   text: string;
-  /** `invisible`: one character that does not show; `lookalike`: a word that reads as another one. */
+  /** `invisible`: an invisible character; `lookalike`: a word that looks like another one. */
   trick: 'invisible' | 'lookalike' | null;
 }
 
 /**
- * What shows as nothing or as a plain space, or changes how its neighbours show: controls but tab and line feed,
- * formats (bidirectional ones, joiners, tags), variation selectors, odd spaces, fillers, what no font has.
+ * Characters that are invisible, look like a plain space, or change how their neighbours look: controls except tab and
+ * line feed, formats (bidirectional ones, joiners, tags), variation selectors, odd spaces, fillers, unassigned ones.
  */
 const INVISIBLE =
   /(?![\t\n ])[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Zs}\u2800]/u;
 const WORD = `(?:(?!${INVISIBLE.source})[\\p{L}\\p{M}\\p{N}_])+`;
 const PIECE = new RegExp(`(?<invisible>${INVISIBLE.source})|${WORD}`, 'gu');
 const LATIN = /\p{Script=Latin}/u;
-/** Letters of other alphabets; of Greek, which is at home in formulas, those that look Latin. */
+/** Letters of other alphabets; for Greek, which is common in formulas, only those that look Latin. */
 const FOREIGN =
   /[\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Lisu}ΑΒΕΖΗΙΚΜΝΟΡΤΥΧονϲϳ]/u;
-/** A word of nothing but letters that look Latin. */
+/** A word that consists only of letters that look Latin. */
 const DISGUISED =
   /^(?!.?$)[аеорсухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅԚԜӀ][аеорсухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅԚԜӀ_\d]*$/u;
 const ASCII = /^\p{ASCII}+$/u;
@@ -47,13 +47,13 @@ export function codePoint(character: string): string {
   return `U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}`;
 }
 
-/** The letters that make a word look like another one, each with its number. */
+/** The letters that make a word look like another one, each with its code point. */
 export function oddCharacters(word: string): string {
   const odd = [...word].filter(letter => !ASCII.test(letter));
   return [...new Set(odd)].map(letter => `${letter} ${codePoint(letter)}`).join(', ');
 }
 
-/** A text for a place that holds no marks, such as a title: what does not show stands there as its number. */
+/** A text for places without marks, such as a title: invisible characters are replaced by their code points. */
 export function legible(text: string): string {
   return pieces(text)
     .map(({ text, trick }) => (trick === 'invisible' ? `⟨${codePoint(text)}⟩` : text))

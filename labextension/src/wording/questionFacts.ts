@@ -4,7 +4,10 @@ import { legible } from './oddCharacters';
 import { mcpTool } from './mcpTools';
 import type { Locate } from './cellNames';
 
-/** "Markdown cell, below cell 3": type, place and kernel, as far as a change has them; of code that it starts a cluster job. */
+/**
+ * "Markdown cell, below cell 3": type, position and kernel, if the change has them; for code whether it starts a
+ * cluster job.
+ */
 export function factsOf(
   { tool, input, cell_type, edits, clusters, kernel, server, server_tool }: IApproval,
   locate: Locate,
@@ -34,7 +37,7 @@ export function factsOf(
   }
 }
 
-/** "Run any cell in n.ipynb, in this conversation, until the kernel restarts": all that is allowed with it. */
+/** "Run any cell in n.ipynb, in this conversation, until the kernel restarts": the scope of a longer approval. */
 export function scopeOf(approvals: readonly IApproval[], trans: TranslationBundle): string {
   const names = new Set(approvals.flatMap(({ notebook }) => notebook ?? []));
   const where = [...names].join(', ');
@@ -55,15 +58,15 @@ export function scopeOf(approvals: readonly IApproval[], trans: TranslationBundl
   return words.charAt(0).toLocaleUpperCase() + words.slice(1);
 }
 
-/** What the scope leaves out, for questions about code. */
+/** The exceptions from the scope, for questions about code. */
 export function exceptionOf(approvals: readonly IApproval[], trans: TranslationBundle): string {
-  return approvals.some(runsCode) ? trans.__('Code with ! or % is asked about each time.') : '';
+  return approvals.some(runsCode) ? trans.__('Code with ! or % always needs approval.') : '';
 }
 
 /** Tools that run code in the notebook's own kernel. */
 const IN_KERNEL = ['run_cells', 'run_code'];
 
-/** Whether code would run in the notebook's own kernel; some edits run what they leave. */
+/** Whether code would run in the notebook's own kernel; some edits also run the edited cells. */
 function runsCode({ tool, input, server }: IApproval): boolean {
   if (server) {
     return false;
@@ -90,7 +93,7 @@ function kindOfCell(type: 'code' | 'markdown' | 'raw', trans: TranslationBundle)
   }[type];
 }
 
-/** Where a cell would be; one that is not in sight is named by its id. */
+/** The position of a cell; a cell that is not open is named by its id. */
 function placeOf(
   { after, before }: Record<string, unknown>,
   locate: Locate,
@@ -108,7 +111,7 @@ function placeOf(
 function actOf({ tool, input }: IApproval, trans: TranslationBundle): string {
   const remote = mcpTool(tool);
   if (remote) {
-    return trans.__('call %1 on %2, whatever it gets,', remote.tool, remote.server);
+    return trans.__('call %1 on %2, with any input,', remote.tool, remote.server);
   }
   if (tool === 'create_cells' && input.run === true) {
     return trans.__('add and run any cells');

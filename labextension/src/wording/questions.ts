@@ -7,7 +7,7 @@ import { legible } from './oddCharacters';
 import type { IInput } from './toolPhrases';
 import { phrase } from './toolPhrases';
 
-/** "Run cell 7": what would happen; characters that do not show are spelt out. */
+/** "Run cell 7": the proposed action; invisible characters are spelt out. */
 export function describeQuestion(
   { tool, input, cell_id }: IApproval,
   locate: Locate,
@@ -18,7 +18,7 @@ export function describeQuestion(
   return legible(todo);
 }
 
-/** "Edit cell 4 and run all": what would happen if all of these, which are one question, are allowed. */
+/** "Edit cell 4 and run all": the proposed actions of all approvals of one question. */
 export function describeQuestions(
   approvals: readonly IApproval[],
   locate: Locate,
@@ -45,7 +45,7 @@ export function describeQuestions(
   return legible(words.charAt(0).toLocaleUpperCase() + words.slice(1));
 }
 
-/** What is done together, kind by kind: "edit cells 2, 4", "add 2 cells", "run all". */
+/** The actions by kind: "edit cells 2, 4", "add 2 cells", "run all". */
 function actsOf(
   approvals: readonly IApproval[],
   locate: Locate,
@@ -71,20 +71,20 @@ function actsOf(
     added && trans._n('add a cell', 'add %1 cells', added),
     deleted.length && trans.__('delete %1', listOf(deleted, locate, trans)),
     moved.length && trans.__('move %1', listOf(moved, locate, trans)),
-    ...named.map(approval => lowered(describeQuestion(approval, locate, trans))),
+    ...named.map(approval => lowerFirst(describeQuestion(approval, locate, trans))),
     all ? trans.__('run all') : ran.length && trans.__('run %1', listOf(ran, locate, trans))
   ];
   return found.filter(words => typeof words === 'string');
 }
 
-/** Tools of which several are named together. */
+/** Tools whose calls are summarized together. */
 const COUNTED = ['create_cells', 'edit_cells', 'delete_cell', 'move_cell', 'run_cells'];
 
 function addedBy(tool: string, edits = 1): number {
   return tool === 'create_cells' ? edits : 0;
 }
 
-function lowered(words: string): string {
+function lowerFirst(words: string): string {
   return words.charAt(0).toLocaleLowerCase() + words.slice(1);
 }
 
@@ -98,7 +98,7 @@ const EDITS = [
   'create_notebook'
 ];
 
-/** Whether a question is about a change of cells, and not about running something. */
+/** Whether a question is about changing cells, not about running something. */
 export function isEdit({ tool }: IApproval): boolean {
   return EDITS.includes(tool);
 }

@@ -1,13 +1,13 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { INotice } from '../api/protocol';
 
-/** The seconds that are left, `elapsed` seconds after the notice was first shown. */
+/** The remaining seconds, `elapsed` seconds after the notice was first shown. */
 export function secondsLeft({ seconds = 0, until }: INotice, elapsed: number): number {
   const untilThen = until ? (Date.parse(until) - Date.now()) / 1000 : Infinity;
   return Math.max(0, Math.ceil(Math.min(seconds - elapsed, untilThen))); // clocks may differ
 }
 
-/** Why a request is repeated, and when. */
+/** Why a request is retried, and when. */
 export function retryWords(
   { reason, until }: INotice,
   left: number,
@@ -16,7 +16,7 @@ export function retryWords(
   return `${whyWords(reason, trans)} ${whenWords(until, left, trans)}`;
 }
 
-/** Why a request was repeated, once that is over. */
+/** Why a request was retried, once that is over. */
 export function retriedWords({ reason }: INotice, trans: TranslationBundle): string {
   return `${whyWords(reason, trans)} ${trans.__('Retried.')}`;
 }

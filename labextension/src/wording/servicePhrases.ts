@@ -1,6 +1,6 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-/** Tools that a model's service has itself. */
+/** Tools run by the model's service. */
 export const OF_SERVICES = [
   'web_search',
   'web_fetch',
@@ -9,7 +9,7 @@ export const OF_SERVICES = [
   'text_editor_code_execution'
 ];
 
-/** What a model's service does itself: what it would do, does, did; null for other tools. */
+/** Phrases for a tool run by the model's service: to do, doing, done; null for other tools. */
 export function servicePhrase(
   tool: string,
   { query, url }: { query?: string; url?: string },

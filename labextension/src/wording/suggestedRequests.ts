@@ -6,7 +6,7 @@ const TITLE = /^#+\s+(.+?)\s*#*$/m;
 const TABLE = /^(\w+)\s*=\s*[^\n]*\b(?:DataFrame|read_[a-z]+|load_dataset)\(/m;
 const FUNCTION = /^def (\w+)\(/m;
 
-/** A few requests that make sense for a notebook, the most pressing first; null stands for no notebook. */
+/** A few requests that make sense for a notebook, most urgent first; null means no notebook. */
 export function suggestedRequests(
   cells: readonly ICellGlance[] | null,
   trans: TranslationBundle
@@ -43,7 +43,7 @@ export function suggestedRequests(
   return found.filter(request => typeof request === 'string').slice(0, MAX_REQUESTS);
 }
 
-/** What a pattern finds first. */
+/** The first match of a pattern. */
 function first(pattern: RegExp, cells: readonly ICellGlance[]): string | undefined {
   for (const { source } of cells) {
     const match = pattern.exec(source);

@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IMessageMetadata, IUsage } from '../api/protocol';
 
-/** All tokens of a turn, of whatever kind. */
+/** All tokens of a turn, of every kind. */
 export function totalOf(usage: IUsage): number {
   const { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens = 0 } = usage;
   return input_tokens + output_tokens + cache_read_tokens + cache_write_tokens;

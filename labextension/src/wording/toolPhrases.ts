@@ -6,13 +6,13 @@ import { mcpTool } from './mcpTools';
 import { OF_SERVICES, servicePhrase } from './servicePhrases';
 import { verifying } from './verification';
 
-/** The fields of tools' inputs that are worth a word. */
+/** The fields of tools' inputs that descriptions use. */
 export interface IInput {
   cell_id?: string;
   cell_ids?: string[];
   cells?: unknown[];
   edits?: { cell_id?: string }[];
-  /** Whether what is written is run afterwards. */
+  /** Whether the written cells are run afterwards. */
   run?: boolean;
   steps?: unknown[];
   type?: string;
@@ -24,7 +24,7 @@ export interface IInput {
   names?: string[];
 }
 
-/** What would be done, is being done, was done. */
+/** To do, doing, done. */
 export type Phrase = [todo: string, doing: string, done: string];
 
 interface IPhraseOptions {
@@ -33,17 +33,17 @@ interface IPhraseOptions {
   runs: readonly IRunOutput[];
   /** The result so far. */
   output?: unknown;
-  /** "cell 5", or "a cell" where its position is not known. */
+  /** "cell 5", or "a cell" if its position is not known. */
   cell: string;
   /** The position of the cell that was added, once it is known. */
   added?: number | null;
-  /** The path of its notebook, where that has to be named. */
+  /** The path of its notebook, if it has to be named. */
   notebook: string | null;
   locate: Locate;
   trans: TranslationBundle;
 }
 
-/** What a tool does, in a colleague's words: "Edited cell 5", "Edited cell 5 in sales.ipynb". */
+/** What a tool does, in plain words: "Edited cell 5", "Edited cell 5 in sales.ipynb". */
 export function phrase(options: IPhraseOptions): Phrase {
   const { tool, notebook, trans } = options;
   const remote = mcpTool(tool);
@@ -59,7 +59,7 @@ export function phrase(options: IPhraseOptions): Phrase {
   return named ? words : (words.map(word => trans.__('%1 in %2', word, notebook)) as Phrase);
 }
 
-/** Tools whose words say which file they are about, or that are about none. */
+/** Tools whose phrase names their file, or that use no file. */
 const NAMED = [
   'get_notebook_state',
   'verify_notebook',
@@ -160,7 +160,7 @@ function plainly(options: IPhraseOptions): Phrase {
   }
 }
 
-/** Of tools whose input adds nothing. */
+/** Phrases of tools whose input adds nothing. */
 function plainPhrase(tool: string, trans: TranslationBundle): Phrase {
   switch (tool) {
     case 'wait_for_run':
@@ -230,7 +230,7 @@ function severalEdits(
       ];
 }
 
-/** "Cell 6 added", by its own place once it has one. */
+/** "Cell 6 added", with its own position once it has one. */
 function creation({ input, added, locate, trans }: IPhraseOptions): Phrase {
   const { after, before } = input;
   const [below, above] = [after && locate(after), before && locate(before)];
@@ -264,13 +264,13 @@ function moving({ cell, input: { after, before }, locate, trans }: IPhraseOption
   ];
 }
 
-/** "cells 2–7": those that ran, or that the call names; "all cells" where it names none. */
+/** "cells 2–7": the cells that ran, or that the call names; "all cells" if it names none. */
 function ranCells({ input, runs, locate, trans }: IPhraseOptions): string {
   const ids = runs.length ? runs.flatMap(({ cell_id }) => cell_id ?? []) : input.cell_ids;
   return ids ? listOf(ids, locate, trans) : trans.__('all cells');
 }
 
-/** "Cell 5 edited": a sentence that begins with the name of a cell. */
+/** "Cell 5 edited": a sentence that starts with the name of a cell. */
 function passive(words: string): string {
   return words.charAt(0).toLocaleUpperCase() + words.slice(1);
 }

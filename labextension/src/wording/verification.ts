@@ -30,7 +30,7 @@ export function verifying({
   const [same, close] = [count('same'), count('close')];
   const [differ, failed] = [count('differs'), count('error')];
   const found = ok
-    ? trans._n('the cell shows the same', 'all %1 cells show the same', same)
+    ? trans._n('the cell gives the same results', 'all %1 cells give the same results', same)
     : [
         differ > 0 && trans.__('%1 differ', differ),
         close > 0 && trans.__('%1 are close', close),

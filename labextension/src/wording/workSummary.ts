@@ -1,11 +1,11 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CallPart, ICellRef, IChange, IRunOutput } from '../api/protocol';
-import { isGoing, runsOf } from '../api/toolRuns';
+import { isUnfinished, runsOf } from '../api/toolRuns';
 import { statusName } from './callDescriptions';
 import type { Locate } from './cellNames';
 import { placesOf, ranges } from './cellNames';
 
-/** What a piece of work came to. */
+/** Summary of a piece of work. */
 export interface IWorkSummary {
   /** "7 steps, 3 cells changed, ran 2–6, cell 7 still running" */
   text: string;
@@ -14,9 +14,9 @@ export interface IWorkSummary {
 }
 
 /**
- * Sum up calls and what they changed in one line.
+ * Summarize calls and their changes in one line.
  *
- * @param locate - Positions in the notebook of the turn; cells of others are counted.
+ * @param locate - Positions in the notebook of the turn; cells of other notebooks are only counted.
  */
 export function summarizeWork(
   calls: readonly CallPart[],
@@ -40,7 +40,7 @@ export function summarizeWork(
 }
 
 function ranWords(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
-  const ids = runs.filter(run => !isGoing(run)).flatMap(({ cell_id }) => cell_id ?? []);
+  const ids = runs.filter(run => !isUnfinished(run)).flatMap(({ cell_id }) => cell_id ?? []);
   if (!ids.length) {
     return '';
   }
@@ -50,9 +50,9 @@ function ranWords(runs: readonly IRunOutput[], locate: Locate, trans: Translatio
     : trans._n('ran 1 cell', 'ran %1 cells', ids.length);
 }
 
-/** Of what was not waited for. */
+/** Words for runs that the calls did not wait for. */
 function goingWords(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
-  const run = runs.find(isGoing);
+  const run = runs.find(isUnfinished);
   if (!run) {
     return '';
   }

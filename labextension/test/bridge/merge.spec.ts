@@ -1,4 +1,4 @@
-import { identified, mergeCells, mergeText } from '../../src/bridge/merge';
+import { assignIds, mergeCells, mergeText } from '../../src/bridge/merge';
 import type { IMergeCell } from '../../src/tokens';
 
 /** Code cells from their texts by id. */
@@ -137,7 +137,7 @@ describe('mergeCells', () => {
   });
 });
 
-describe('identified', () => {
+describe('assignIds', () => {
   it.each([
     ['unchanged', ['x', 'y', 'z'], ['a', 'b', 'c']],
     ['one changed', ['x', 'y2', 'z'], ['a', 'b', 'c']],
@@ -147,7 +147,7 @@ describe('identified', () => {
   ])('finds the cells of a format without ids: %s', (_, sources, ids) => {
     const known = cells({ a: 'x', b: 'y', c: 'z' });
     const file = sources.map(source => ({ cell_type: 'code', source, metadata: {} }));
-    const found = identified(file, known, () => 'new');
+    const found = assignIds(file, known, () => 'new');
     expect(found.map(({ id }) => id)).toEqual(ids);
   });
 
@@ -157,11 +157,7 @@ describe('identified', () => {
     ['of an old Mac, which is one character', 'a\rb\r', null]
   ])('takes no line end for a change: those %s', (_, source, merged) => {
     const known = cells({ a: 'a\nb\n\nc' });
-    const file = identified(
-      [{ cell_type: 'code', source, metadata: {}, id: 'a' }],
-      known,
-      () => ''
-    );
+    const file = assignIds([{ cell_type: 'code', source, metadata: {}, id: 'a' }], known, () => '');
     expect(mergeText(known[0].source, 'A\nb\n\nc', file[0].source)).toBe(merged);
   });
 });

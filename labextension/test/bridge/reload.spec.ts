@@ -26,7 +26,7 @@ function open(texts: Texts, minor: number, typedIn?: string) {
     widgets: []
   } as unknown as Notebook;
   const views = (): Notebook[] => (typedIn ? [view] : []);
-  const cells = new PageCells({ model: () => model, views, isLent: () => false });
+  const cells = new PageCells({ model: () => model, views, isServerRun: () => false });
   const sources = (): Texts =>
     Object.fromEntries(shared.cells.map(({ id, source }) => [id, source]));
   return { shared, model, cells, sources };

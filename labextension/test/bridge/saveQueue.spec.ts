@@ -1,11 +1,11 @@
 import { SaveQueue } from '../../src/bridge/saveQueue';
-import { Turns } from '../../src/bridge/turns';
+import { SerialQueue } from '../../src/bridge/serialQueue';
 
 function open() {
   const ends: ((hash?: string) => void)[] = [];
   const fails: ((reason: Error) => void)[] = [];
   const queue = new SaveQueue(
-    new Turns(),
+    new SerialQueue(),
     () =>
       new Promise(resolve => {
         ends.push(resolve);
@@ -45,7 +45,7 @@ describe('SaveQueue', () => {
   it('tells nobody of a save that had begun before they asked', async () => {
     const { ends, queue, save, told } = open();
     save('a');
-    expect(save('b')).toBe(save('c')); // which have not begun: one will do
+    expect(save('b')).toBe(save('c')); // neither has started: one save is enough
     queue.hasWritten('h1');
     ends[0]('h1');
     await rest();

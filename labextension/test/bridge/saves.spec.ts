@@ -7,7 +7,7 @@ import { FileAccess } from '../../src/bridge/saves';
 
 const SOURCE = 'x = 1';
 
-/** A notebook whose saves end when the test says so. */
+/** A notebook whose saves end when the test decides. */
 function open({ onDisk = SOURCE } = {}) {
   const ends: (() => void)[] = [];
   let fail!: (error: unknown) => void;
@@ -45,15 +45,15 @@ function open({ onDisk = SOURCE } = {}) {
   const file = new FileAccess(
     context as unknown as DocumentRegistry.IContext<INotebookModel>,
     contents as unknown as Contents.IManager,
-    new PageCells({ ...page, isLent: () => false }),
+    new PageCells({ ...page, isServerRun: () => false }),
     () => undefined
   );
-  /** JupyterLab looks at the file, as it does before and after it writes it. */
+  /** JupyterLab checks the file, as before and after it writes it. */
   const look = (): Promise<unknown> =>
     file
       .look(() => contents.get('a.ipynb', { content: false }) as Promise<Contents.IModel>)
       .catch((reason: unknown) => reason);
-  /** The save that is under way fails; once that is dealt with. */
+  /** Make the save in progress fail, and wait until that is handled. */
   const fails = async (reason: unknown): Promise<void> => {
     fail(reason);
     await rest();
@@ -200,7 +200,7 @@ describe('FileAccess', () => {
     const order: string[] = [];
     let endRename!: () => void;
     const saves = [context.save().then(() => order.push('saved'))];
-    const rename = file.inTurn(async () => {
+    const rename = file.enqueue(async () => {
       order.push('rename');
       await new Promise<void>(resolve => (endRename = resolve));
       order.push('renamed');
@@ -236,7 +236,7 @@ describe('FileAccess', () => {
 
   it('goes on after something that failed', async () => {
     const { context, ends, file } = open();
-    const failed = file.inTurn(() => Promise.reject(new Error('no')));
+    const failed = file.enqueue(() => Promise.reject(new Error('no')));
     const save = context.save();
     await expect(failed).rejects.toThrow('no');
     await rest();
@@ -252,7 +252,7 @@ describe('FileAccess', () => {
       const get = jest.spyOn(contents, 'get');
       const save = context.save();
       await jest.advanceTimersByTimeAsync(0);
-      expect(get).not.toHaveBeenCalled(); // JupyterLab looks itself, at a file that it knows
+      expect(get).not.toHaveBeenCalled(); // JupyterLab itself checks a file that it knows
       document.dispatchEvent(new Event('resume'));
       await jest.advanceTimersByTimeAsync(1999);
       expect(ends).toHaveLength(1);

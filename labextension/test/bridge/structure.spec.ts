@@ -29,7 +29,7 @@ function open() {
   const cells = new PageCells({
     model: () => model as unknown as INotebookModel,
     views: () => [view as unknown as Notebook],
-    isLent: () => false
+    isServerRun: () => false
   });
   const edits = new StructuralEdits(cells);
   const ids = (): unknown[] => shared.cells.map(cell => cell.getId());

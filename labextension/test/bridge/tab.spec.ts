@@ -46,7 +46,7 @@ class Socket {
     return this.sent.filter(frame => typeof frame !== 'string').length;
   }
 
-  /** What the server has after all binary frames so far. */
+  /** The server's replica after all binary frames so far. */
   get replica(): YNotebook {
     const replica = new YNotebook();
     for (const frame of this.sent) {
@@ -106,7 +106,7 @@ function open(options: { collaborative?: boolean } = {}) {
   return { context, notebook, link, look };
 }
 
-async function connected(options = {}) {
+async function connect(options = {}) {
   const page = open(options);
   await page.context.ready;
   Socket.last.onopen();
@@ -115,7 +115,7 @@ async function connected(options = {}) {
 
 describe('TabLink', () => {
   it('says hello, and then whether it has unsaved work, until a tool attaches', async () => {
-    const { notebook, socket, link } = await connected();
+    const { notebook, socket, link } = await connect();
     notebook.getCell(0).setSource('x = 2');
     expect(socket.url).toBe('ws://lab/base/api/agent/tab');
     const hello = {
@@ -137,7 +137,7 @@ describe('TabLink', () => {
   });
 
   it('gives the whole document at an attach, and then all that is typed', async () => {
-    const { notebook, socket, link } = await connected();
+    const { notebook, socket, link } = await connect();
     await socket.ask({ op: 'attach', id: 1 });
     expect(socket.replica.getCell(0).getSource()).toBe('x = 1');
     notebook.getCell(0).updateSource(5, 5, ' # typed');
@@ -155,7 +155,7 @@ describe('TabLink', () => {
   });
 
   it('takes in the edits of the server without sending them back, and leaves them out of the undo', async () => {
-    const { notebook, socket, link } = await connected();
+    const { notebook, socket, link } = await connect();
     await socket.ask({ op: 'attach', id: 1 });
     const updates = socket.updates;
     const { replica } = socket;
@@ -171,7 +171,7 @@ describe('TabLink', () => {
   });
 
   it('answers in order, saves, trusts, and refuses what it does not know', async () => {
-    const { context, socket, link } = await connected();
+    const { context, socket, link } = await connect();
     await socket.ask({ op: 'sync', id: 1 });
     await socket.ask({ op: 'save', id: 2 });
     await socket.ask({ op: 'trust', id: 3, cell: 'b2' });
@@ -186,7 +186,7 @@ describe('TabLink', () => {
   });
 
   it('is quiet after a detach', async () => {
-    const { notebook, socket, link } = await connected();
+    const { notebook, socket, link } = await connect();
     await socket.ask({ op: 'attach', id: 1 });
     await socket.ask({ op: 'detach' });
     const updates = socket.updates;
@@ -196,7 +196,7 @@ describe('TabLink', () => {
   });
 
   it('comes back at once after a cut, without a timer, and says hello again', async () => {
-    const { notebook, socket, link } = await connected();
+    const { notebook, socket, link } = await connect();
     socket.close();
     notebook.getCell(0).setSource('typed while cut off');
     expect(Socket.last).not.toBe(socket);
@@ -206,7 +206,7 @@ describe('TabLink', () => {
   });
 
   it('looks at the file when it is back, since others may have written it meanwhile', async () => {
-    const { look, socket, link } = await connected();
+    const { look, socket, link } = await connect();
     expect(look).not.toHaveBeenCalled();
     socket.close();
     Socket.last.onopen();
@@ -215,7 +215,7 @@ describe('TabLink', () => {
   });
 
   it('says which cells show a run of the server, and shows as ended what the server does not know', async () => {
-    const { context, notebook, socket, link } = await connected();
+    const { context, notebook, socket, link } = await connect();
     notebook.addCell({ cell_type: 'code', id: 'c3', source: 'mine' });
     notebook.addCell({ cell_type: 'code', id: 'd4', source: 'theirs, then mine' });
     const cells = notebook.cells as ISharedCodeCell[];
@@ -251,7 +251,7 @@ describe('TabLink', () => {
   it('waits longer each time where the server does not take it', async () => {
     jest.useFakeTimers();
     try {
-      const { socket, link } = await connected();
+      const { socket, link } = await connect();
       socket.close();
       for (const pause of [400, 800, 1600]) {
         const refused = Socket.last;

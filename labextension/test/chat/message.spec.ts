@@ -3,7 +3,7 @@ import * as ai7 from 'ai7';
 import type { AgentChunk, AgentMessage, AgentPart } from '../../src/api/protocol';
 import {
   advance,
-  answered,
+  withAnswers,
   emptyAnswer,
   limitOf,
   pendingApprovals,
@@ -13,8 +13,8 @@ import { goldenStream, goldenStreams } from '../golden';
 
 const replay = (chunks: AgentChunk[]): AgentMessage => chunks.reduce(advance, emptyAnswer(''));
 
-/** Absent and undefined are the same, and how a half-written input is guessed is nobody's contract. */
-/** Without what a stock client knows from its own user: the stream tells their answers in a notice of ours. */
+/** Absent and undefined are equal, and the guess for a half-written input is not part of any contract. */
+/** Without facts that a stock client knows from its own user: our stream reports their answers in a notice. */
 function comparable(message: AgentMessage): unknown {
   return JSON.parse(JSON.stringify(message), (key, value: unknown) =>
     key === 'rawInput' || key === 'approved' ? undefined : value
@@ -114,7 +114,7 @@ describe('pendingApprovals', () => {
   it('lists the questions until they are answered', () => {
     const message = replay(asked);
     expect(pendingApprovals(message).map(({ id }) => id)).toEqual(['a_1', 'a_2']);
-    const one = answered(message, [{ id: 'a_1', approved: true }]);
+    const one = withAnswers(message, [{ id: 'a_1', approved: true }]);
     expect(pendingApprovals(one).map(({ id }) => id)).toEqual(['a_2']);
     const approvals = ['a_1', 'a_2'].map(id => ({ id, approved: true }));
     const told = advance(message, {

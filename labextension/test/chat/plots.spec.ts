@@ -1,6 +1,6 @@
 import type { IOutput } from '@jupyterlab/nbformat';
 import type { IChange } from '../../src/api/protocol';
-import { leftOut, newPlots } from '../../src/chat/plots';
+import { omissionOf, newPlots } from '../../src/chat/plots';
 
 const plot = (data: string): IOutput => ({
   output_type: 'display_data',
@@ -31,7 +31,7 @@ describe('newPlots', () => {
   });
 });
 
-describe('leftOut', () => {
+describe('omissionOf', () => {
   const note = (text: string, metadata: object = {}): IOutput => ({
     output_type: 'display_data',
     data: { 'text/plain': text },
@@ -40,12 +40,14 @@ describe('leftOut', () => {
 
   it('knows what the server left out, in its words of today and of before', () => {
     const own = { jupyter_agent: { left_out: { outputs: 2, plots: 1 } } };
-    expect(leftOut(note('[Plot: see the cell.]', own))).toEqual({ outputs: 2, plots: 1 });
-    expect(leftOut(note('[Outputs of 71,861 characters: see the cell.]'))).not.toBeNull();
+    expect(omissionOf(note('[Plot: see the cell.]', own))).toEqual({ outputs: 2, plots: 1 });
+    expect(omissionOf(note('[Outputs of 71,861 characters: see the cell.]'))).not.toBeNull();
     const large = '<Figure>\n<left out, too large for a cell: image/png of 452,772 characters>';
-    expect(leftOut(note(large))).toEqual({ outputs: 1, plots: 1 });
-    expect(leftOut({ ...note(large), data: { 'text/plain': large, 'text/html': '7' } })).toBeNull();
-    expect(leftOut(note('see the cell'))).toBeNull();
-    expect(leftOut({ output_type: 'stream', name: 'stdout', text: '' })).toBeNull();
+    expect(omissionOf(note(large))).toEqual({ outputs: 1, plots: 1 });
+    expect(
+      omissionOf({ ...note(large), data: { 'text/plain': large, 'text/html': '7' } })
+    ).toBeNull();
+    expect(omissionOf(note('see the cell'))).toBeNull();
+    expect(omissionOf({ output_type: 'stream', name: 'stdout', text: '' })).toBeNull();
   });
 });

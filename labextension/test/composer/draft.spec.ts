@@ -12,7 +12,7 @@ class Tracked {
   }
 }
 
-function drafted(): { notebooks: Tracked; draft: Draft } {
+function createDraft(): { notebooks: Tracked; draft: Draft } {
   const notebooks = new Tracked();
   return { notebooks, draft: new Draft(notebooks as unknown as OpenNotebooks) };
 }
@@ -20,7 +20,7 @@ function drafted(): { notebooks: Tracked; draft: Draft } {
 beforeEach(() => sessionStorage.clear());
 
 test('a question that was begun before a notebook was open is about the first one', () => {
-  const { notebooks, draft } = drafted();
+  const { notebooks, draft } = createDraft();
   draft.setText('What is in here?');
   notebooks.open('a.ipynb');
   notebooks.open('b.ipynb');
@@ -28,7 +28,7 @@ test('a question that was begun before a notebook was open is about the first on
 });
 
 test('a notebook that the user took away stays away, also over a reload', () => {
-  const { notebooks, draft } = drafted();
+  const { notebooks, draft } = createDraft();
   notebooks.open('a.ipynb');
   draft.setText('What is a mean?');
   draft.detach();
@@ -40,7 +40,7 @@ test('a notebook that the user took away stays away, also over a reload', () => 
 });
 
 test('the next question is about where the user is again', () => {
-  const { notebooks, draft } = drafted();
+  const { notebooks, draft } = createDraft();
   notebooks.open('a.ipynb');
   draft.setText('What is a mean?');
   draft.detach();

@@ -10,7 +10,7 @@ function element(tag: string, style: string): HTMLElement {
   return made;
 }
 
-function restyled(style: string, tag = 'p'): string {
+function sanitizeStyle(style: string, tag = 'p'): string {
   const made = element(tag, style);
   restyle(made);
   return made.getAttribute('style') ?? '';
@@ -29,7 +29,7 @@ describe('restyle', () => {
     'text-align: right; white-space: nowrap;',
     'border-top-width: 1px; border-top-style: solid; border-top-color: red;'
   ])('keeps %s', style => {
-    expect(restyled(style)).toBe(style);
+    expect(sanitizeStyle(style)).toBe(style);
   });
 
   it.each([
@@ -53,23 +53,23 @@ describe('restyle', () => {
     'z-index: 9',
     'animation-name: x'
   ])('drops %s', style => {
-    expect(restyled(style)).toBe('');
+    expect(sanitizeStyle(style)).toBe('');
   });
 
   it('leaves the rest, and lets nobody shout over the page', () => {
-    expect(restyled('color: red !important; background: url(x); width: 1em')).toBe(
+    expect(sanitizeStyle('color: red !important; background: url(x); width: 1em')).toBe(
       'color: red; width: 1em;'
     );
   });
 
   it('lets MathJax place the pieces of a formula, and nothing leave it', () => {
     const placed = 'position: relative; top: 0.2em; left: -0.1em;';
-    expect(restyled(placed, 'mjx-mo')).toBe(placed);
+    expect(sanitizeStyle(placed, 'mjx-mo')).toBe(placed);
     const turned = 'transform: rotate(-0.7rad) translateY(0.03em);';
-    expect(restyled(turned, 'mjx-dstrike')).toBe(turned);
-    expect(restyled('position: fixed', 'mjx-mo')).toBe('');
-    expect(restyled('transform: var(--x)', 'mjx-mo')).toBe('');
-    expect(restyled('background: url(x)', 'mjx-mo')).toBe('');
+    expect(sanitizeStyle(turned, 'mjx-dstrike')).toBe(turned);
+    expect(sanitizeStyle('position: fixed', 'mjx-mo')).toBe('');
+    expect(sanitizeStyle('transform: var(--x)', 'mjx-mo')).toBe('');
+    expect(sanitizeStyle('background: url(x)', 'mjx-mo')).toBe('');
   });
 
   it('is the last that happens to a text', () => {

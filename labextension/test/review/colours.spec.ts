@@ -1,7 +1,7 @@
-import { coloured } from '../../src/review/colours';
+import { highlight } from '../../src/review/colours';
 
-/** Colours the first `length` characters and leaves out the rest, as JupyterLab 4.4 does. */
-function upTo(length: number, prefix = ''): Parameters<typeof coloured>[2] {
+/** Highlights the first `length` characters and drops the rest, as JupyterLab 4.4 does. */
+function upTo(length: number, prefix = ''): Parameters<typeof highlight>[2] {
   return {
     highlight: (text, _, host) => {
       const token = document.createElement('span');
@@ -13,15 +13,15 @@ function upTo(length: number, prefix = ''): Parameters<typeof coloured>[2] {
   };
 }
 
-describe('coloured', () => {
+describe('highlight', () => {
   it('shows what follows the last token, too', async () => {
-    const painted = await coloured('def f():', null, upTo(7));
+    const painted = await highlight('def f():', null, upTo(7));
     expect(painted.textContent).toBe('def f():');
     expect(painted.querySelector('span')?.textContent).toBe('def f()');
   });
 
   it('shows the text without colours where the coloured one is another', async () => {
-    const painted = await coloured('x = 1', null, upTo(5, 'y'));
+    const painted = await highlight('x = 1', null, upTo(5, 'y'));
     expect(painted.textContent).toBe('x = 1');
   });
 });

@@ -4,7 +4,7 @@ import type { ICellConflict, IMergeCell, ITabBridge } from '../../src/tokens';
 
 type Conflicts = { notebook: string; cells: readonly ICellConflict[] };
 
-/** Conflicts of which a page tells; the texts of the files in those that are open. */
+/** A page that reports conflicts, and the file texts of those that are open. */
 function open() {
   const bridge = { client: 'c' } as ITabBridge;
   const conflicted = new Signal<ITabBridge, Conflicts>(bridge);

@@ -1,7 +1,7 @@
 import { withUnsaved } from '../../src/review/unsavedTexts';
 import type { IUnsavedText } from '../../src/review/unsavedTexts';
 
-/** A cell said `base` in its file, and `source` in the room. */
+/** A cell with the text `base` in its file, and `source` in the room. */
 function text(base: string | null, source: string): IUnsavedText {
   const cell = { id: 'c', cell_type: 'code', source, metadata: {} };
   return { notebook: 'a.ipynb', key: 'k', cell, base, above: [] };

@@ -69,7 +69,7 @@ describe('describeCall', () => {
   it.each([
     [
       { ok: true, cells: [{ status: 'same' }, { status: 'same' }, { status: 'skipped' }] },
-      'Checked the notebook: all 2 cells show the same'
+      'Checked the notebook: all 2 cells give the same results'
     ],
     [
       { ok: false, cells: [{ status: 'same' }, { status: 'differs' }, { status: 'error' }] },

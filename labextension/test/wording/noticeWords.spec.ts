@@ -12,7 +12,7 @@ describe('noticeWords', () => {
     [
       'budget',
       { limit: 'month' },
-      'Your budget for this month is used up; a new month begins on the 1st (UTC). This is the last answer.'
+      'Your budget for this month is used up; a new month starts on the 1st (UTC). This is the last answer.'
     ],
     [
       'compacted',
@@ -27,9 +27,9 @@ describe('noticeWords', () => {
     [
       'withheld',
       { turns: 2 },
-      '2 earlier answers are not sent to the model: more was shared in them than now.'
+      '2 earlier answers are not sent to the model: they shared more than you share now.'
     ],
-    ['notebook-changed', { notebook: 'sales.ipynb' }, 'sales.ipynb was changed meanwhile.']
+    ['notebook-changed', { notebook: 'sales.ipynb' }, 'sales.ipynb was changed during the answer.']
   ])('words %s by its facts', (kind, facts, said) => {
     expect(words(kind, facts)).toBe(said);
   });

@@ -39,7 +39,7 @@ describe('scopeOf', () => {
   it('names tool and server, and promises nothing of kernels', () => {
     const asked = question({ tool: 'mcp__db__query', server: 'db', input: { run: true } });
     expect(scopeOf([asked], trans)).toBe(
-      'Call query on db, whatever it gets, in a.ipynb, in this conversation'
+      'Call query on db, with any input, in a.ipynb, in this conversation'
     );
   });
 });

@@ -22,11 +22,11 @@ from tests.ui.lab import Answer, Replies
 from tests.ui.players.scene import MOST_CELLS, Where
 
 PART = re.compile("[EGNQTUW]")
-"""Of a word that is being typed."""
+"""Matches a word that is being typed."""
 
 
 class Agent:
-    """Works over HTTP, beside the people; knows what it was answered."""
+    """Works over HTTP, beside the people; records its answers."""
 
     name = "agent"
 
@@ -79,7 +79,7 @@ class Agent:
         ]
         return self._random.choice(found) if found else None
 
-    # ---- what it does
+    # ---- its actions
 
     def _patch(self) -> None:
         """Writes a word behind one of its own."""
@@ -107,7 +107,7 @@ class Agent:
             self._edit("insert", lambda: self._call("POST", "/cells", body), adds=(new,))
 
     def _rewrite(self) -> None:
-        """The whole text, if the cell is still as it was read."""
+        """Writes the whole text, if the cell is still as it was read."""
         if (cell := self._some()) is not None:
             new = self._new()
             source = self._written(cell["source"], new)
@@ -121,7 +121,7 @@ class Agent:
             )
 
     def _stale(self) -> None:
-        """The whole text, long after it was read: what was typed since is merged."""
+        """Writes the whole text, long after reading it: later typing is merged."""
         if (cell := self._some()) is None:
             return
         call = {"notebook": self._where.path, "mode": "auto", "conversation_id": "fuzz"}
@@ -139,8 +139,8 @@ class Agent:
         )
 
     def _written(self, source: str, new: str) -> str:
-        """With one more line, perhaps in place of one that is there. What the agent takes away is
-        what it has read: it leaves lines alone in which somebody is in the middle of a word.
+        """The text with one more line, perhaps replacing another. The agent only removes text that
+        it has read: it leaves lines alone in which someone is in the middle of a word.
         """
         lines = source.split("\n")
         whole = [at for at, line in enumerate(lines) if not PART.search(TOKEN.sub("", line))]
@@ -299,7 +299,7 @@ class Agent:
 
 
 def _outcome(answer: Answer, body: Mapping[str, Any]) -> Outcome:
-    """What was promised. A tool answers 200 also where it says that it failed."""
+    """The promised outcome. A tool answers 200 even if it reports a failure."""
     failed = answer.status >= 400 or body.get("is_error")
     if not failed:
         return "done"
@@ -307,7 +307,7 @@ def _outcome(answer: Answer, body: Mapping[str, Any]) -> Outcome:
     unknown = (
         answer.status >= 500
         or body.get("reason") == "not_confirmed"
-        # The person took away what it had just changed, or the agent is told where it is now.
+        # The person removed the new text, or the answer gives its new place.
         or any(part in told for part in ("was deleted at the same moment", "split it"))
     )
     return "unknown" if unknown else "refused"

@@ -22,7 +22,7 @@ class Editor:
         self._random = random.Random(seed)
 
     def write(self) -> None:
-        """One word more in one cell, atomically or in place."""
+        """Add one word to a cell, atomically or in place."""
         found = json.loads(self._where.file())
         if not found.get("cells"):
             return

@@ -1,4 +1,4 @@
-"""Somebody who works in a notebook with keys, at random."""
+"""A person who works in a notebook with keys, at random."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ path => {
   });
 }
 """
-"""Notes each word that comes and goes, and whether the page itself or somebody else did it."""
+"""Records each word that appears or disappears, and whether the page or someone else did it."""
 
 CONFLICTS = """
 () => Object.entries(localStorage)
@@ -78,7 +78,7 @@ CELLS = "agentTest.cells(path).map(c => [c.id, c.type, c.sharedModel.getSource()
 
 
 class Person:
-    """Somebody with a page, and with keys."""
+    """A person with a page and keys."""
 
     def __init__(self, name: str, notebook: OpenNotebook, where: Where, seed: int) -> None:
         self.name = name
@@ -121,7 +121,7 @@ class Person:
         self.page.on("dialog", lambda dialog: dialog.accept())  # leave with unsaved work? yes
 
     def watch(self) -> None:
-        """Note from now on what changes in the page."""
+        """Record changes in the page from now on."""
         self.evaluate(f"({RECORD})(path)")
 
     def evaluate(self, expression: str, **values: Any) -> Any:
@@ -139,7 +139,7 @@ class Person:
         return bool(self.evaluate("agentTest.notebook(path).model.dirty"))
 
     def do(self, what: str | None = None) -> None:
-        """One thing, at random."""
+        """One random action."""
         self.answer_questions()
         names = list(self.doings)
         weights = [weight for weight, _ in self.doings.values()]
@@ -177,7 +177,7 @@ class Person:
         self._log.done[f"person {name}"] += 1
 
     def answer_questions(self, rule: str | None = None) -> None:
-        """Whatever JupyterLab asks is answered: `Cancel` by default."""
+        """Answer any question of JupyterLab: `Cancel` by default."""
         for _ in range(5):
             try:
                 asked = self.notebook.dialogs()
@@ -206,14 +206,14 @@ class Person:
                 self.page.wait_for_timeout(30)
 
     def note_conflicts(self) -> None:
-        """What the panel asks the person about, cell by cell."""
+        """Answer the panel's questions, cell by cell."""
         for conflict in self.page.evaluate(CONFLICTS):
             theirs = (conflict["theirs"] or {}).get("source", "")
             told = frozenset(tokens("\0".join((conflict["mine"] or "", theirs))))
             self._log.events.append(Told(self._log.now(), told, "the panel"))
 
     def _drain(self, name: str | None) -> tuple[Moved, ...]:
-        """What came and went since; what the page itself did counts as the person's."""
+        """Log the changes since; the page's own count as the person's."""
         try:
             records = self.page.evaluate("() => window.agentRecords?.splice(0) ?? []")
         except PageError:
@@ -252,7 +252,7 @@ class Person:
         return found
 
     def _enter(self) -> str | None:
-        """Be in a cell's text, at the start or end of a line; the cell, None where it failed."""
+        """Go into a cell's text, at the start or end of a line; returns the cell or None."""
         if self._go_to() is None:
             return None
         self.page.keyboard.press("Enter")
@@ -273,7 +273,7 @@ class Person:
         self.page.keyboard.type(text, delay=pace)
 
     def _write(self, write: Callable[[str], object]) -> None:
-        """One word; where JupyterLab asks something meanwhile it counts as perhaps written."""
+        """Type one word; if JupyterLab asks something during it, it counts as perhaps written."""
         token = self._where.words.next()
         if self.notebook.dialogs() or self._focus() is None:
             return
@@ -330,7 +330,7 @@ class Person:
         self._in_active("Control+Shift+z")
 
     def _in_active(self, keys: str) -> None:
-        """In the text of the cell where the person is: there is where they notice a slip."""
+        """In the text of the person's cell, in which they would notice a slip."""
         if self._focus() is None and self._active() is not None:
             self.page.keyboard.press("Enter")
         if self._focus() is not None:

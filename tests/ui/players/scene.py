@@ -1,4 +1,4 @@
-"""What all players of the fuzz share: the notebook, its words, and the log."""
+"""The state shared by all players of the fuzz: the notebook, its words, and the log."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ MOST_CELLS = 9
 
 
 def words() -> Iterator[str]:
-    """Words that are no command where they are typed into a page in command mode."""
+    """Words without effect if they are typed into a page in command mode."""
     for letters in itertools.product("EGNQTU", repeat=6):
         yield f"W{''.join(letters)}W"
 
 
 @dataclass
 class Log:
-    """What everybody did, in the checker's words, and remarks for whoever looks for a cause."""
+    """Everyone's actions in the checker's format, and remarks for debugging."""
 
     events: list[Event] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
-    """Operations by who and what."""
+    """Operations by player and kind."""
     start: float = field(default_factory=time.time)
 
     def now(self) -> float:
@@ -49,11 +49,11 @@ class Log:
         self.remarks.append(f"{self.now():.2f} {text}")
 
     def about(self, token: str) -> str:
-        """All that the log says of a word."""
+        """All log entries about a word."""
         return "\n    ".join(line for line in self.lines() if token in line)
 
     def lines(self) -> list[str]:
-        """Everything, in the order in which it ended; of files that were loaded only that."""
+        """All entries, in the order in which they ended; loaded files without their content."""
         told = [
             replace(event, file={}, before={}, after=None) if isinstance(event, Did) else event
             for event in self.events
@@ -75,7 +75,7 @@ class Words:
 
 @dataclass
 class Where:
-    """What all players share."""
+    """The state shared by all players."""
 
     lab: Lab
     path: str
@@ -86,12 +86,12 @@ class Where:
     pages: int
     agent_may: threading.Event = field(default_factory=threading.Event)
     idle: threading.Event = field(default_factory=threading.Event)
-    """The agent asks for nothing just now."""
+    """The agent makes no calls inside the block."""
     over: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
     def agent_still(self) -> Iterator[None]:
-        """The call of the agent that is under way ends, and it makes no other."""
+        """Wait for the agent's current call to end; it makes no other."""
         self.agent_may.clear()
         self.idle.wait(30)
         try:
@@ -100,7 +100,7 @@ class Where:
             self.agent_may.set()
 
     def file(self) -> str:
-        """The file, once nobody is in the middle of writing it."""
+        """The file, once no one is in the middle of writing it."""
         try:
             return eventually(self._whole_file, bool, timeout=2)
         except AssertionError:
@@ -108,7 +108,7 @@ class Where:
             return "{}"
 
     def _whole_file(self) -> str:
-        """Empty while somebody writes it."""
+        """Empty while someone is writing it."""
         try:
             text = (self.lab.root / self.path).read_text(encoding="utf-8")
             json.loads(text)
@@ -127,7 +127,7 @@ class Where:
         ]
 
     def server(self) -> tuple[str, list[Cell]]:
-        """The carrier and the cells, as the agent sees them; none where it is not answered."""
+        """The carrier and the cells, as the agent sees them; empty if there is no answer."""
         answer = self.lab.call("GET", f"notebooks/{quote(self.path)}")
         if answer.status != 200:
             return str(answer), []

@@ -10,7 +10,7 @@ import { DecisionButtons } from './decisionButtons';
 import { showBelow, showInEditor } from './difference';
 import { button, element, guard, leave } from './element';
 
-/** Lines that were removed, or of a difference below a cell, that are shown before "Show all". */
+/** Number of removed lines, or of lines in a diff below a cell, shown before "Show all". */
 export const MOST_LINES = 20;
 
 /** Services that all marks need. */
@@ -20,7 +20,7 @@ export interface IMarkServices {
   trans: TranslationBundle;
 }
 
-/** The bar in the gutter of a changed cell, and its difference in place with a head that decides on it. */
+/** The bar in the gutter of a changed cell, and its diff in place with a header to keep or undo it. */
 export class ChangeMark implements IDisposable {
   constructor(
     private readonly _cell: Cell,
@@ -58,8 +58,8 @@ export class ChangeMark implements IDisposable {
   /**
    * Show the current state.
    *
-   * @param position - Of the cell, counted from 1.
-   * @param open - Whether the difference is shown where the user has not chosen.
+   * @param position - The cell's position, counted from 1.
+   * @param open - Whether the diff is shown by default.
    */
   show(pending: IPendingCell, position: number, open: boolean): void {
     const { trans } = this._services;
@@ -94,7 +94,7 @@ export class ChangeMark implements IDisposable {
     this._openDifference();
   }
 
-  /** Whether the user looks at this change. */
+  /** Whether this is the change the user is looking at. */
   set current(current: boolean) {
     this._cell.toggleClass('jp-Agent-current', current);
   }
@@ -117,7 +117,7 @@ export class ChangeMark implements IDisposable {
     this._host.replaceChildren();
   }
 
-  /** Above the input. JupyterLab takes a cell's own parts out and in as it scrolls. */
+  /** Show the header above the input. JupyterLab removes and re-adds a cell's own parts as it scrolls. */
   private _showHead(): void {
     const { trans } = this._services;
     const pending = this._pending!;
@@ -161,10 +161,10 @@ export class ChangeMark implements IDisposable {
   private _showWhole(): void {
     this._isWhole = true;
     this._showHead();
-    this._cell.editor?.focus(); // the button is gone
+    this._cell.editor?.focus(); // the button has disappeared
   }
 
-  /** A new cell is all new: it is tinted, with no difference. */
+  /** Open the diff; a new cell is tinted instead, without a diff. */
   private _openDifference(): void {
     const pending = this._pending!;
     const { editor } = this._cell;
@@ -184,7 +184,7 @@ export class ChangeMark implements IDisposable {
     return moved && this._cell.model.sharedModel.getSource() === base;
   }
 
-  /** Whether the text is shown in an editor: not that of rendered Markdown, and not where the input is folded. */
+  /** Whether the text is shown in an editor: not for rendered Markdown or a folded input. */
   private get _editable(): boolean {
     const { inputHidden, editor, model } = this._cell;
     return !inputHidden && editor !== null && model.type !== 'markdown';
@@ -203,13 +203,13 @@ export class ChangeMark implements IDisposable {
   private readonly _host = element('div', { className: 'jp-Agent-markDiff' });
   private _difference: IDisposable | null = null;
   private _pending: IPendingCell | null = null;
-  /** The change whose lines the head counts. */
+  /** The change whose lines the header counts. */
   private _counted: IPendingCell | null = null;
   private _position = 0;
-  /** Lines of what may be folded. */
+  /** Number of lines that can be folded. */
   private _long = 0;
   private _over = true;
-  /** Whether the user wants it open; null as long as they have not said. */
+  /** Whether the user has opened or closed it; null if neither. */
   private _chosen: boolean | null = null;
   private _isOpen = false;
   private _isWhole = false;

@@ -5,13 +5,13 @@ import { button } from './element';
 
 interface IDecisionOptions {
   actions: ReviewActions;
-  /** The changes they are about, when they are pressed. */
+  /** The changes to decide on, read when a button is pressed. */
   cells: () => readonly IPendingCell[];
   labels: { keep: string; undo: string };
   trans: TranslationBundle;
 }
 
-/** Two buttons that undo and keep changes: "Undo" and "Keep", or those of all. */
+/** Two buttons that undo and keep changes: "Undo" and "Keep", or "Undo all" and "Keep all". */
 export class DecisionButtons {
   constructor(private readonly _options: IDecisionOptions) {
     const { actions, cells, labels } = _options;
@@ -30,7 +30,7 @@ export class DecisionButtons {
     return [this._undo, this._keep];
   }
 
-  /** Nothing can be undone as long as the turn that changed it runs. */
+  /** Update the state: a change cannot be undone while the turn that made it is running. */
   update(): void {
     const { actions, cells, trans } = this._options;
     const running = actions.isRunning(cells());

@@ -18,19 +18,19 @@ import { baseFor } from '../authorship';
 import type { IPendingCell } from '../pending';
 
 /**
- * Show what the assistant added and removed in the editor of a cell itself: it stays the user's to type in, and the
- * difference follows.
+ * Show the assistant's additions and removals in the cell's own editor, in which the user can keep typing; the diff
+ * follows.
  */
 export function showInEditor(editor: CodeEditor.IEditor, pending: IPendingCell): IDisposable {
   if (!(editor instanceof CodeMirrorEditor)) {
-    return new DisposableDelegate(() => undefined); // another editor, which somebody put in its place
+    return new DisposableDelegate(() => undefined); // another editor has replaced it
   }
   const shown = new Compartment();
   const view = editor.editor;
   const open = (): void =>
     editor.injectExtension(shown.of(difference(pending, editor.model.sharedModel.getSource())));
   if (view.composing) {
-    view.dom.addEventListener('compositionend', open, { once: true }); // what is composed must not be torn
+    view.dom.addEventListener('compositionend', open, { once: true }); // do not interrupt an input method's composition
   } else {
     open();
   }
@@ -42,7 +42,7 @@ export function showInEditor(editor: CodeEditor.IEditor, pending: IPendingCell):
   });
 }
 
-/** The same below a cell whose editor is not shown, as that of rendered Markdown; to be read only. */
+/** The same, read-only, below a cell whose editor is not shown, such as rendered Markdown. */
 export function showBelow(
   { model }: Cell,
   pending: IPendingCell,
@@ -82,13 +82,13 @@ export function showBelow(
   });
 }
 
-/** The assistant's lines only: what people edit is in the original, too, from the moment they type it. */
+/** Shows only the assistant's lines: people's edits are also applied to the original as they type. */
 function difference(pending: IPendingCell, now: string): Extension {
   return [
     unifiedMergeView({ original: originalFor(pending, now), gutter: false, mergeControls: false }),
     EditorView.updateListener.of(({ docChanged, view }) => {
       if (docChanged) {
-        queueMicrotask(() => followEdits(view, pending)); // a transaction of its own: theirs stays as it is
+        queueMicrotask(() => followEdits(view, pending)); // a separate transaction: theirs is not changed
       }
     })
   ];
@@ -96,7 +96,7 @@ function difference(pending: IPendingCell, now: string): Extension {
 
 function followEdits(view: EditorView, pending: IPendingCell): void {
   if (!getChunks(view.state)) {
-    return; // it is not shown any more
+    return; // no longer shown
   }
   const original = getOriginalDoc(view.state);
   const insert = originalFor(pending, view.state.doc.toString());
@@ -111,7 +111,7 @@ function originalFor(pending: IPendingCell, now: string): string {
   return isContinued(base, now) ? `${base}\n` : base;
 }
 
-/** Whether lines were added below the last one, which would count as changed: it gets its line break only then. */
+/** Whether lines were added below the last one, whose new line break would otherwise make it count as changed. */
 function isContinued(base: string, now: string): boolean {
   const last = diff(base, now).at(-1);
   return last?.fromA === base.length && now[last.fromB] === '\n';

@@ -1,11 +1,11 @@
-/** What an element of ours in the notebook has. */
+/** Properties of an element that we add to the notebook. */
 export interface IElement {
   className: string;
   attributes?: Record<string, string>;
   children?: readonly (Node | string | null)[];
 }
 
-/** An element of ours in the notebook. Keys in it are not the notebook's, and the mouse takes no focus away. */
+/** Create an element for the notebook. Keys in it do not reach the notebook, and clicks do not move the focus. */
 export function element<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
   { className, attributes = {}, children = [] }: IElement
@@ -28,15 +28,15 @@ export function keepFocus(made: HTMLElement): void {
   });
 }
 
-/** Let an element live in a cell: Lab's own shortcuts and its handling of the mouse stay out of it. */
+/** Keep Lab's own shortcuts and mouse handling out of an element in a cell. */
 export function guard<Made extends HTMLElement>(made: Made): Made {
   made.setAttribute('data-lm-suppress-shortcuts', 'true');
   made.addEventListener('mousedown', event => event.stopPropagation()); // JupyterLab would leave the user's editor
-  keepFocus(made); // and so would the browser
+  keepFocus(made); // as would the browser
   return made;
 }
 
-/** A button that does not take the focus when it is clicked. */
+/** A button that does not take the focus when clicked. */
 export function button(
   label: string,
   className: string,
@@ -52,7 +52,7 @@ export function button(
   return made;
 }
 
-/** Take an element out of the page; if it has the focus, that moves to `next`. */
+/** Remove an element from the page; if it has the focus, that moves to `next`. */
 export function leave(made: HTMLElement, next: HTMLElement): void {
   if (made.contains(document.activeElement)) {
     next.focus({ preventScroll: true });

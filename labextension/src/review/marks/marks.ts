@@ -19,8 +19,8 @@ interface IMarksOptions {
 }
 
 /**
- * Marks the assistant's changes, and where it is writing, in open notebooks. How they look is loaded when there is
- * something to mark.
+ * Marks the assistant's changes, and where it is writing, in open notebooks. The code of the marks is loaded when there
+ * is something to mark.
  */
 export class Marks {
   constructor(private readonly _options: IMarksOptions) {
@@ -30,7 +30,7 @@ export class Marks {
     assistant.happened.connect(this._markWriting, this);
   }
 
-  /** Whether differences are open, or only their bars are there. */
+  /** Whether diffs are shown by default, or only their bars. */
   set open(open: boolean) {
     this._isOpen = open;
     this._marks.forEach(marks => (marks.open = open));

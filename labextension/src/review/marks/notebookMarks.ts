@@ -18,7 +18,7 @@ export interface INotebookMarkServices extends IMarkServices {
   walk: ChangeWalk;
 }
 
-/** What is marked in one open notebook: changed, added and removed cells, and where the assistant writes. */
+/** The marks in one open notebook: changed, added and removed cells, and where the assistant is writing. */
 export class NotebookMarks implements IDisposable {
   constructor(
     private readonly _panel: NotebookPanel,
@@ -57,13 +57,13 @@ export class NotebookMarks implements IDisposable {
     }
   }
 
-  /** Whether differences are shown where the user has not chosen. */
+  /** Whether diffs are shown by default. */
   set open(open: boolean) {
     this._isOpen = open;
     this.schedule();
   }
 
-  /** Bring the marks up to date with the next frame. */
+  /** Update the marks in the next frame. */
   schedule(): void {
     this._frame ||= requestAnimationFrame(() => {
       this._frame = 0;
@@ -168,7 +168,7 @@ export class NotebookMarks implements IDisposable {
     }
   }
 
-  /** JupyterLab makes a cell's content, and takes it out and in again, as one scrolls. */
+  /** Follow a cell's content, which JupyterLab creates, removes and re-adds during scrolling. */
   private _follow(cell: Cell): void {
     if (!this._followed.has(cell)) {
       this._followed.add(cell);

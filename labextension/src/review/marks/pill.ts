@@ -6,7 +6,7 @@ import type { IMarkServices } from './changeMark';
 import { DecisionButtons } from './decisionButtons';
 import { button, element, keepFocus, leave } from './element';
 
-/** Floats at the bottom of a notebook as long as something in it waits for review: leads through it, and ends it. */
+/** Floats at the bottom of a notebook with changes to review: moves through them, and keeps or undoes them. */
 export class Pill {
   constructor(
     private readonly _panel: NotebookPanel,
@@ -42,7 +42,7 @@ export class Pill {
     keepFocus(this._node);
   }
 
-  /** Show where the user is among these changes; nothing if there are none. */
+  /** Show where the user is among these changes; nothing if there aren't any. */
   show(shown: readonly IPendingCell[]): void {
     if (!shown.length) {
       leave(this._node, this._panel.content.activeCell?.node ?? this._panel.content.node);
@@ -59,7 +59,7 @@ export class Pill {
     }
   }
 
-  /** The cell gets the focus; whoever walks with the keyboard stays at the button. */
+  /** Focus the cell; keyboard users stay at the button. */
   private async _go(used: HTMLButtonElement, step: 1 | -1): Promise<void> {
     const focused = document.activeElement === used;
     await this._walk.go(step);

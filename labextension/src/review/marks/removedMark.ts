@@ -1,12 +1,12 @@
 import type { Cell } from '@jupyterlab/cells';
 import type { IDisposable } from '@lumino/disposable';
-import { coloured } from '../colours';
+import { highlight } from '../colours';
 import type { IPendingCell } from '../pending';
 import type { IMarkServices } from './changeMark';
 import { DecisionButtons } from './decisionButtons';
 import { button, element, guard, leave } from './element';
 
-/** A line where a cell was, which unfolds to what stood in it. It lives at the edge of a neighbour, as part of it. */
+/** A line in place of a removed cell that unfolds to its text. It is attached to the edge of a neighbouring cell. */
 export class RemovedMark implements IDisposable {
   constructor(private readonly _services: IMarkServices) {
     const { actions, trans } = _services;
@@ -53,7 +53,7 @@ export class RemovedMark implements IDisposable {
     this._showBody();
   }
 
-  /** Be at the upper or the lower edge of a cell, whose own parts come and go. */
+  /** Attach to the upper or lower edge of a cell, whose own parts come and go. */
   place({ node }: Cell, edge: 'above' | 'below'): void {
     if (edge === 'below' && node.lastElementChild !== this._node) {
       node.append(this._node);
@@ -62,7 +62,7 @@ export class RemovedMark implements IDisposable {
     }
   }
 
-  /** Whether the user looks at this change. */
+  /** Whether this is the change the user is looking at. */
   set current(current: boolean) {
     this._node.classList.toggle('jp-Agent-current', current);
   }
@@ -109,7 +109,7 @@ export class RemovedMark implements IDisposable {
   private _text({ base }: IPendingCell): HTMLElement {
     const { languages } = this._services;
     const text = element('pre', { className: 'jp-Agent-removedText', children: [base] });
-    void coloured(base, languages.findByMIME(this._mimeType), languages).then(painted =>
+    void highlight(base, languages.findByMIME(this._mimeType), languages).then(painted =>
       text.replaceChildren(...painted.childNodes)
     );
     return text;

@@ -1,6 +1,6 @@
 import type { AgentMessage, CallPart } from '../../api/protocol';
 
-/** A cell that the assistant is writing, or the place at which it writes a new one. */
+/** A cell that the assistant is writing, or the position of a new one. */
 export interface IWriting {
   notebook: string;
   /** The cell; for a new one, the neighbour that the call names, or null. */
@@ -15,7 +15,7 @@ interface IWriteInput {
   before?: string;
 }
 
-/** Where the assistant is writing at this moment: the calls of an answer whose text is still on its way. */
+/** Where the assistant is currently writing: the calls of an answer whose text is still streaming. */
 export function writingPlaces(message: AgentMessage | undefined): IWriting[] {
   const { metadata, parts = [] } = message ?? {};
   const inFront = metadata?.notebook;

@@ -1,12 +1,12 @@
-/** One thing after the other. */
-export class Turns {
-  /** Whether something is under way. */
+/** Runs asynchronous operations one after the other. */
+export class SerialQueue {
+  /** Whether an operation is running. */
   get isBusy(): boolean {
     return this._last !== null;
   }
 
-  /** Do it once everything is done that was asked for before, at once if that is so, and before anything that follows. */
-  take<T>(work: () => Promise<T>): Promise<T> {
+  /** Run `work` after all operations before it, at once if there aren't any, and before all later ones. */
+  run<T>(work: () => Promise<T>): Promise<T> {
     const result = this._last ? this._last.then(work, work) : work();
     const end = (): void => {
       if (this._last === result) {

@@ -25,7 +25,7 @@ MARKS: Mapping[str, str] = {
     r"anew": "again",
     r"(?:go|goes|going|went|gone) on(?! to\b)": "continues",
     r"where (?:it|they|none|nothing|nobody|no)": "if, when, in which; or name the place",
-    r"none (?:where|when|while)": "None if; empty when",
+    r"none (?:where|when)": "None if; empty when",
     r"(?:is|are|was|were) (?-i:none)": "there is no ...",
     r"(?-i:w)hat (?:is|are|was|were)": "a noun: the outputs, the text, the state",
     r"meanwhile": "since then, in the meantime",
@@ -93,12 +93,6 @@ def for_developers(folder: str) -> Iterator[Text]:
         yield from _of_python(path)[1]
     for path in _typescript(ROOT / folder):
         yield from _of_typescript(path)[1]
-
-
-def lines_below(folder: str) -> int:
-    """How many lines its source files have."""
-    files = [*_python(ROOT / folder), *_typescript(ROOT / folder)]
-    return sum(path.read_text(encoding="utf-8").count("\n") for path in files)
 
 
 def functions_named_by_participles() -> Iterator[str]:

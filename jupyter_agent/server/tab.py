@@ -48,7 +48,7 @@ class TabHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         return 256 * MEBIBYTE
 
     async def prepare(self) -> None:  # type: ignore[override]  # as in JupyterHandler
-        """Refuses a body: a websocket request has none."""
+        """Refuses a body, which no websocket request has."""
         limit_body(self, 0)
         await super().prepare()
 

@@ -187,7 +187,7 @@ class Agent:
     async def _call(self, tool: str, **input: Any) -> Result:
         call = self._toolbox.parse(tool, input)
         async with lease(self.work, None) as nb:
-            if call.takes:
+            if call.is_exclusive:
                 await nb.take()
             result = await call.run(nb)
         self._turns[-1] += result.changes

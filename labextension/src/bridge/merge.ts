@@ -235,7 +235,7 @@ function mergeOrder(base: string[], mine: string[], theirs: string[]): string[] 
 }
 
 /**
- * The cells of a file with ids, even if its format has none: the ids of the matching cells in `known`, found by text
+ * The cells of a file with ids, even if its format does not store them: the ids of the matching cells in `known`, found by text
  * and position.
  */
 export function assignIds(

@@ -1,7 +1,7 @@
 const OFFSET = '--jp-agent-notification-offset';
 
 /**
- * Keep JupyterLab's notifications off the panel, where they would cover its composer.
+ * Keep JupyterLab's notifications off the panel: they would cover its composer.
  *
  * They are in the lower right corner of the window; the style sheet shifts them by the width measured here.
  */

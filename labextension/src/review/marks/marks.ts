@@ -19,7 +19,7 @@ interface IMarksOptions {
 }
 
 /**
- * Marks the assistant's changes, and where it is writing, in open notebooks. The code of the marks is loaded when there
+ * Marks the assistant's changes in open notebooks, and the place of its writing. The code of the marks is loaded when there
  * is something to mark.
  */
 export class Marks {

@@ -82,7 +82,7 @@ def for_users() -> Iterator[Text]:
             yield from docs
     for path in _typescript(_PANEL / "src"):
         yield from _of_typescript(path)[0]
-    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *_PRODUCT.glob("cli/*.md"), *(ROOT / "docs").glob("*.md")]
     for path in [*pages, *(_PANEL / "schema").glob("*.json")]:
         yield Text(path, 1, path.read_text(encoding="utf-8"))
 

@@ -390,7 +390,7 @@ class _Client:
         return _Turn(clients, caller, live, work)
 
 
-class _Pending:
+class _OpenQuestion:
     """A question about a call, until the call is made again and gets the answer."""
 
     def __init__(self, live: LiveTurn, approval: Approval) -> None:
@@ -423,7 +423,7 @@ class _Turn:
         self._work = work
         self._dispatcher = clients.dispatcher.with_record(self._record)
         self._recorded: set[str] = set()
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, _OpenQuestion] = {}
         """Questions by a hash of tool and input."""
         self._entered = 0
         self._made = 0
@@ -748,7 +748,7 @@ class _Turn:
         return form is not None or self._clients.has_page(self._caller.owner)
 
     async def _require_approval(
-        self, key: str, pending: _Pending, ruling: Ruling, work: Workspace, form: Form | None
+        self, key: str, pending: _OpenQuestion, ruling: Ruling, work: Workspace, form: Form | None
     ) -> Approval:
         """The question that a person approved. Raises ToolError if they did not."""
         answer = await self._answer(pending, form)
@@ -768,16 +768,16 @@ class _Turn:
             raise NotPermitted(reason)
         return pending.approval
 
-    async def _ask(self, key: str, ruling: Ruling, question: Question) -> _Pending:
+    async def _ask(self, key: str, ruling: Ruling, question: Question) -> _OpenQuestion:
         seconds, group = self._clients.approval_seconds, new_id("group")
         approval = approval_of(ruling, question, seconds=seconds, group=group)
         await self._live.append(approval)
         self._announce()
-        self._pending[key] = pending = _Pending(self._live, approval)
+        self._pending[key] = pending = _OpenQuestion(self._live, approval)
         pending.when_answered(self._rest_soon)
         return pending
 
-    async def _answer(self, pending: _Pending, form: Form | None) -> Answer | None:
+    async def _answer(self, pending: _OpenQuestion, form: Form | None) -> Answer | None:
         """The answer, from the client's form or the panel, whichever comes first; None if none
         comes within `PANEL_S`.
         """

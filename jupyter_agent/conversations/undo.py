@@ -21,7 +21,7 @@ from jupyter_agent.conversations.database import is_here
 from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.document.cell import Change
-from jupyter_agent.document.undo import UndoResult, undo
+from jupyter_agent.document.undo import UndoOutcome, undo
 from jupyter_agent.errors import Conflict, ToolError
 from jupyter_agent.legible import quoted
 from jupyter_agent.mcp.offer import server_of
@@ -101,7 +101,7 @@ async def _undo_in(
     stores: TurnStores,
     turn: TurnRecord,
     work: Workspace,
-) -> UndoResult:
+) -> UndoOutcome:
     """Undo these entries in one notebook and log it; `made` are all the turn's changes there."""
     try:
         _refuse_other_root(turn, stores.conversations.database.root)
@@ -121,7 +121,7 @@ async def _undo_in(
     return result
 
 
-def _unreachable(path: str, entries: Sequence[JournalEntry], error: ToolError) -> UndoResult:
+def _unreachable(path: str, entries: Sequence[JournalEntry], error: ToolError) -> UndoOutcome:
     conflicts = [
         {
             "notebook": path,
@@ -132,7 +132,7 @@ def _unreachable(path: str, entries: Sequence[JournalEntry], error: ToolError) -
         }
         for cell_id in dict.fromkeys(entry.change.cell_id for entry in entries)
     ]
-    return UndoResult(undone=[], conflicts=conflicts, moved_lines=[])
+    return UndoOutcome(undone=[], conflicts=conflicts, moved_lines=[])
 
 
 async def _remaining_effects(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[str]:
@@ -174,7 +174,7 @@ def _refuse_other_root(turn: TurnRecord, root: str | None) -> None:
         )
 
 
-def _marks(entries: Sequence[JournalEntry], result: UndoResult) -> Iterator[ChangesEntry]:
+def _marks(entries: Sequence[JournalEntry], result: UndoOutcome) -> Iterator[ChangesEntry]:
     undone = [entry for entry in entries if replace(entry.change, undone=True) in result.undone]
     yield ChangesUndone([entry.id for entry in undone])
     for conflict in result.conflicts:

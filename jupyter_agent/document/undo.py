@@ -30,7 +30,7 @@ _SHORT = 3
 
 
 @dataclass(frozen=True)
-class UndoResult:
+class UndoOutcome:
     """The undone changes, and the conflicts."""
 
     undone: list[Change]
@@ -49,7 +49,7 @@ class UndoResult:
 
 async def undo(
     notebook: Notebook, changes: Sequence[Change], turn: Sequence[Change] | None = None
-) -> UndoResult:
+) -> UndoOutcome:
     """Undo changes of one notebook, given in the order they happened, from among all changes of
     their turn there (these alone by default).
 
@@ -100,7 +100,7 @@ async def undo(
         _describe(notebook.path, cell_id, alone, current[cell_id])
         for cell_id, alone in conflicts.items()
     ]
-    return UndoResult(undone, conflict_facts, moved_lines)
+    return UndoOutcome(undone, conflict_facts, moved_lines)
 
 
 def _describe(path: str, cell_id: str, left: _Conflict, cell: Cell | None) -> dict[str, Any]:

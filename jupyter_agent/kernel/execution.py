@@ -402,8 +402,8 @@ class Execution:
             return ExecutionReply(
                 status=self._stopping or "interrupted", execution_count=self._count
             )
-        if reply_status == "aborted":  # a cell before it failed
-            note = "The kernel dropped the code because a cell before it failed. It did not run."
+        if reply_status == "aborted":  # code before it failed
+            note = "The kernel dropped the code because code before it failed. It did not run."
             return ExecutionReply(status="error", note=note)
         if reply_status != "error":
             note = "The kernel does not say how the code ended."

@@ -44,7 +44,7 @@ _FOR_NOW = (429, 503)
 
 
 @dataclass
-class _Stream:
+class _StreamProgress:
     """The progress of a reply's stream."""
 
     last: str = ""
@@ -129,7 +129,7 @@ class HttpTransport:
         """The reply; or None if another attempt is due, and the seconds that the server wishes."""
         import httpx2
 
-        stream = _Stream()
+        stream = _StreamProgress()
         content, sent = _body(request), self._headers(headers)
         try:
             async with self._open.stream("POST", self._url, content=content, headers=sent) as got:
@@ -150,7 +150,7 @@ class HttpTransport:
         return await self._rest(request, stream), None
 
     async def _reply(
-        self, response: httpx2.Response, request: RpcMessage, stream: _Stream
+        self, response: httpx2.Response, request: RpcMessage, stream: _StreamProgress
     ) -> RpcMessage | None:
         """The reply, or None if the stream ended before it. Raises McpError."""
         self._refuse_status(response)
@@ -188,7 +188,7 @@ class HttpTransport:
         self._session = session
 
     async def _read_stream(
-        self, response: httpx2.Response, request: RpcMessage, stream: _Stream
+        self, response: httpx2.Response, request: RpcMessage, stream: _StreamProgress
     ) -> RpcMessage | None:
         async with aclosing(_events(response, stream)) as events:
             async for data in events:
@@ -199,7 +199,7 @@ class HttpTransport:
                     return message
         return None
 
-    async def _rest(self, request: RpcMessage, stream: _Stream) -> RpcMessage:
+    async def _rest(self, request: RpcMessage, stream: _StreamProgress) -> RpcMessage:
         """Fetches the rest of a stream that ended early and returns the reply."""
         import httpx2
 
@@ -274,7 +274,9 @@ async def _whole(response: httpx2.Response) -> bytes:
     return bytes(body)
 
 
-async def _events(response: httpx2.Response, stream: _Stream) -> AsyncGenerator[bytes, None]:
+async def _events(
+    response: httpx2.Response, stream: _StreamProgress
+) -> AsyncGenerator[bytes, None]:
     """The data of the events with messages.
 
     https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation

@@ -22,7 +22,7 @@ def frame_text(html: str, rows: int | None = None) -> str | None:
     """
     if "dataframe" not in html:
         return None
-    reader = _Reader()
+    reader = _TableReader()
     reader.feed(html)
     if not reader.body:
         return None
@@ -77,7 +77,7 @@ def _as_date(value: str) -> datetime:
     return datetime.fromisoformat(value)
 
 
-class _Reader(HTMLParser):
+class _TableReader(HTMLParser):
     """Collects the rows of a table's head and body, and the number of its index columns."""
 
     def __init__(self) -> None:

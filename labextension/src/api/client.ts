@@ -22,7 +22,7 @@ import type {
 } from './protocol';
 import type { IChatRequest } from './request';
 
-interface IStatus {
+interface IServerStatus {
   carriers: string[];
   notes: string[];
   share: Share;
@@ -258,8 +258,8 @@ export class AgentClient {
   }
 
   /** Requested once per page, and again only after a failure. */
-  private _status(): Promise<IStatus> {
-    this._statusRead ??= this._read<IStatus>('status').catch((error: unknown) => {
+  private _status(): Promise<IServerStatus> {
+    this._statusRead ??= this._read<IServerStatus>('status').catch((error: unknown) => {
       this._statusRead = null;
       throw error;
     });
@@ -289,7 +289,7 @@ export class AgentClient {
   }
 
   private readonly _changesReviewed = new Signal<this, void>(this);
-  private _statusRead: Promise<IStatus> | null = null;
+  private _statusRead: Promise<IServerStatus> | null = null;
 }
 
 /** The variables in the output of `inspect_variables`: one starts on each line that is not indented. */

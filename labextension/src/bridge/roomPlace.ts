@@ -6,7 +6,7 @@ import type { INotebookModel, Notebook, NotebookMode } from '@jupyterlab/noteboo
 type Editor = NonNullable<Cell['editor']>;
 
 /** Where the user is in a view of a notebook. */
-interface IPlace {
+interface IUserPlace {
   view: Notebook;
   cell: Cell;
   id: string;
@@ -28,7 +28,7 @@ interface IPlace {
  */
 export function keepPlace(model: INotebookModel, views: () => Notebook[]): void {
   const { ydoc } = model.sharedModel as YNotebook;
-  let places: IPlace[] = [];
+  let places: IUserPlace[] = [];
   ydoc.on('beforeTransaction', ({ local }) => {
     places = local ? [] : views().flatMap(placeIn);
   });
@@ -39,7 +39,7 @@ export function keepPlace(model: INotebookModel, views: () => Notebook[]): void 
   });
 }
 
-function placeIn(view: Notebook): IPlace[] {
+function placeIn(view: Notebook): IUserPlace[] {
   const { activeCell: cell, activeCellIndex: index, mode } = view;
   if (!cell) {
     return [];
@@ -59,7 +59,7 @@ function placeIn(view: Notebook): IPlace[] {
   ];
 }
 
-function goBack(place: IPlace): void {
+function goBack(place: IUserPlace): void {
   const { view, mode, hasFocus } = place;
   const isGone = place.cell.isDisposed;
   const index = view.widgets.findIndex(one =>

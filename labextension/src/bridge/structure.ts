@@ -22,10 +22,10 @@ export interface IEdit {
 }
 
 /** Why nothing was done: the cell is gone, is being typed in, has other text, is running, or the edit was withdrawn. */
-type Refusal = 'gone' | 'typing' | 'changed' | 'running' | 'withdrawn';
+type RefusalReason = 'gone' | 'typing' | 'changed' | 'running' | 'withdrawn';
 
 interface IDone {
-  refused?: Refusal;
+  refused?: RefusalReason;
   /** The operation that the edit was part of. */
   operation?: string;
   undo?: IUndo;
@@ -60,7 +60,7 @@ export class StructuralEdits implements IDisposable {
   }
 
   /** Carry out the edit unless that was done already. Returns the fields that the answer has besides the situation. */
-  carryOut(edit: IEdit): { refused?: Refusal } {
+  carryOut(edit: IEdit): { refused?: RefusalReason } {
     let done = this._done.get(edit.key);
     if (!done) {
       this._takeBackDue(); // otherwise it would undo this one as well
@@ -170,7 +170,7 @@ export class StructuralEdits implements IDisposable {
   }
 
   /** The user's cell stays in place in the document, and its neighbours move around it. */
-  private _moveTo(id: string, index: number, atAnyPrice = false): Refusal | undefined {
+  private _moveTo(id: string, index: number, atAnyPrice = false): RefusalReason | undefined {
     const at = this._cells.index(id);
     const [first, last] = at < index ? [at + 1, index + 1] : [index, at];
     const neighbours = this._cells.ids.slice(first, last);

@@ -30,7 +30,7 @@ const LASTING = 10_000;
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** A request of the server to a tab. */
-interface IRequest {
+interface ITabRequest {
   op: 'attach' | 'sync' | 'edit' | 'takeback' | 'save' | 'trust' | 'revert' | 'detach' | 'ended';
   id?: number;
   cell?: string;
@@ -122,7 +122,7 @@ export class TabLink implements IDisposable {
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
       this._attempt = 0;
       if (typeof data === 'string') {
-        void this._answer(JSON.parse(data) as IRequest);
+        void this._answer(JSON.parse(data) as ITabRequest);
       } else {
         this._apply(new Uint8Array(data));
       }
@@ -148,7 +148,7 @@ export class TabLink implements IDisposable {
     }
   }
 
-  private async _answer(request: IRequest): Promise<void> {
+  private async _answer(request: ITabRequest): Promise<void> {
     let result: object;
     try {
       const facts = await this._serve(request);
@@ -162,7 +162,7 @@ export class TabLink implements IDisposable {
   }
 
   /** Serve a request. Returns the fields of the answer that add to, or override, the situation. */
-  private async _serve({ op, cell, cells, edit, keys }: IRequest): Promise<object> {
+  private async _serve({ op, cell, cells, edit, keys }: ITabRequest): Promise<object> {
     const { context, autosave } = this._options;
     switch (op) {
       case 'attach': // snapshot and subscription in one tick, so that no update falls between

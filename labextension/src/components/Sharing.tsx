@@ -55,13 +55,13 @@ export function WithheldNotice(): React.JSX.Element | null {
   );
 }
 
-interface IChoiceProps {
+interface IShareChoiceProps {
   label: string;
   value: Share;
   onChange: (share: Share) => void;
 }
 
-function Choice({ label, value, onChange }: IChoiceProps): React.JSX.Element {
+function Choice({ label, value, onChange }: IShareChoiceProps): React.JSX.Element {
   const { trans } = useServices();
   return (
     <label className="jp-Agent-sharing">

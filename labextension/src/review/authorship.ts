@@ -4,7 +4,7 @@ import { diffLines } from './diff';
 import type { IPendingCell } from './pending';
 
 /** The lines from `from` to `to` of a text became `lines`, which start at line `start` of the new one. */
-interface IHunk {
+interface IChangedLines {
   from: number;
   to: number;
   start: number;
@@ -37,7 +37,7 @@ function withEdits(base: string, after: string, now: string): string {
   const changed = hunks(base, after);
   const result = base.split('\n');
   for (const { from, to, lines } of hunks(after, now).toReversed()) {
-    const endOf = ({ start, lines: own }: IHunk): number => start + own.length;
+    const endOf = ({ start, lines: own }: IChangedLines): number => start + own.length;
     if (!changed.some(hunk => hunk.start < to && from < endOf(hunk))) {
       const above = changed.findLast(hunk => endOf(hunk) <= from);
       const shift = above ? above.to - endOf(above) : 0;
@@ -47,10 +47,10 @@ function withEdits(base: string, after: string, now: string): string {
   return result.join('\n');
 }
 
-function hunks(old: string, now: string): IHunk[] {
-  const found: IHunk[] = [];
+function hunks(old: string, now: string): IChangedLines[] {
+  const found: IChangedLines[] = [];
   let [from, start] = [0, 0];
-  let open: IHunk | null = null;
+  let open: IChangedLines | null = null;
   for (const { value, added, removed } of diffArrays(old.split('\n'), now.split('\n'))) {
     if (!added && !removed) {
       [from, start, open] = [from + value.length, start + value.length, null];

@@ -234,7 +234,7 @@ def test_where_the_files_are_on_other_systems_and_by_their_variables() -> None:
 def test_the_skill_names_only_tools_and_commands_that_there_are(home: Path) -> None:
     assert main(["connect", "gemini"]) == 0
     text = (home / ".gemini/skills" / SKILL).read_text()
-    table = text[text.index("| to |") : text.index("- Cells")].strip()
+    table = text[text.index("| task |") : text.index("- Cells")].strip()
     tools = {word for line in table.splitlines() for word in line.split("|")[2].split("`")[1::2]}
     assert tools - {"run: true"} <= {*Catalogue(Toolbox(ALL)).names}
     for line in table.splitlines()[2:]:

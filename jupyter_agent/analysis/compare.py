@@ -2,7 +2,7 @@
 
 Outputs that differ between two fresh runs are volatile and not compared; everything else counts.
 So `compare` also takes the outputs of a second fresh run, if there was one. It says in words what
-it did not compare. Equal are
+it did not compare. These count as equal:
 
 * numbers within 1e-6 (`close`: within 0.1 %, or rounding around zero); integers only exactly;
 * sets in any order, if their text can be parsed; a dict in another order is `close`;

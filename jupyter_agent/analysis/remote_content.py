@@ -108,7 +108,7 @@ _UNSEEN = re.compile(
 
 
 def added_addresses(before: Iterable[Cell], after: Iterable[Cell]) -> tuple[str, ...]:
-    """The addresses, shortened, that these cells would load after an edit and did not before.
+    """The addresses, shortened, that the new and changed cells of `after` may load when shown.
 
     Hosts from which the notebook certainly loads something already are left out.
     """

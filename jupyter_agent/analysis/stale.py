@@ -323,7 +323,7 @@ def _reason(
     if setter.module:
         if former is None or not former.module or former.module == setter.module:
             return None  # importing again changes nothing
-        return f"It uses `{name}`, which cell `{setter.cell_id}` now imports from another module."
+        return f"It uses `{name}`, but cell `{setter.cell_id}` now imports a different `{name}`."
     above = setter.cell_id
     execution = executions.get(above)
     if execution is None:

@@ -248,7 +248,14 @@ class Token:
 
 
 def tokens(line: str) -> list[Token]:
-    """The tokens of a line, in order."""
+    """The tokens of a line, in order.
+
+    A difference between two runs is located by its token. So a token is as large as what changes as
+    a whole (a date, an id, `5 min 2 s`), and no larger.
+
+    Text that the language itself writes around results is left out: the address in Python's own
+    `<object at 0x...>`, the count in `In [3]`, and the place of a warning's code.
+    """
     for pattern, instead in _OWN:
         line = pattern.sub(instead, line)
     found: list[Token] = []

@@ -77,7 +77,7 @@ _KEPT = (
 )
 _RESTORED = "A reader moved `{path}` away in the middle of a save. It is back, and complete."
 _FRESH = 60.0
-"""Seconds; a notebook that a reader moved away earlier than that was not one of our saves."""
+"""Seconds; if a reader moved a notebook away longer ago, none of our saves was the reason."""
 _LEFT = (
     "`{left}` is left over from a save of `{path}` that was cut off. The notebook itself is "
     "complete: delete the leftover file if you do not need it."
@@ -153,8 +153,9 @@ class Disk:
         return _hash(model) or (await self.load(path)).stamp
 
     def trace(self, path: str) -> Trace | None:
-        """Detects writes without reading the file; None if it cannot: the contents manager has no
-        plain files, or the last write was just now and the next could have the same time and size.
+        """A value that differs after each later write, found without reading the file; None if
+        there is no such value: the contents manager has no plain files, or the last write was just
+        now and the next could have the same time and size.
         """
         found = self._stat(path)
         if found is None:

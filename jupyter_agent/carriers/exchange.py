@@ -53,7 +53,7 @@ _PATIENCE = 0.05
 _FOLDER_PATIENCE = 1.0
 """The same for another save in the same folder that is exchanging files."""
 _PLACES = 5
-"""Exchanges with files that others put at the same path in the meantime."""
+"""Attempts to put a file back while others put theirs at the same path."""
 
 
 class OverwriteRefused(HTTPError):

@@ -190,8 +190,8 @@ class Notebooks:
         return await self._disk.mend(path, former)
 
     async def keep_unsaved(self, path: str, text: str) -> None:
-        """Store typing that a room did not save as a recovery copy, and add it to `repairs`. Raises
-        ToolError.
+        """Store a recovery copy with typing that a room did not save, and add a sentence on it to
+        `repairs`. Raises ToolError.
         """
         if self._recovery is not None:
             await self._recovery(path, text)

@@ -3,7 +3,7 @@
 `YNotebook.aset` of jupyter-ydoc 3 and 4 empties the text of each cell that differs and fills it
 again: cursors jump to its top, and text typed at that moment, or offline, ends up before or behind
 all of it. It replaces cells whose printed outputs differ, and below nbformat 4.5 all cells: typing
-in them is lost. So these changes are made in place here before.
+in them is lost. So these changes are made here first, in place.
 
 While in use, a room has changes since its last save that are not in its file. Both are merged, in a
 copy of the document as a page has one: users who type in the meantime are not disturbed, and lose
@@ -71,7 +71,7 @@ def update_in_place(document: YNotebook, content: Content) -> dict[str, Any]:
                 if as_json(former.to_py()) != outputs:
                     printed.append((former, outputs))
                     former.clear()
-    with document.ydoc.transaction():  # outputs removed and added in one confuse pages
+    with document.ydoc.transaction():  # pages cannot follow one that removes and adds outputs
         for former, outputs in printed:
             former.extend([shared_output(output) for output in outputs])
     return {**content, "cells": cells}

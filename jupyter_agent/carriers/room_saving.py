@@ -23,7 +23,7 @@ from jupyter_agent.carriers.ydoc import Collaboration, NotSaved, Room
 from jupyter_agent.errors import Busy
 
 LOOKS = 6
-"""Checks of the rooms within the time after which they are saved."""
+"""Number of checks of the rooms within the time after which they are saved."""
 
 
 class RoomSaver:
@@ -57,8 +57,9 @@ class RoomSaver:
                 before = time.monotonic()
 
     def _is_due(self, room: Room, *, since: float, until: float) -> bool:
-        """Whether it would wait too long if it were saved only at the next check. A room that had
-        no unsaved changes at the last check has had them `since` then at most.
+        """Whether it would wait too long if it were saved only at the next check, at `until`. A
+        room that had no unsaved changes at the last check, at `since`, has had them since then at
+        most.
         """
         if not (room.has_pending_save and room.autosaves):
             self._unsaved.pop(room.doc_room, None)

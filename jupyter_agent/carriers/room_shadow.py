@@ -47,7 +47,7 @@ class RemovedCell:
     changed: bool = True
     """It may have changed since the last call of `pending`."""
     deleted: bool = False
-    """Its users deleted it at the same moment."""
+    """A user deleted it at the same moment."""
 
     @property
     def text(self) -> str:
@@ -56,7 +56,7 @@ class RemovedCell:
 
     @property
     def now(self) -> str | None:
-        """The present text; None if its users deleted the cell."""
+        """The present text; None if a user deleted the cell."""
         return None if self.deleted else self.text
 
     @property
@@ -137,7 +137,7 @@ class Shadow:
 
     def pending(self) -> dict[RemovedCell, str | None]:
         """The removed cells with late edits not carried over yet, and the present text of each;
-        None if its users deleted it.
+        None if a user deleted it.
         """
         pending = {}
         for removed in self.removed:

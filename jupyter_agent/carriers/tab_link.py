@@ -41,7 +41,7 @@ class OddFrame(Exception):
 
 
 class TabRefused(ToolError):
-    """The tab answered that it could not do the request."""
+    """The tab answered that it could not carry out the request."""
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,8 @@ class TabLink:
         return reply
 
     def detach(self) -> None:
-        """Release the replica; the tab sends nothing more until the next `attach`, then everything
-        that it has, without showing who has just done what.
+        """Release the replica; the tab sends nothing more until the next `attach`. Then it sends
+        its whole state, in which nothing counts as just done by anyone.
         """
         if self.document is None:
             return

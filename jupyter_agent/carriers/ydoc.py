@@ -1,4 +1,4 @@
-"""The rooms in which real-time collaboration has its notebooks (jupyter-server-ydoc 3, which
+"""The rooms that hold notebooks in real-time collaboration (jupyter-server-ydoc 3, which
 jupyter-collaboration 5 installs). All names of that package that we use are here, and
 `tests/notebook/test_rooms.py` fails when one of them changes.
 """

@@ -66,8 +66,8 @@ class Carrier(Protocol):
 
     @property
     def place(self) -> Place | None:
-        """The user's position when the document was last refreshed; None if no one has the notebook
-        open.
+        """The user's position when the document was last refreshed; None if no user is known to be
+        in the notebook.
         """
 
     async def is_live(self) -> bool:

@@ -334,7 +334,7 @@ def refuse_locked(cell: Cell) -> None:
 
 
 def refuse_typed_in(cell: Cell, place: Place | None, consequence: str) -> None:
-    """Raises Busy if the user is typing in the cell, who would lose what they are about to type.
+    """Raises Busy if the user is typing in the cell: they would lose what they are about to type.
 
     `consequence` is a sentence on the edit that was refused.
     """

@@ -1,6 +1,6 @@
 """Recognizing cells in a notebook that stores no ids: each program that opens it assigns new ones.
 
-A *naming* is the set of ids that the cells had from one opening to the next. Namings under which we
+A *naming* records the ids that the cells had from one opening to the next. Namings under which we
 made edits are stored, so that a cell is recognized by its position and not by its text alone: cells
 with the same text are common.
 """
@@ -64,8 +64,8 @@ class NamingsInMemory:
 
 
 def with_naming(namings: Sequence[Naming], new: Naming) -> list[Naming]:
-    """The namings plus the new one, which replaces and continues those that share most of its ids:
-    a file may keep some ids, and a page assign others.
+    """The namings plus the new one, which replaces and continues those most of whose ids it has: a
+    file may keep some ids, and a page assign others.
     """
     before = [naming for naming in namings if is_in_use(naming, new.ids)]
     ids = frozenset[str]().union(new.gone, *(naming.ids for naming in before))

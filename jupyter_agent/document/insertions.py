@@ -1,5 +1,8 @@
 """Finds what an edit wrote by the items of the document: the text alone cannot tell our "x = 1"
 from one that someone typed next to it.
+
+Format (version 1): https://github.com/yjs/yjs/blob/main/INTERNALS.md. An item has an id, made of a
+client and a clock; the items of one client are numbered without gaps.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ def text_of(cell: Mapping[str, Any]) -> str:
 
 
 def outline(content: Content) -> dict[str, Any]:
-    """The part of a content that is stored as the base of a merge: everything, with a hash of the
-    outputs.
+    """The part of a content that is stored as the base of a merge: everything, but of the outputs
+    only a hash.
     """
     return {**content, "cells": [_outline_cell(cell) for cell in content["cells"]]}
 

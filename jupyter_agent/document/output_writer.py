@@ -23,7 +23,11 @@ from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList
 from jupyter_agent.errors import CellNotFound
 
 _RUN = "agent_run:"
-"""Prefix of a cell's id in the part of the document that is in no file."""
+"""Key prefix, before a cell's id, in the part of the document that is in no file.
+
+The value is the server whose run it is. A room's document outlives the server that wrote into it,
+so another server must be able to tell that this run is over.
+"""
 
 
 def set_running(cells: SharedCells, cell_id: str) -> None:

@@ -195,7 +195,7 @@ class _Reversal:
         self._planned: dict[str, CellState] = {}
         """The existing cells at the time of planning."""
         self._former: dict[str, CellState | None] = {}
-        """The final state of each cell that is not left alone; None if it is to be deleted."""
+        """The final state of each cell that is not left alone; None if it must not exist."""
         self._missing: dict[str, set[str]] = {}
         """Lines that the changes wrote into a cell and that it no longer has."""
         for cell_id in _cell_ids(changes):

@@ -111,7 +111,7 @@ def describe_picture(kind: str, value: str) -> str:
 
 
 def pixels(kind: str, value: str) -> tuple[int, int] | None:
-    """Width and height of a picture in base64 or of an SVG; or None."""
+    """Width and height of a picture in base64 or of an SVG; None if not stated."""
     if kind.startswith("image/svg"):
         begin = _SVG.search(value[:_HEADER_BYTES])
         sides = [_LENGTH[side].search(begin[0]) for side in ("width", "height")] if begin else []
@@ -132,7 +132,7 @@ def _size(file: bytes) -> tuple[int, int] | None:
 
 
 def kind_of(file: bytes) -> str | None:
-    """The media type by the first bytes of a file; or None for one that models do not accept."""
+    """The media type of a picture, by its first bytes; None if models do not accept it."""
     if file.startswith(_PNG):
         return "image/png"
     if file.startswith(b"\xff\xd8\xff"):

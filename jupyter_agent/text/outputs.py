@@ -110,7 +110,7 @@ def _pieces(outputs: Sequence[Output], rows: int | None) -> Iterator[str]:
 
 
 def _streams(outputs: Sequence[Output]) -> Iterator[str]:
-    """Neighbouring streams; each switch between stdout and stderr is marked."""
+    """Neighbouring streams, with a mark above stderr, and above stdout that follows it."""
     texts: list[tuple[str, str]] = []
     for output in outputs:
         text, name = join_lines(output["text"]), str(output.get("name", "stdout"))
@@ -224,7 +224,9 @@ _BYTES = {"i1": 1, "u1": 1, "i2": 2, "u2": 2, "i4": 4, "u4": 4, "f4": 4, "f8": 8
 
 
 def chart_text(data: Mapping[str, Any]) -> str | None:
-    """The chart of a MIME bundle in one line; None without one of a known library."""
+    """The chart of a MIME bundle in one line: library, title, axes, traces or marks, and how many
+    points or rows. None without a chart of a known library.
+    """
     for kind, value in data.items():
         if kind == _PLOTLY:
             return _plotly(_map(value))

@@ -29,8 +29,8 @@ from jupyter_agent.carriers.managers import Contents, hides, is_plain
 from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
 from jupyter_agent.carriers.renames import renamed_path
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
-from jupyter_agent.document.gc_pause import gc_paused
 from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_in_use
+from jupyter_agent.document.long_work import gc_frozen
 from jupyter_agent.errors import (
     Busy,
     Exists,
@@ -211,7 +211,7 @@ class Disk:
     async def load(self, path: str) -> LoadedNotebook:
         """Read the notebook. Raises NotebookNotFound or UnreadableNotebook."""
         size = await self._size(path)
-        with gc_paused(size > _LARGE):
+        with gc_frozen(size > _LARGE):
             return await self._load(path)
 
     async def _load(self, path: str) -> LoadedNotebook:
@@ -242,7 +242,7 @@ class Disk:
         nothing is parsed and signed again.
         """
         size = await self._size(path)
-        with gc_paused(size > _LARGE):
+        with gc_frozen(size > _LARGE):
             if self._plain:
                 model = await self._get(path, type="file", format="text")
                 stamp = _hash(model)

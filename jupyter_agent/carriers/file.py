@@ -21,8 +21,8 @@ from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, SaveResult, with_items
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import FILE, SharedCells, as_json, as_shared, shared_cell
-from jupyter_agent.document.gc_pause import gc_paused
 from jupyter_agent.document.line_ends import restore, unify
+from jupyter_agent.document.long_work import gc_frozen
 from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge
 from jupyter_agent.errors import (
     Busy,
@@ -182,7 +182,7 @@ class FileCarrier:
         self, content: Mapping[str, Any], written: Mapping[str, Any], loaded: LoadedNotebook
     ) -> None:
         """`written` are the values by id that the content was made of."""
-        with gc_paused(len(content["cells"]) > _MANY):
+        with gc_frozen(len(content["cells"]) > _MANY):
             if (keep := self._recovery()) is not None:
                 text = await asyncio.to_thread(_text, loaded.content)
                 await keep(self.path, text)

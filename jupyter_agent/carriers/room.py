@@ -20,7 +20,7 @@ from jupyter_agent.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.document.carrier import Place, SaveResult, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.gc_pause import full_update, yield_to_loop
+from jupyter_agent.document.long_work import full_update, yield_to_loop
 from jupyter_agent.document.output_writer import clear_orphans
 from jupyter_agent.errors import Busy
 from jupyter_agent.tasks import surely

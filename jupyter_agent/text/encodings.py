@@ -47,7 +47,7 @@ class Decoded:
 def decode(raw: bytes) -> Decoded | None:
     """Decode the bytes of a file; None for binary data."""
     certain = _certain(raw)
-    if certain is not None or not _may_be_guess_encoding(raw):
+    if certain is not None or not _may_guess_encoding(raw):
         return certain
     encoding = _guess_encoding(raw)
     try:
@@ -59,10 +59,10 @@ def decode(raw: bytes) -> Decoded | None:
 
 def is_text(raw: bytes) -> bool:
     """Whether `decode` would return a text. Fast even for large files."""
-    return _certain(raw) is not None or _may_be_guess_encoding(raw)
+    return _certain(raw) is not None or _may_guess_encoding(raw)
 
 
-def _may_be_guess_encoding(raw: bytes) -> bool:
+def _may_guess_encoding(raw: bytes) -> bool:
     return not (_bom_encoding(raw) or _NO_BYTES.search(raw))
 
 

@@ -264,14 +264,14 @@ def _full(cell: Cell, stale: bool, fence: Fence, outputs: str, source: str | Non
         return _line(cell, False, fence)
     parts = [head(cell, stale, fence), _source(cell, fence) if source is None else source]
     if cell.attachments:
-        parts.append(fence.line(f"(attached: {', '.join(_attachment_names(cell.attachments))})"))
+        parts.append(fence.line(f"(attached: {', '.join(_attachment_labels(cell.attachments))})"))
     if outputs:
         arrow = fence.line("->")
         parts.append(f"{arrow}{chr(10) if chr(10) in outputs else ' '}{fence.inside(outputs)}")
     return "\n".join(filter(None, parts))
 
 
-def _attachment_names(attachments: Mapping[str, Any]) -> Iterator[str]:
+def _attachment_labels(attachments: Mapping[str, Any]) -> Iterator[str]:
     """Name, kind and size of each attachment; their contents are never text."""
     for name, data in attachments.items():
         kinds = data.items() if isinstance(data, Mapping) else ()

@@ -11,7 +11,7 @@ from typing import Any
 
 from jupyter_agent.document.carrier import SaveResult
 from jupyter_agent.document.cell import CellState, Output
-from jupyter_agent.document.gc_pause import gc_paused
+from jupyter_agent.document.long_work import gc_frozen
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.output_writer import CellOutputs
 from jupyter_agent.document.outputs import OutputList
@@ -101,7 +101,7 @@ class CellSink:
         self._show(partial(self._writer.display, output, display_id))
         self._displayed += 1
         if self._displayed == _MANY and not self._finished:
-            self._aside.enter_context(gc_paused(True))
+            self._aside.enter_context(gc_frozen(True))
 
     def update_display(
         self, display_id: str, data: Mapping[str, Any], metadata: Mapping[str, Any]

@@ -20,8 +20,8 @@ from jupyter_agent.carriers import file, nbformat_file, room
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.carriers.tab_link import TabLink, Tabs
-from jupyter_agent.document import gc_pause
-from jupyter_agent.document.gc_pause import yield_to_loop
+from jupyter_agent.document import long_work
+from jupyter_agent.document.long_work import yield_to_loop
 from jupyter_agent.document.undo import undo
 from jupyter_agent.text.notebook import render
 
@@ -152,7 +152,7 @@ async def test_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
         await yield_to_loop()
 
     monkeypatch.setattr(room, "Shadow", Told)
-    for module in (room, gc_pause):
+    for module in (room, long_work):
         monkeypatch.setattr(module, "yield_to_loop", typing)
     edits = [await notebook.move("b", index=0)]
     edits.append(await notebook.update("b", type="markdown"))

@@ -1,4 +1,4 @@
-"""Long work in slices on the event loop, with the garbage collector paused."""
+"""Long work on the event loop: in slices, and without full garbage collections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def full_update(document: Doc[Any]) -> bytes:
 
 
 @contextmanager
-def gc_paused(large: bool) -> Iterator[None]:
+def gc_frozen(large: bool) -> Iterator[None]:
     """During work on a large notebook, keep Python from collecting garbage among the older objects:
     that takes a fifth of a second, in whichever thread. New objects are still collected.
     """

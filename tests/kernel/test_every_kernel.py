@@ -147,7 +147,7 @@ async def test_a_fresh_kernel_knows_nothing_and_ends_with_its_use(place: Place) 
         running = other.execute(language.wait, shown := Shown())
         await soon(shown.printed)
     assert "7" not in got.text
-    assert running.done
+    assert running.is_done
     assert other.is_gone
     await fresh.close()
     assert not kernel.is_gone

@@ -69,10 +69,12 @@ def _place(address: str, config: MkDocsConfig) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links into the repository; the drawing is left out, since it would load a program from
-    elsewhere to be drawn."""
+    """Links out of `docs/` lead to the repository; the drawing is left out, because showing it
+    would load a program from another site."""
     markdown = re.sub(r"```mermaid\n.*?```\n", "", markdown, flags=re.S)
-    return re.sub(r"\]\(\.\./", f"]({config.repo_url}/blob/main/", markdown)
+    if "/" in page.file.src_uri:  # a page in a folder of the site: its `../` stays within
+        return markdown
+    return re.sub(r"\]\(\.\./", f"]({config.extra['repository']}/blob/main/", markdown)
 
 
 def traits() -> str:

@@ -1,17 +1,18 @@
-"""The methods for MCP clients of either era."""
+"""The methods for MCP clients of either era, and their results in the format of MCP."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent import __version__
-from jupyter_agent.conversations.clients import Caller, Clients, Form
+from jupyter_agent.conversations.clients import Caller, Clients, Form, Outcome
 from jupyter_agent.conversations.request import new_id
 from jupyter_agent.conversations.undo import UndoneTurn
 from jupyter_agent.errors import InvalidInput, ToolError
+from jupyter_agent.legible import clip
 from jupyter_agent.mcp.messages import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -19,11 +20,72 @@ from jupyter_agent.mcp.messages import (
     SESSIONS,
     STATELESS,
 )
-from jupyter_agent.mcp_server import content, prompts, resources
+from jupyter_agent.mcp_server import prompts, resources
 from jupyter_agent.mcp_server.catalogue import BEGIN_TURN, END_TURN, UNDO_TURN, Catalogue
 from jupyter_agent.mcp_server.forms import InputRequired, input_required
 from jupyter_agent.tools.base import Progress
 from jupyter_agent.workspace.workspace import Authorize
+
+MOST_CHARACTERS = 50_000
+"""Of the text of one result; clients cut off the end of longer ones."""
+_CUT = "\n[... {left} characters cut ...]\n"
+_IN_TEXT = {"outputs", "text"}
+"""Facts that are already in the text, within its limits."""
+
+
+def of_outcome(outcome: Outcome) -> dict[str, Any]:
+    """The result of a successful call.
+
+    Clients show their model the structured content instead of the blocks if there is any. So it has
+    the text, too, and results with pictures have no structured content.
+    """
+    text = _clip(outcome.text)
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}]
+    blocks += [
+        {"type": "image", "data": data, "mimeType": media_type}
+        for media_type, data in outcome.images
+    ]
+    blocks += [{"type": "text", "text": news} for news in outcome.news]
+    result: dict[str, Any] = {"content": blocks, "isError": False}
+    if not outcome.images:
+        news = {"news": list(outcome.news)} if outcome.news else {}
+        facts = _lean(outcome.facts)
+        result["structuredContent"] = {"text": text, **facts, "turn_id": outcome.turn_id, **news}
+    return result
+
+
+def of_text(text: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a tool for the turn itself."""
+    return {
+        "content": [{"type": "text", "text": text}],
+        "isError": False,
+        "structuredContent": {"text": text, **facts},
+    }
+
+
+def of_error(error: ToolError) -> dict[str, Any]:
+    """The result of a failed call: its text says what to do instead."""
+    text = _clip(error.message)
+    facts = _lean(error.facts)
+    return {
+        "content": [{"type": "text", "text": text}],
+        "isError": True,
+        "structuredContent": {"text": text, "reason": error.reason, **facts},
+    }
+
+
+def _clip(text: str) -> str:
+    return clip(text if text.strip() else "(no output)", MOST_CHARACTERS, _CUT, head=0.6)
+
+
+def _lean(value: Any) -> Any:
+    """The same JSON without outputs."""
+    if isinstance(value, Mapping):
+        return {key: _lean(item) for key, item in value.items() if key not in _IN_TEXT}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_lean(item) for item in value]
+    return value
+
 
 SERVED_SESSIONS = SESSIONS[:2]
 """Versions that start with `initialize`; the first one is offered to clients that request no known
@@ -142,8 +204,8 @@ class McpServer:
         except InputRequired as required:
             return input_required(context.caller.name, required.approval)
         except ToolError as error:
-            return content.of_error(error)
-        return content.of_outcome(outcome)
+            return of_error(error)
+        return of_outcome(outcome)
 
     def _limit_wait(
         self, name: str, input: Mapping[str, Any], context: RequestContext
@@ -162,11 +224,11 @@ class McpServer:
             if not isinstance(goal, str) or not goal.strip():
                 raise InvalidInput("Say in `goal` what the turn is for, in a few words.")
             await self._clients.begin_turn(context.caller, goal)
-            return content.of_text("Your next call starts the turn.", {})
+            return of_text("Your next call starts the turn.", {})
         if name == END_TURN:
             ended = await self._clients.end_turn(context.caller)
             said = f"Ended turn `{ended}`." if ended else "No turn was open."
-            return content.of_text(said, {"turn_id": ended})
+            return of_text(said, {"turn_id": ended})
         turn_id = input.get("turn_id")
         if turn_id is not None and not isinstance(turn_id, str):
             raise InvalidInput("`turn_id` has to be the id of a turn, from an earlier result.")
@@ -195,7 +257,7 @@ class McpServer:
             ],
         }
         redactor = self._clients.services.redactor
-        return content.of_text(redactor.text("\n".join(lines)), redactor.mask_all(facts))
+        return of_text(redactor.text("\n".join(lines)), redactor.mask_all(facts))
 
     # -- resources and prompts
 

@@ -166,9 +166,9 @@ async def verify(
     kernel are real. After an error, or when the time is up (`Services.verify_seconds` for all cells
     together), the remaining cells are skipped. Cancellation interrupts and ends the kernel.
 
-    `on_cell` is called before each cell. `kernel` is the name of a kernelspec to use instead of the
-    notebook's. `parameters` are set as in papermill: after the cell tagged `parameters`, replacing
-    those of an earlier run, or before the first cell.
+    `on_cell` is called before each cell; `kernel` names a kernelspec other than the notebook's.
+    `parameters` are set as in papermill: after the cell tagged `parameters`, replacing those of an
+    earlier run, or before the first cell.
 
     Raises KernelNotInstalled, KernelUnavailable, InvalidInput for parameters that cannot be set,
     and Conflict if the cells are not the ones that a person has approved.
@@ -176,10 +176,8 @@ async def verify(
     work, planned = nb.work, await plan(nb, kernel)
     setting = assignments_of(parameters or {}, planned.language)
     if work.approved and dict(work.approved) != planned.versions:
-        raise Conflict(
-            "Cells changed since this was allowed, so nothing was run. Call again "
-            "to request approval."
-        )
+        changed = "Cells changed since this was allowed, so nothing was run."
+        raise Conflict(f"{changed} Call again to request approval.")
     await work.need(("execute", "kernels"), ("write", "kernels"))
     began, at = time.monotonic(), datetime.now(UTC)
     seconds = work.services.verify_seconds

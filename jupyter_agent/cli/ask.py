@@ -203,7 +203,7 @@ class _TerminalTurn:
         self.answer = AnswerPrinter(console, working, cells, chat.outputs_of)
 
     def follow(self) -> None:
-        """Shows the answer to its end; Ctrl-C stops the turn, after showing what it did until then.
+        """Shows the answer to its end; Ctrl-C stops the turn and shows what it did until then.
 
         Raises KeyboardInterrupt on a second Ctrl-C, ServerRefused if the question cannot be asked.
         """

@@ -44,7 +44,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints a line per cell; 1 with a message if there is nothing to say."""
+    """Prints a line per cell; 1 with a message if there is no answer."""
     console = standard()
     notebook = given.notebook.resolve()
     try:

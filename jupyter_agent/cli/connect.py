@@ -262,7 +262,7 @@ def _write(client: AgentProgram, file: Path, text: str, wanted: Mapping[str, Any
     except Unfit:
         now = None
     if now != wanted:
-        raise Unfit(f"This command cannot safely change the format of {file}.")
+        raise Unfit(f"{file} has a format that this command cannot change safely.")
     write(file, "" if "".join(text.split()) == "{}" else text)
 
 

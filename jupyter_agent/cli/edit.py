@@ -63,7 +63,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--cell", metavar="CELL", help="id or number")
     parser.add_argument("--source", metavar="TEXT", help="the whole new text")
-    parser.add_argument("--old", dest="old_string", metavar="TEXT", help="text in the cell, once")
+    parser.add_argument("--old", dest="old_string", metavar="TEXT", help="text, once in the cell")
     parser.add_argument("--new", dest="new_string", metavar="TEXT", help="its replacement")
     parser.add_argument("--type", choices=["code", "markdown", "raw"])
     parser.add_argument("--delete", action="store_true", default=None)

@@ -29,7 +29,7 @@ class Exit(IntEnum):
 def of_refusal(error: ServerRefused) -> Exit:
     """The exit code for an error of the server."""
     match error.status:
-        case 400 if not error.reason.startswith("invalid"):  # other 400s are errors of models
+        case 400 if not error.reason.startswith("invalid"):  # all other reasons: errors of models
             return Exit.MODEL
         case 429:
             return Exit.LIMIT

@@ -23,7 +23,7 @@ def add_to(commands: Any) -> None:
         commands,
         "models",
         help="models and providers, and which of them have a key",
-        description="Lists the configured models as `provider:model`, with `*` before the default. "
+        description="Lists the known models as `provider:model`, with `*` before the default. "
         "Never shows keys.",
         examples=EXAMPLES,
     )

@@ -62,7 +62,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="as POST notebooks/NOTEBOOK/verify; a list for several notebooks, with `notebook`",
+        help="as POST notebooks/NOTEBOOK/verify; a list for several, each with `notebook`",
     )
     add_store(parser)
     parser.set_defaults(command=run)

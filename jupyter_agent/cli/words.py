@@ -116,7 +116,7 @@ def describe_change(change: Mapping[str, Any], name: CellNamer) -> Iterator[Line
         case "move":
             head = f"{cell} moved from {_position(before)} to {_position(after)}"
         case "outputs":
-            head = f"{cell} has new outputs"
+            head = f"{cell} has other outputs"
         case _:
             head = f"{cell} edited"
     if before and after and before.get("type") != after.get("type"):

@@ -67,7 +67,7 @@ def own_server(folder: Path, options: Sequence[str]) -> Iterator[ServerApp]:
     app.initialize(
         [
             f"--ServerApp.root_dir={folder}",
-            f"--ServerApp.port={_free_port()}",  # 0: Jupyter Server 2.14 would hide its address
+            f"--ServerApp.port={_free_port()}",  # with 0, Jupyter Server 2.14 reports no address
             "--ServerApp.open_browser=False",
             "--ServerApp.answer_yes=True",  # Ctrl-C stops it without a question
             "--Application.log_level=ERROR",  # progress lines are for long-running servers

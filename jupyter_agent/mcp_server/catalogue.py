@@ -91,8 +91,8 @@ class Catalogue:
         return self._toolbox.hint(name)
 
     def describe(self, *, notebook: str | None) -> list[dict[str, Any]]:
-        """All tools, always in the same order; `notebook` is the default of calls, which have to
-        name one without it.
+        """All tools, always in the same order; `notebook` is the default for calls: without it,
+        they have to name one.
         """
         described = copy.deepcopy(list(self._tools.values()))
         for tool in described:

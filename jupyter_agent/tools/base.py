@@ -84,7 +84,7 @@ class Question:
     cells: Mapping[str, str] = field(default_factory=dict)
     """Cell id -> version of the cells shown."""
     kernel: str = ""
-    """The kernel and which start of it; empty if none runs."""
+    """The kernel and its process (`Kernel.life`); empty if none runs."""
     kernelspec: str = ""
     """The name of that kernel, or of the one that would be started."""
     after: Mapping[str, Cell] = field(default_factory=dict)

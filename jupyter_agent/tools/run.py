@@ -272,7 +272,7 @@ def _by_cell(cells: Sequence[Cell]) -> dict[str, str]:
 async def follow(
     run: Run, wait: float, progress: Progress | None, *, patience: float = QUEUE_PATIENCE_S
 ) -> None:
-    """Waits up to `seconds` for the end of a run and reports progress.
+    """Waits up to `wait` seconds for the end of a run and reports progress.
 
     Behind other runs, or code of the user, it waits no longer than `patience`.
     """

@@ -62,7 +62,7 @@ export class TabBridge implements ITabBridge {
     };
   }
 
-  /** Keep others' changes between JupyterLab's check of a notebook's file and its save. */
+  /** Keep changes that others make between JupyterLab's check of a notebook's file and its save. */
   private _watchSaves(contents: Contents.IManager): void {
     const find = (path: string): [Context, TabLink] | undefined =>
       [...this._links].find(([context]) => context.path === path);

@@ -235,8 +235,8 @@ function mergeOrder(base: string[], mine: string[], theirs: string[]): string[] 
 }
 
 /**
- * The cells of a file with ids, even if its format does not store them: the ids of the matching cells in `known`, found by text
- * and position.
+ * The cells of a file with ids, even if its format does not store them: then the ids of the matching cells in `known`,
+ * found by text and position.
  */
 export function assignIds(
   cells: readonly nbformat.ICell[],

@@ -102,8 +102,8 @@ function FoldedCell({ name, code, onShow }: IFoldedCellProps): React.JSX.Element
 }
 
 /**
- * Whether the user knows the code of a cell to run: it is the same as in the open notebook, has no lookalike
- * characters, and the assistant has not changed it since the user last reviewed it.
+ * Whether the user knows the code of a cell to run: it is the same as in the open notebook, has no invisible or
+ * lookalike characters, and the assistant has not changed it since the user last reviewed it.
  */
 function useKnownCells(
   notebook: string | null

@@ -29,7 +29,7 @@ export class CopiedCells implements IDisposable {
     EVENTS.forEach(type => window.removeEventListener(type, this));
   }
 
-  /** Called by the page when the user copies a text, or leaves the page, to copy one elsewhere perhaps. */
+  /** Called by the page when the user copies a text, or leaves the page, perhaps to copy one elsewhere. */
   handleEvent(): void {
     this._older = inLab();
   }

@@ -43,7 +43,7 @@ interface IPhraseOptions {
   trans: TranslationBundle;
 }
 
-/** What a tool does, in plain words: "Edited cell 5", "Edited cell 5 in sales.ipynb". */
+/** What a tool does, in plain words: "Cell 5 edited", "Cell 5 edited in sales.ipynb". */
 export function phrase(options: IPhraseOptions): Phrase {
   const { tool, notebook, trans } = options;
   const remote = mcpTool(tool);

@@ -19,8 +19,8 @@ interface IMarksOptions {
 }
 
 /**
- * Marks the assistant's changes in open notebooks, and the place of its writing. The code of the marks is loaded when there
- * is something to mark.
+ * Marks the assistant's changes in open notebooks, and the place of its writing. The code of the marks is loaded when
+ * there is something to mark.
  */
 export class Marks {
   constructor(private readonly _options: IMarksOptions) {

@@ -131,7 +131,11 @@ class Answer:
 
 @dataclass(kw_only=True)
 class Round:
-    """The questions that are asked together."""
+    """The questions that are asked together.
+
+    The edits of a step are one question with all their diffs, and a run of the edited cells belongs
+    to it ("Edit and run"): it is bound to the text that the edits will leave.
+    """
 
     seconds: float
     """How long they stay open."""

@@ -349,7 +349,7 @@ def _end_of(seconds: float) -> datetime:
 
 
 def retry_notice(error: ModelError, attempt: int, seconds: float) -> Notice:
-    """The notice before a wait; for one of more than a minute it has the time when it ends."""
+    """The notice before a wait; for more than a minute, it also says when the wait ends."""
     facts = {"attempt": attempt, "seconds": round(seconds, 1), "reason": error.kind}
     if error.said:
         facts["said"] = error.said

@@ -42,8 +42,8 @@ class Allowance(BaseModel):
     def default(self, servers: str) -> str:
         """The model for requests that name none, given the server's default.
 
-        That is the default if it is permitted, else the first model without wildcards in `models`,
-        else the default.
+        The candidate is `default_model`, or without one the server's default. If it is not
+        permitted, the first model without wildcards in `models` replaces it, if there is one.
         """
         first = self.default_model or servers
         exact = (each for each in self.models if not set(each) & set("*?["))
@@ -63,7 +63,7 @@ class Allowances:
     """The allowances of all people: the server's traits, unless an entry overrides them."""
 
     def __init__(self, everybody: Allowance, entries: Sequence[Mapping[str, Any]] = ()) -> None:
-        """If several entries match a person, the first with a field sets it.
+        """If several entries match a person, each field comes from the first that has it.
 
         Raises ValueError with the entry and the field that is invalid.
         """

@@ -119,8 +119,8 @@ async def find_instructions(work: Workspace) -> list[Instructions]:
     """The files that apply to the workspace's own notebook, the most specific last.
 
     These are the root's file, then that of the notebook's folder. A file that cannot be read is
-    left out, as is a link: no one asked for the file, and a cloned folder may link to a private
-    key.
+    left out, as is one behind a link: no one asked for the file, and a cloned folder may link to a
+    private key.
     """
     home = posixpath.normpath((work.home or "").strip("/"))
     folders = dict.fromkeys(["", posixpath.dirname(home)])

@@ -68,7 +68,7 @@ class RequestLog:
 
 
 def project(db: sqlite3.Connection, turn_id: str, sent: SentRequest) -> None:
-    """Within a transaction: append the request to the turn's."""
+    """Within a transaction: append the request to those of the turn."""
     db.execute(
         "INSERT INTO requests (turn_id, seq, host, request, made) SELECT ?1,"
         " coalesce(max(seq), 0) + 1, ?2, ?3, ?4 FROM requests WHERE turn_id = ?1",

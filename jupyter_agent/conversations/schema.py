@@ -42,7 +42,7 @@ MIGRATIONS: Mapping[int, str] = {
     CREATE INDEX turns_of_conversation ON turns (owner, conversation_id, position);
     CREATE UNIQUE INDEX turns_by_key ON turns (owner, idempotency_key);
     CREATE INDEX live_turns ON turns (state) WHERE state IN ('running', 'waiting');
-    -- With the usage, which in a row comes after the question and its pictures.
+    -- With the usage, since in a row it comes after the question and its pictures.
     CREATE INDEX turns_by_time ON turns (owner, started, usage);
     -- The usage stays when a conversation is deleted, as the audit does.
     CREATE TABLE deleted_turns (

@@ -267,7 +267,7 @@ class ConversationStore:
         return [(str(row["server"]), _turn(row)) for row in rows]
 
     async def claim(self, turn_id: str, server: str, by: str) -> bool:
-        """Take over a turn of a dead server: True for only one of several servers `by`."""
+        """Let server `by` take over a turn of the dead `server`; True for only one of several."""
 
         def write(db: sqlite3.Connection) -> bool:
             claimed = db.execute(

@@ -2,7 +2,8 @@
 
 It imports only modules that are loaded there, sets no name, and only looks into values of known
 types: the `repr` of others may be slow, huge or have side effects. For frames that a cluster or an
-engine would compute, it only shows the plan, so that it never starts a job. Runs in Python 3.8.
+engine would compute, it only shows the plan, so that it never starts a job. Runs in
+Python 3.8 or later.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ def summary(
     names: Sequence[str] | None = None,
     without: Sequence[str] = (),
 ) -> str:
-    """A line per variable: the given names, or all that a person set, and the names of functions.
+    """A line per variable in `names`; without `names`, a line per variable that a person set, and
+    the names of functions and classes.
 
-    `without` are names to leave out of the latter.
+    `without` are names to leave out if no `names` are given.
     """
     if names is not None:
         return "\n".join(

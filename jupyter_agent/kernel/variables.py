@@ -25,7 +25,7 @@ async def variables(
 
     It leaves no trace in the notebook, the history or the variables. Python kernels can list their
     variables; other kernels have no such list, and describe each of the `names`. `without` are
-    names to leave out. Raises KernelUnavailable, and Busy while a cell runs.
+    names to leave out of such a list. Raises KernelUnavailable, and Busy while a cell runs.
     """
     # Before we are connected only the kernel manager knows, afterwards the kernel itself.
     busy = kernel.state == "busy" or (await kernel.connect()).busy_since is not None

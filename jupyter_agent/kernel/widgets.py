@@ -1,7 +1,7 @@
 """Tracks the widgets of a kernel as a page would: their state and captured outputs.
 
 `ipywidgets.Output` asks its page to capture the outputs of the cell while its context is entered.
-If no page follows the run, this does it, the way nbclient does:
+If the run has no page that does so, this does it, the way nbclient does:
 https://github.com/jupyter/nbclient/blob/main/nbclient/output_widget.py
 """
 
@@ -22,7 +22,7 @@ _MOST_CAPTURED = 2_000_000
 """Characters of text that one widget stores; the oldest are dropped."""
 _DEPTH = 8
 _MOST_BUFFERED = 50_000_000
-"""Bytes of binary state (pictures, arrays) stored for all widgets together."""
+"""Most bytes of binary state (pictures, arrays) that are stored for all widgets together."""
 
 
 class Widgets:

@@ -286,7 +286,7 @@ class Client:
             self.tools_changed = True
 
     def _answer(self, id: Any, method: Any) -> None:
-        """Answers a request of the server: pings, and no to everything else."""
+        """Answers a ping of the server; declines all its other requests."""
         if type(id) not in (int, str) or len(self._answering) >= _MOST_ANSWERS:
             return
         reply: RpcMessage = {"jsonrpc": "2.0", "id": id}

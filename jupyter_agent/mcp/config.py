@@ -153,8 +153,8 @@ def _check_values(name: str, field_name: str, given: Any) -> None:
     if not fits:
         raise _wrong(
             name,
-            f"`{field_name}` has to be a dict of strings, {{'env': name}} or {{'file': path}}, "
-            "the latter for secrets stored elsewhere",
+            f"`{field_name}` has to be a dict of strings or, for secrets stored elsewhere, of "
+            "{'env': name} or {'file': path}",
         )
 
 

@@ -36,7 +36,7 @@ SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 MOST_OF_A_MESSAGE = 8 * 2**20
 """Bytes of one message: enough for a few pictures."""
 _LARGE = 256 * 1024
-"""Bytes above which JSON is parse_message in a thread."""
+"""Bytes above which JSON is parsed in a thread."""
 _MOST_OF_A_REASON = 500
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 

@@ -72,7 +72,7 @@ def token_count(value: Any) -> int | None:
 
 def usage_of(prompt: Any, cached: Any, output: Any) -> dict[str, int]:
     """A reply's tokens under Anthropic's names, for a service that counts cached tokens as part of
-    the prompt. If it reports more cached tokens than prompt tokens, it counts them separately.
+    the prompt. A service that reports more cached than prompt tokens counts them separately.
     """
     read, hit = token_count(prompt) or 0, token_count(cached) or 0
     return {

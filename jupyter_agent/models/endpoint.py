@@ -95,7 +95,7 @@ _WINDOWS = (
 _INSTRUCTIVE = (400, 404, 422)
 """Statuses of refusals that may say which field was wrong; OpenRouter sends 404 for images."""
 _LESSONS = 6
-"""How often a request is changed and sent again after refusals."""
+"""How often at most a request is changed and sent again after refusals."""
 _MOST_PAGES = 20
 """Pages of a list of models; Anthropic has twenty models on each."""
 _NAMES = {"anthropic": "Anthropic"}

@@ -244,7 +244,7 @@ def _until_reset(headers: Mapping[str, str], now: datetime) -> float | None:
     """Seconds until the latest reset of the limits that are used up.
 
     If no limit is known to be used up, until the latest reset within a minute: the request may need
-    more than the rest of a limit.
+    more than a limit has left.
     """
     resets = [reset for reset in _resets(headers, now) if 0 < reset[0] <= _DAY]
     used_up = [seconds for seconds, remaining in resets if remaining == 0]
@@ -254,7 +254,7 @@ def _until_reset(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def _resets(headers: Mapping[str, str], now: datetime) -> Iterator[tuple[float, float | None]]:
-    """For each limit the seconds until its reset, and its rest."""
+    """For each limit the seconds until its reset, and how much of it is left."""
     for name, value in headers.items():
         if name.startswith("anthropic-ratelimit-") and name.endswith("-reset"):
             moment = _timestamp(value)

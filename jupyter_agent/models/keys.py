@@ -94,7 +94,7 @@ class Keys:
 
 
 def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
-    """The values of variables whose names are those of secrets, and each line of longer values.
+    """The values of variables whose names are those of secrets, and each line of such values.
 
     Paths of files and short words or numbers (`postgres`, `customer_id`) are left out: masking them
     would garble every text and hide nothing.

@@ -400,8 +400,8 @@ class AgentHandler(APIHandler):
         return value
 
     def read(self, model: type[BaseModel], query: Mapping[str, QueryValues]) -> BaseModel:
-        """The body as `model`. Query parameters may be in the body, too, and fields of the body in
-        the query. Raises RequestError 400 that names the field.
+        """The body as `model`. The parameters in `query` may be in the query or in the body, even
+        those that are fields of the body. Raises RequestError 400 that names the field.
         """
         value = self.read_json()
         if not isinstance(value, dict):

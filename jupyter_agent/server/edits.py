@@ -31,7 +31,7 @@ _MOST_EDITS = 500
 
 
 class CellPlace(Body):
-    """The position for a cell."""
+    """The position for a cell; the end if none is given."""
 
     after: str | None = None
     before: str | None = None

@@ -60,7 +60,7 @@ EDITS: Mapping[str, QueryValues] = {**WHILE_AWAY, **BY}
 
 class Body(BaseModel):
     """A body that rejects unknown fields: a typo must not silently drop a change. Values must have
-    the describe_cell types; strings are not converted.
+    the described types; strings are not converted.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)

@@ -449,14 +449,16 @@ class WakeHandler(TurnRunsHandler):
 
     @operation("write", answers=204)
     async def put(self, run_id: str) -> None:
-        """Starts a turn of the run's conversation when the run ends, once; survives a restart."""
+        """Starts a turn of the run's conversation when the run ends, once. Repeat the request
+        after a restart of the server.
+        """
         run = await self.find_run(run_id)
         await self.wakes.schedule(run, self.person, Authorizer(self), self.limits)
         self.answer_nothing()
 
     @operation("write", answers=204)
     async def delete(self, run_id: str) -> None:
-        """Cancels that."""
+        """Cancels that turn: the end of the run starts nothing."""
         await self.wakes.cancel(await self.find_run(run_id))
         self.answer_nothing()
 

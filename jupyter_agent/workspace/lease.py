@@ -193,7 +193,7 @@ class Lease:
             return await self.work.visibility(self._given_path)
 
     async def file_text(self, shared_as: str | None = None) -> Decoded:
-        """The text of the named file, with unmarked cells for a notebook. Raises ToolError.
+        """The text of the named file; for a notebook its cells, without marks. Raises ToolError.
 
         The notebook `shared_as` decides what a model may see of other files.
         """

@@ -32,7 +32,7 @@ class Identity:
     folds_case: bool = False
     """Whether the file system ignores case."""
     linked: bool = False
-    """Whether the path is a link or contains one."""
+    """Whether the path is a link or leads through one."""
     refusal: str = ""
     """Why models may not use it, as a sentence; empty if they may."""
 
@@ -88,8 +88,9 @@ class Lookup:
         return self._found[chosen]
 
     async def refuse_outside(self, paths: Iterable[str]) -> None:
-        """Raises NotPermitted if a path named by a model leads out of the root, or not to a regular
-        file or folder. The turn's own notebook is allowed, since a person named it.
+        """Raises NotPermitted if a path named by a model leads out of the root, or to something
+        other than a regular file or folder. The turn's own notebook is allowed, since a person
+        named it.
         """
         home = await self.of(None)
         for path in paths:

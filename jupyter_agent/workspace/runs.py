@@ -37,7 +37,7 @@ RunStatus: TypeAlias = Literal[
 _SAVE_EVERY = 5.0
 """Seconds between saves of new outputs while a cell runs."""
 _UPDATES_PER_RUN = 20
-"""Progress updates are spread to about 20 over the elapsed run time."""
+"""The pause between two progress updates is the time elapsed so far divided by this."""
 _IN_NO_CELL_S = 5.0
 """Seconds that unknown code outside of cells may run before it counts as the user's."""
 RESULT = 12_000
@@ -439,7 +439,7 @@ class Run:
 
 
 class Runs:
-    """The runs of this server by id."""
+    """The runs of this server by id; those of a kernel in the order of its queue."""
 
     def __init__(
         self,

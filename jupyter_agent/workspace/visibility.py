@@ -97,7 +97,7 @@ class HiddenCells:
 
     def update(self, path: str, cells: Sequence[Cell]) -> Mapping[str, Sequence[str]]:
         """Update the hidden cells of a notebook and return them: id -> current and earlier sources.
-        Includes deleted cells, but no longer those that are not hidden any more.
+        Includes deleted cells, but not those that are no longer hidden.
         """
         by_id = self._notebooks.pop(path, {})
         for cell in cells:

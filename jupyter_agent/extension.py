@@ -248,7 +248,7 @@ class JupyterAgent(ExtensionApp):
     )
     recovery_days = Float(14.0, min=0, config=True, help="Days to keep copies of notebooks.")
     recovery_megabytes = Float(
-        500.0, min=0, config=True, help="Space for copies of notebooks; the oldest go first."
+        500.0, min=0, config=True, help="Megabytes for copies of notebooks; the oldest go first."
     )
     open_panel = Bool(False, config=True, help="Whether JupyterLab starts with the panel open.")
 

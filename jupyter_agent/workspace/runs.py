@@ -36,7 +36,7 @@ RunStatus: TypeAlias = Literal[
 ]
 _SAVE_EVERY = 5.0
 """Seconds between saves of new outputs while a cell runs."""
-_UPDATES_PER_RUN = 20
+_UPDATES_PER_ELAPSED = 20
 """The pause between two progress updates is the time elapsed so far divided by this."""
 _IN_NO_CELL_S = 5.0
 """Seconds that unknown code outside of cells may run before it counts as the user's."""
@@ -217,7 +217,7 @@ class Run:
                 if new.is_set() and not self._over.is_set():
                     new.clear()
                     yield
-                    await _wait_any(self._over, seconds=(clock() - began) / _UPDATES_PER_RUN)
+                    await _wait_any(self._over, seconds=(clock() - began) / _UPDATES_PER_ELAPSED)
             if self._over.is_set():
                 await self.wait(saved=False)
         finally:

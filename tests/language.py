@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 _PRODUCT = ROOT / "jupyter_agent"
 _PANEL = ROOT / "labextension"
+FOLDERS = ("jupyter_agent", "labextension/src", "labextension/test", "tests")
 
 _PLAIN_AFTER_NO = "longer|more|such|one|way|other|less"
 MARKS: Mapping[str, str] = {
@@ -75,12 +76,12 @@ class Text:
 
 def for_users() -> Iterator[Text]:
     """Messages, prompts, help, the panel, the documentation and public docstrings."""
-    for path in _python(_PRODUCT):
+    for path in _sources(_PRODUCT, ".py"):
         strings, docs = _of_python(path)
         yield from strings
         if path.is_relative_to(_PRODUCT / "client") or path.is_relative_to(_PRODUCT / "tools"):
             yield from docs
-    for path in _typescript(_PANEL / "src"):
+    for path in _sources(_PANEL / "src", ".ts", ".tsx"):
         yield from _of_typescript(path)[0]
     pages = [*ROOT.glob("*.md"), *_PRODUCT.glob("cli/*.md"), *(ROOT / "docs").glob("*.md")]
     for path in [*pages, *(_PANEL / "schema").glob("*.json")]:
@@ -89,15 +90,15 @@ def for_users() -> Iterator[Text]:
 
 def for_developers(folder: str) -> Iterator[Text]:
     """The docstrings and comments below a folder of the repository."""
-    for path in _python(ROOT / folder):
+    for path in _sources(ROOT / folder, ".py"):
         yield from _of_python(path)[1]
-    for path in _typescript(ROOT / folder):
+    for path in _sources(ROOT / folder, ".ts", ".tsx"):
         yield from _of_typescript(path)[1]
 
 
 def functions_named_by_participles() -> Iterator[str]:
     """Functions of the product whose name says when and not what, as `path:line: name`."""
-    for path in _python(_PRODUCT):
+    for path in _sources(_PRODUCT, ".py"):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if found := _FUNCTION.match(line):
                 name = found[1].strip("_")
@@ -106,15 +107,11 @@ def functions_named_by_participles() -> Iterator[str]:
                     yield f"{path.relative_to(ROOT)}:{number}: {found[1]}"
 
 
-def _python(folder: Path) -> Sequence[Path]:
+def _sources(folder: Path, *suffixes: str) -> Sequence[Path]:
+    """The files below a folder, except the built panel."""
     built = _PRODUCT / "labextension"
-    return sorted(path for path in folder.rglob("*.py") if not path.is_relative_to(built))
-
-
-def _typescript(folder: Path) -> Sequence[Path]:
-    if folder == _PRODUCT:
-        return []
-    return sorted(path for path in folder.rglob("*.ts*") if path.suffix in (".ts", ".tsx", ".mts"))
+    paths = (path for path in folder.rglob("*") if path.suffix in suffixes)
+    return sorted(path for path in paths if not path.is_relative_to(built))
 
 
 @cache
@@ -162,14 +159,12 @@ def _of_typescript(path: Path) -> tuple[list[Text], list[Text]]:
 
 
 def _main(paths: Sequence[str]) -> None:
-    texts = [*for_users(), *(text for top in _FOLDERS for text in for_developers(top))]
+    texts = [*for_users(), *(text for folder in FOLDERS for text in for_developers(folder))]
     places = {mark for text in texts for mark in text.marks()} | {*functions_named_by_participles()}
     for place in sorted(places):
         if not paths or place.startswith(tuple(paths)):
             sys.stdout.write(f"{place}\n")
 
-
-_FOLDERS = ("jupyter_agent", "labextension/src", "labextension/test", "tests")
 
 if __name__ == "__main__":
     _main(sys.argv[1:])

@@ -13,9 +13,7 @@ def texts(readers: str) -> Iterator[language.Text]:
     return language.for_users() if readers == "users" else language.for_developers(readers)
 
 
-@pytest.mark.parametrize(
-    "readers", ["users", "jupyter_agent", "labextension/src", "labextension/test", "tests"]
-)
+@pytest.mark.parametrize("readers", ["users", *language.FOLDERS])
 def test_texts_are_plain_english(readers: str) -> None:
     marks = [mark for text in texts(readers) for mark in text.marks()]
     assert not marks, "\n".join(["Write these as an engineer would say them:", *marks])

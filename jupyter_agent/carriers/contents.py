@@ -110,8 +110,8 @@ class LoadedNotebook:
     trusted: frozenset[str]
     """Ids of the code cells whose outputs this server signed."""
     repair: str = ""
-    """What was done to the file, and what the first write will change besides, as sentences; empty
-    for nothing.
+    """Sentences about repairs of the file, and about further changes by the first write; empty
+    without any.
     """
 
 

@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 from pycrdt import Decoder, write_var_uint
 
+from jupyter_agent.document.insertions import read_ranges
+
 Ranges: TypeAlias = Mapping[int, Sequence[tuple[int, int]]]
 """Ids of items: client -> (first clock, clock after the last); the ranges of a client are sorted
 and disjoint.
@@ -139,12 +141,7 @@ class _Reader:
                 return number
 
     def ranges(self) -> Ranges:
-        by_client: dict[int, list[tuple[int, int]]] = {}
-        for _ in range(self.number()):
-            ranges = by_client.setdefault(self.number(), [])
-            for _ in range(self.number()):
-                start = self.number()
-                ranges.append((start, start + self.number()))
+        by_client = read_ranges(self.number)
         return {client: _join(ranges) for client, ranges in by_client.items()}
 
     def items(self) -> Ranges:

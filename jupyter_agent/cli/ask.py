@@ -224,7 +224,7 @@ class _TerminalTurn:
             self._console.line(line, "faint")
 
     def hints(self) -> Iterator[str]:
-        """What was refused because no one could be asked, and how to allow it."""
+        """How to allow the calls that were refused because no one could be asked."""
         return map(approval_hint, self._refused.values())
 
     def _chunks(self) -> Iterator[Mapping[str, Any]]:

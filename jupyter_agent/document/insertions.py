@@ -7,7 +7,7 @@ client and a clock; the items of one client are numbered without gaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,12 +34,17 @@ def deletions(doc: Doc[Any]) -> dict[int, list[tuple[int, int]]] | None:
     decoder = Decoder(doc.get_update(doc.get_state()))
     if decoder.read_var_uint():
         return None
+    return read_ranges(decoder.read_var_uint)
+
+
+def read_ranges(number: Callable[[], int]) -> dict[int, list[tuple[int, int]]]:
+    """The ranges of an encoded delete set, as `deletions` has them; `number` reads the next one."""
     found: dict[int, list[tuple[int, int]]] = {}
-    for _ in range(decoder.read_var_uint()):
-        ranges = found.setdefault(decoder.read_var_uint(), [])
-        for _ in range(decoder.read_var_uint()):
-            start = decoder.read_var_uint()
-            ranges.append((start, start + decoder.read_var_uint()))
+    for _ in range(number()):
+        ranges = found.setdefault(number(), [])
+        for _ in range(number()):
+            start = number()
+            ranges.append((start, start + number()))
     return found
 
 

@@ -77,7 +77,7 @@ class RunningHandler(StreamHandler, DocumentHandler):
 
     _nb: Lease | None = None
     _rest: AsyncExitStack
-    """What is left to do after the runs."""
+    """Closed after the runs."""
 
     @asynccontextmanager
     async def calling(

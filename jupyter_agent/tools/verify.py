@@ -103,7 +103,7 @@ def _shorten(lines: Sequence[str]) -> list[str]:
 
 
 def _left_out(done: Verification, view: View) -> list[str]:
-    """What was not compared in cells that are otherwise the same."""
+    """The parts that were not compared in cells that are otherwise the same."""
     return [
         f"{head(verdict.cell, fence=view.fence)} not compared: "
         f"{view.fence.inside(_not_compared(verdict, view))}"

@@ -1,4 +1,4 @@
-"""What is sent from the machine, and how its owner sees that."""
+"""The requests that leave the machine, and how its owner sees them."""
 
 from __future__ import annotations
 

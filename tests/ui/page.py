@@ -17,7 +17,7 @@ from tests.waiting import eventually
 T = TypeVar("T")
 
 NOTEBOOK_FILES = re.compile(r"/api/contents/.*\.ipynb")
-"""What is asked about them; for a folder that it cannot list JupyterLab has a dialog of its own."""
+"""Requests for notebook files; JupyterLab has its own dialog for a folder that it cannot list."""
 
 HELPERS = """
 window.agentTest = {

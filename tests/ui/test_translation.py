@@ -101,7 +101,7 @@ def foreign(
 
 
 def untranslated(page: Page) -> set[str]:
-    """What is in no brackets, but for names and numbers."""
+    """The texts outside of brackets, except names and numbers."""
     left = set()
     for line in page.evaluate(READ, OURS):
         rest = line

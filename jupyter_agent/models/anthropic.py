@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import (
     VIA,
     Block,
-    CacheTtl,
     Effort,
     Message,
     ModelEvent,
@@ -31,10 +28,9 @@ from jupyter_agent.models.base import (
 )
 from jupyter_agent.models.chat import EXTRA, this_turn
 from jupyter_agent.models.dialect import Dialect, learn_containers, learn_effort, learn_tools
-from jupyter_agent.models.endpoint import Endpoint
+from jupyter_agent.models.endpoint import Endpoint, Service
 from jupyter_agent.models.faults import unreadable
 from jupyter_agent.models.lines import payloads
-from jupyter_agent.models.network import DIRECT, Network
 from jupyter_agent.models.replay import replay
 
 if TYPE_CHECKING:
@@ -71,67 +67,19 @@ _MARKED_MESSAGES = 2
 """A cache lookup goes back only some 20 blocks, and a step with many calls can have more."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cloud:
-    """A cloud that runs Claude; the SDK finds the cloud's own credentials."""
-
-    client: Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"]
-    account: Mapping[str, Any]
-    """Arguments for that client, e.g. `aws_region`, or `project_id` and `region`."""
-    home: str
-    """Its address without a `base_url` and without the region."""
-
-
 class AnthropicModel(Endpoint):
-    """A model of Anthropic, or of a service with the Messages API at `base_url`.
-
-    `options` are sent in every request and override ours, e.g. `{"thinking": {...}}`.
-    """
+    """A model of Anthropic, or of another service with the Messages API."""
 
     _sdk = "anthropic"
     _sdk_error = "AnthropicError"
     _list = "/v1/models"
+    _home = "https://api.anthropic.com"
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str,
-        base_url: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        provider: str = "anthropic",
-        network: Network = DIRECT,
-        cloud: Cloud | None = None,
-        dialects: dict[str, Dialect] | None = None,
-        cache_ttl: CacheTtl = "5m",
-    ) -> None:
-        super().__init__(
-            name,
-            api_key=api_key,
-            base_url=base_url,
-            home=cloud.home if cloud else "https://api.anthropic.com",
-            options=options,
-            provider=provider,
-            network=network,
-            dialect=_CLAUDE,
-            dialects=dialects,
-        )
-        self._cloud = cloud
-        self._prefix_mark = _CACHE_MARK if cache_ttl == "5m" else _cache_mark(ttl=cache_ttl)
+    def __init__(self, name: str, service: Service) -> None:
+        super().__init__(name, service, _CLAUDE)
+        ttl = service.cache_ttl
+        self._prefix_mark = _CACHE_MARK if ttl == "5m" else _cache_mark(ttl=ttl)
         """For the tools and the system prompt, which all conversations share."""
-
-    async def names(self) -> list[str]:
-        """The names of the service's models. Raises ModelError; a cloud does not list them."""
-        if self._cloud is None:
-            return await super().names()
-        raise ModelError(
-            f"{self.host} does not list its models. Write the name of one after the provider's.",
-            kind="not_found",
-        )
-
-    async def windows(self) -> dict[str, int]:
-        """See `Endpoint.windows`; empty for a cloud. Raises ModelError."""
-        return await super().windows() if self._cloud is None else {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
@@ -177,55 +125,14 @@ class AnthropicModel(Endpoint):
         better = learn_effort(dialect, said, request.effort)
         return None if better == dialect else better
 
-    @contextmanager
-    def _own_errors(self) -> Iterator[None]:
-        with super()._own_errors():
-            try:
-                yield
-            except ImportError as error:
-                raise ModelError(
-                    f"`{self.id}` needs another package of the SDK ({error}).", kind="not_installed"
-                ) from None
-            except self._credential_errors() as error:
-                raise ModelError(
-                    f"There are no credentials for {self.host} ({self._mask(str(error))}). This "
-                    "server must run with an identity that may use it.",
-                    kind="authentication",
-                ) from error
-
-    def _credential_errors(self) -> tuple[type[Exception], ...]:
-        """The exceptions of a cloud's packages for missing credentials, as far as the packages are
-        imported.
-        """
-        if self._cloud is None:
-            return ()
-        errors = {
-            "botocore.exceptions": "BotoCoreError",
-            "google.auth.exceptions": "GoogleAuthError",
-        }
-        imported = [
-            getattr(sys.modules[module], name)
-            for module, name in errors.items()
-            if module in sys.modules
-        ]
-        return (RuntimeError, OSError, *imported)
-
     def _connect(self) -> AsyncAnthropic:
         sdk = importlib.import_module("anthropic")
-        if self._cloud is None:
-            kind, account = sdk.AsyncAnthropic, {"api_key": self._api_key}
-        else:
-            kind, account = getattr(sdk, self._cloud.client), dict(self._cloud.account)
-        options = self._network.client_options(sdk)
-        try:
-            client: AsyncAnthropic = kind(
-                **account, base_url=self._base_url, open_telemetry=False, **options
-            )
-        except (TypeError, ValueError) as error:  # a cloud's `account` comes from the configuration
-            raise ModelError(
-                f"The account of `{self.id}` cannot be used: {self._mask(str(error))}",
-                kind="configuration",
-            ) from error
+        client: AsyncAnthropic = sdk.AsyncAnthropic(
+            api_key=self._api_key,
+            base_url=self._base_url,
+            open_telemetry=False,
+            **self._network.client_options(sdk),
+        )
         return client
 
     def _body(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
@@ -245,9 +152,7 @@ class AnthropicModel(Endpoint):
             body["tool_choice"] = {"type": request.tool_choice}
         return body
 
-    def _server_tools(self, request: ModelRequest, dialect: Dialect) -> list[ServerTool]:
-        if self._cloud is not None:  # clouds do not have Anthropic's own tools
-            return []
+    def _server_tools(self, request: ModelRequest, dialect: Dialect) -> Sequence[ServerTool]:
         return [tool for tool in request.server_tools if tool not in dialect.no_server_tools]
 
     def _thinking(self, request: ModelRequest, dialect: Dialect) -> dict[str, Any]:

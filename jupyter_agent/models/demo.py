@@ -192,10 +192,22 @@ _FENCE = re.compile(
 
 
 class DemoModel:
-    """The tour as a Model."""
+    """The tour as a model at a service."""
 
     id = "demo:tour"
     host = ""
+    loads = False
+
+    async def names(self) -> list[str]:
+        """The only model."""
+        return ["tour"]
+
+    async def windows(self) -> dict[str, int]:
+        """Empty: a script needs no window."""
+        return {}
+
+    async def close(self) -> None:
+        """Does nothing: there is no connection."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The script's next text and call, depending on the results so far."""

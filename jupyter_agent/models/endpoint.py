@@ -8,16 +8,16 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.base import ModelRequest, Omission, token_count
+from jupyter_agent.models.base import CacheTtl, ModelRequest, Omission, token_count
 from jupyter_agent.models.dialect import LIMITS, Dialect, learn_pictures
 from jupyter_agent.models.faults import api_error, network_error, stream_error, unreadable
 from jupyter_agent.models.lines import is_web_page, web_page
-from jupyter_agent.models.network import Network
+from jupyter_agent.models.network import DIRECT, Network
 from jupyter_agent.models.pictures import digests, refused_among, replace_pictures
 
 _OURS = ("model", "messages", "system", "tools", "stream")
@@ -107,12 +107,28 @@ def _window(model: Mapping[str, Any]) -> int | None:
     return next(filter(None, counts), None)
 
 
-class Endpoint(ABC):
-    """A model at a service.
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """A provider with its key: all that its models need to reach it."""
 
-    `base_url` is the SDK's base address; `options` are sent in every request and override ours.
-    `dialects` has the learned dialects by id of the model; this model adds what it learns.
-    """
+    provider: str
+    """Its name."""
+    api_key: str
+    base_url: str | None = None
+    """The SDK's base address; None for the SDK's own."""
+    account: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of every request; they override ours."""
+    network: Network = DIRECT
+    dialect: Dialect | None = None
+    """As configured, for kinds whose services differ; None for that of the address or provider."""
+    dialects: dict[str, Dialect] = field(default_factory=dict)
+    """What models have learned, by id of the model; they add to it."""
+    cache_ttl: CacheTtl = "5m"
+
+
+class Endpoint(ABC):
+    """A model at a service."""
 
     _sdk: ClassVar[str]
     """The SDK's module."""
@@ -121,33 +137,22 @@ class Endpoint(ABC):
     _list: ClassVar[str]
     """Path of the list of models below `base_url`."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str,
-        base_url: str | None,
-        home: str,
-        options: Mapping[str, Any] | None,
-        provider: str,
-        network: Network,
-        dialect: Dialect,
-        dialects: dict[str, Dialect] | None,
-    ) -> None:
-        """`home` is the SDK's address without a `base_url`.
+    _home: ClassVar[str]
+    """The SDK's address without a `base_url`."""
 
-        Raises ValueError for options that cannot be sent.
-        """
+    def __init__(self, name: str, service: Service, dialect: Dialect) -> None:
+        """Raises ValueError for options that cannot be sent."""
+        provider = service.provider
         self.id = f"{provider}:{name}"
-        self.host = urlsplit(base_url or home).netloc
+        self.host = urlsplit(service.base_url or self._home).netloc
         self._name = name
         self._service = _NAMES.get(provider, provider)
-        self._api_key = api_key
-        self._base_url = base_url
-        self._options = Options(options or {})
-        self._network = network
+        self._api_key = service.api_key
+        self._base_url = service.base_url
+        self._options = Options(service.options)
+        self._network = service.network
         self._preset = dialect
-        self._dialects = {} if dialects is None else dialects
+        self._dialects = service.dialects
         self._client: Any = None
         self._connecting = asyncio.Lock()
 
@@ -305,6 +310,10 @@ class Endpoint(ABC):
             ) from error
         except (sdk.APIConnectionError, httpx2.TransportError) as error:
             raise network_error(self.host, error, self._mask) from error
+        except ImportError as error:
+            raise ModelError(
+                f"`{self.id}` needs another package of the SDK ({error}).", kind="not_installed"
+            ) from None
         except (getattr(sdk, self._sdk_error), RecursionError, ValueError) as error:
             raise unreadable(error) from error
 

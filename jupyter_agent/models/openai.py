@@ -15,9 +15,8 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import Effort, ModelEvent, ModelRequest, token_count
 from jupyter_agent.models.chat import ChunkReader, chat_messages, chat_tools, used_call_ids
 from jupyter_agent.models.dialect import Dialect, learn, preset
-from jupyter_agent.models.endpoint import Endpoint
+from jupyter_agent.models.endpoint import Endpoint, Service
 from jupyter_agent.models.lines import DONE, payloads
-from jupyter_agent.models.network import DIRECT, Network
 from jupyter_agent.packages import openai_warning
 
 if TYPE_CHECKING:
@@ -28,39 +27,16 @@ _EFFORT_FIELDS = {"reasoning_effort", "reasoning", "thinking"}
 
 
 class OpenAIModel(Endpoint):
-    """A model at an OpenAI-compatible service.
-
-    `options` are sent in every request and override ours. The default `dialect` is that of the
-    service's address or the provider's name.
-    """
+    """A model at an OpenAI-compatible service."""
 
     _sdk = "openai"
     _sdk_error = "OpenAIError"
     _list = "/models"
+    _home = "https://api.openai.com"
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str,
-        base_url: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        provider: str = "openai",
-        dialect: Dialect | None = None,
-        network: Network = DIRECT,
-        dialects: dict[str, Dialect] | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            api_key=api_key,
-            base_url=base_url,
-            home="https://api.openai.com",
-            options=options,
-            provider=provider,
-            network=network,
-            dialect=dialect or preset(None, provider=provider, base_url=base_url),
-            dialects=dialects,
-        )
+    def __init__(self, name: str, service: Service) -> None:
+        by_address = preset(None, provider=service.provider, base_url=service.base_url)
+        super().__init__(name, service, service.dialect or by_address)
         self._limit = self._options.take_limit()
         """The configured limit of a reply: its name and value."""
         if self._limit:

@@ -11,24 +11,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 from urllib.parse import urlsplit
 
+from jupyter_agent import entry_points
 from jupyter_agent.errors import ModelError, RequestError
-from jupyter_agent.models.anthropic import AnthropicModel, Cloud
 from jupyter_agent.models.base import CacheTtl, Model
-from jupyter_agent.models.demo import DemoModel
 from jupyter_agent.models.dialect import Dialect, preset
-from jupyter_agent.models.endpoint import Options
+from jupyter_agent.models.endpoint import Options, Service
 from jupyter_agent.models.facts import FactBook, Facts
 from jupyter_agent.models.keys import Keys
+from jupyter_agent.models.kinds import KINDS, Kind, ServiceModel
 from jupyter_agent.models.network import WHO_ASKS, Network, Value, reveal, reveal_all
-from jupyter_agent.models.openai import OpenAIModel
-from jupyter_agent.models.responses import ResponsesModel
 
 log = logging.getLogger(__name__)
 
-Kind: TypeAlias = Literal["anthropic", "bedrock", "vertex", "openai", "openai-responses", "demo"]
 _PLACEHOLDER_KEY = "none"
 """For services without a key, because the SDK requires one."""
 
@@ -37,11 +34,10 @@ _PLACEHOLDER_KEY = "none"
 class Provider:
     """A service with models."""
 
-    kind: Kind
-    """The API it speaks: `openai` is chat completions, `openai-responses` the Responses API;
-    `bedrock` and `vertex` are Claude in a cloud."""
+    kind: str
+    """The API it speaks, one of `KINDS` or of a plug; `openai` is chat completions."""
     account: Mapping[str, Any] = field(default_factory=dict)
-    """For a cloud: `aws_region`, or `project_id` and `region`; credentials are the cloud's own."""
+    """For a kind that has accounts, such as a cloud."""
     models: Sequence[str] = ()
     """Names to offer; other names can be used, too."""
     base_url: str | None = None
@@ -118,10 +114,6 @@ _LIST_SECONDS = 20.0
 """Longest time that a person waits for a list of models; this includes the import of the SDK."""
 _LOAD_SECONDS = 120.0
 """As `_LOOK_UP_SECONDS`, if the service has to load the model, as it would for the question."""
-_CLOUDS: Mapping[str, tuple[Literal["AsyncAnthropicBedrock", "AsyncAnthropicVertex"], str]] = {
-    "bedrock": ("AsyncAnthropicBedrock", "https://bedrock-runtime.amazonaws.com"),
-    "vertex": ("AsyncAnthropicVertex", "https://aiplatform.googleapis.com"),
-}
 
 
 class Models:
@@ -154,10 +146,12 @@ class Models:
         keys = {name: _pop_key(fields) for name, fields in configured.items()}
         self._keys = Keys(key_file, keys, environment)
         self._providers = {**_KNOWN}
+        self._kinds = dict(KINDS)
+        """With the plugs that providers use."""
         for name, fields in configured.items():
             known = _KNOWN.get(name)
             self._providers[name] = Provider(**{**(vars(known) if known else {}), **fields})
-            _check(name, self._providers[name])
+            self._check(name, self._providers[name])
         if fallback:
             service, _, model = fallback.partition(":")
             if service not in self._providers or not model:
@@ -171,9 +165,9 @@ class Models:
         self._configured_default = default
         self._allow_keys = allow_keys
         self._environment = environment
-        self._endpoints: dict[str, tuple[tuple[str, Network], AnthropicModel | OpenAIModel]] = {}
+        self._endpoints: dict[str, tuple[tuple[str, Network], ServiceModel]] = {}
         """By `provider:model`: the key and network that it was made with, and the model."""
-        self._outdated: list[AnthropicModel | OpenAIModel] = []
+        self._outdated: list[ServiceModel] = []
         self._dialects: dict[str, Dialect] = {}
         """Learned dialects by model; they outlive the models' clients."""
         self._windows: dict[str, int] = {}
@@ -203,11 +197,10 @@ class Models:
                 f"`{name}` is not a model. Name one as `provider:model`, e.g. `{_WITH_KEY}`; "
                 f"providers: {', '.join(sorted(self._providers))}.",
             )
-        if provider.kind == "demo":
-            if model != "tour":
-                message = f"`{name}` is not a model; `demo:tour` is."
-                raise RequestError(400, "unknown_model", message)
-            return DemoModel()
+        fixed = self._kinds[provider.kind].models
+        if fixed and model not in fixed:
+            models = ", ".join(f"`{service}:{each}`" for each in fixed)
+            raise RequestError(400, "unknown_model", f"`{name}` is not a model; {models} is.")
         access = (self._key(service, provider), provider.network(self._environment))
         entry = self._endpoints.get(name)
         if entry is None or entry[0] != access:
@@ -241,8 +234,6 @@ class Models:
         provider = self._providers.get(service)
         if provider is None:
             raise RequestError(404, "unknown_provider", f"`{service}` is not a provider.")
-        if provider.kind == "demo":
-            return list(provider.models)
         network = provider.network(self._environment)
         model = self._make(service, "?", self._key(service, provider), network)
         return (await _names(model))[:_MOST_NAMES]
@@ -262,12 +253,12 @@ class Models:
         """Whether PDF files can be sent to it, by its API or its service's dialect."""
         service = model.partition(":")[0]
         provider = self._providers.get(service)
-        if provider is None or provider.kind == "demo":
+        if provider is None:
             return False
-        if provider.kind != "openai":
-            return True
-        base_url = provider.base_url or self._environment.get(f"{service.upper()}_BASE_URL")
-        return provider.dialect_for(service, base_url).documents
+        can = self._kinds[provider.kind].reads_documents
+        if can is not None:
+            return can
+        return provider.dialect_for(service, self._base_url(service)).documents
 
     async def look_up(self, model: str) -> None:
         """Request the context windows of the service's models: once, briefly, and only if the
@@ -300,11 +291,11 @@ class Models:
         """
         service = self.default.partition(":")[0]
         provider = self._providers.get(service)
-        if provider is None or provider.kind == "demo":
+        sdk = self._kinds[provider.kind].sdk if provider is not None else None
+        if provider is None or sdk is None:
             return None
-        if provider.needs_key and provider.kind not in _CLOUDS and not self._has_key(service):
+        if self._needs_key(provider) and not self._has_key(service):
             return None
-        sdk = "openai" if provider.kind.startswith("openai") else "anthropic"
         thread = threading.Thread(target=_import, args=(sdk,), daemon=True)
         thread.start()
         return thread
@@ -325,9 +316,7 @@ class Models:
                 {
                     "name": name,
                     "models": list(provider.models),
-                    "credentials": not provider.needs_key
-                    or provider.kind in _CLOUDS
-                    or self._has_key(name),
+                    "credentials": not self._needs_key(provider) or self._has_key(name),
                 }
                 for name, provider in sorted(self._providers.items())
             ],
@@ -373,7 +362,7 @@ class Models:
         key = self._keys.get(service)
         if key:
             return key
-        if not provider.needs_key or provider.kind in _CLOUDS:
+        if not self._needs_key(provider):
             return _PLACEHOLDER_KEY
         raise ModelError(
             f"There is no API key for {service}. Store one in the settings of the panel, or set "
@@ -387,37 +376,44 @@ class Models:
         except ModelError:  # reported when the key is needed
             return False
 
-    def _make(
-        self, service: str, model: str, key: str, network: Network
-    ) -> AnthropicModel | OpenAIModel:
-        provider = self._providers[service]
-        base_url = provider.base_url or self._environment.get(f"{service.upper()}_BASE_URL")
-        if provider.kind in ("anthropic", *_CLOUDS):
-            cloud = _CLOUDS.get(provider.kind)
-            return AnthropicModel(
-                model,
-                api_key=key,
-                base_url=base_url,
-                options=provider.options,
-                provider=service,
-                network=network,
-                cloud=Cloud(client=cloud[0], account=provider.account, home=cloud[1])
-                if cloud
-                else None,
-                dialects=self._dialects,
-                cache_ttl=self._cache_ttl,
-            )
-        api = ResponsesModel if provider.kind == "openai-responses" else OpenAIModel
-        return api(
-            model,
+    def _make(self, name: str, model: str, key: str, network: Network) -> ServiceModel:
+        provider = self._providers[name]
+        base_url = self._base_url(name)
+        service = Service(
+            provider=name,
             api_key=key,
             base_url=base_url,
+            account=provider.account,
             options=provider.options,
-            provider=service,
-            dialect=provider.dialect_for(service, base_url),
             network=network,
+            dialect=provider.dialect_for(name, base_url),
             dialects=self._dialects,
+            cache_ttl=self._cache_ttl,
         )
+        return self._kinds[provider.kind].make(model, service)
+
+    def _base_url(self, service: str) -> str | None:
+        configured = self._providers[service].base_url
+        return configured or self._environment.get(f"{service.upper()}_BASE_URL")
+
+    def _needs_key(self, provider: Provider) -> bool:
+        return provider.needs_key and self._kinds[provider.kind].takes_key
+
+    def _check(self, name: str, provider: Provider) -> None:
+        """Raises ValueError with a sentence for an invalid kind, dialect or options."""
+        kind = str(provider.kind)
+        if kind not in self._kinds:
+            self._kinds[kind] = _plug(name, kind)
+        try:
+            provider.dialect_for(name, provider.base_url)
+        except ValueError as error:
+            raise ValueError(f"providers.{name}.dialect: {error}") from None
+        try:
+            Options(provider.options)
+            if provider.options and not self._kinds[provider.kind].takes_options:
+                raise ValueError(f"The kind `{provider.kind}` takes no options.")
+        except ValueError as error:
+            raise ValueError(f"providers.{name}.options: {error}") from None
 
     def _storable_key(self, provider: str, key: str) -> str:
         self._check_key_change(provider)
@@ -429,12 +425,12 @@ class Models:
         if not self._allow_keys:
             raise RequestError(403, "keys_disabled", "The administrator switched keys off here.")
         known = self._providers.get(provider)
-        if known is None or known.kind == "demo":
+        if known is None or not self._kinds[known.kind].takes_key:
             message = f"`{provider}` is not a provider with a key."
             raise RequestError(404, "unknown_provider", message)
 
 
-async def _names(model: AnthropicModel | OpenAIModel) -> list[str]:
+async def _names(model: ServiceModel) -> list[str]:
     """The models of a service; closes the connection afterwards. Raises ModelError."""
     try:
         async with asyncio.timeout(_LIST_SECONDS):
@@ -454,24 +450,18 @@ def _import(sdk: str) -> None:
         importlib.import_module(sdk)
 
 
-def _check(name: str, provider: Provider) -> None:
-    """Raises ValueError with a sentence for an invalid kind, dialect or options."""
-    kinds = get_args(Kind)
-    if provider.kind not in kinds:
+def _plug(provider: str, kind: str) -> Kind:
+    """The kind that a package adds. Raises ValueError if none does, or if it cannot be loaded."""
+    plugs = entry_points.find("models")
+    if kind not in plugs:
         raise ValueError(
-            f"providers.{name}.kind: `{provider.kind}` is not a kind. It is one of "
-            f"{', '.join(kinds)}; most services speak `openai`."
+            f"providers.{provider}.kind: `{kind}` is not a kind. It is one of "
+            f"{', '.join(sorted({*KINDS, *plugs}))}; most services speak `openai`."
         )
     try:
-        provider.dialect_for(name, provider.base_url)
-    except ValueError as error:
-        raise ValueError(f"providers.{name}.dialect: {error}") from None
-    try:
-        Options(provider.options)
-        if provider.kind == "demo" and provider.options:
-            raise ValueError("The scripted tour takes no options.")
-    except ValueError as error:
-        raise ValueError(f"providers.{name}.options: {error}") from None
+        return entry_points.load(plugs[kind], Kind)
+    except entry_points.UnusablePlug as error:
+        raise ValueError(f"providers.{provider}.kind: {error}") from error
 
 
 def _pop_key(fields: dict[str, Any]) -> Value:

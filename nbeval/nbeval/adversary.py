@@ -15,9 +15,9 @@ import nbformat
 from jupyter_agent import SyncAgent
 from jupyter_agent.choices import Mode, Share
 from jupyter_agent.errors import AgentError
-from jupyter_agent.testing import calls, says
 from nbeval.play import NOTEBOOK
 from nbeval.servers import Lab
+from tests.fakes import calls, says
 
 Call: TypeAlias = Mapping[str, Any]
 

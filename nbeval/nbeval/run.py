@@ -12,12 +12,12 @@ from functools import cache
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from jupyter_agent.testing import says
 from nbeval.person import chromium
 from nbeval.play import Player
 from nbeval.score import Score
 from nbeval.servers import lab
 from nbeval.tasks import Task
+from tests.fakes import says
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.testing import FakeAnthropic, in_thread, says
 from nbeval.dabench import ANSWER
+from tests.fakes import FakeAnthropic, in_thread, says
 
 _START_S = 120
 _RUN_ID = re.compile(r"\b[0-9a-f]{32}\b")

@@ -13,8 +13,9 @@ from jupyter_agent.agent.turn import Ending
 from jupyter_agent.events import Notice, TextDelta
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ModelEvent
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
-from jupyter_agent.testing.script import FakeReply
+from jupyter_agent.models.endpoint import Service
+from tests.fakes import FakeAnthropic, Scripted, calls, says, thinks
+from tests.fakes.script import FakeReply
 
 from .conftest import Bench
 
@@ -30,7 +31,9 @@ async def strict(
 ) -> AsyncIterator[tuple[FakeAnthropic, AnthropicModel]]:
     """The API with these replies, and a model that uses it."""
     async with FakeAnthropic(replies, **fake) as api:
-        model = AnthropicModel("claude", api_key=api.api_key, base_url=api.url)
+        model = AnthropicModel(
+            "claude", Service(provider="anthropic", api_key=api.api_key, base_url=api.url)
+        )
         try:
             yield api, model
         finally:

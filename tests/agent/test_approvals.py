@@ -13,7 +13,7 @@ from jupyter_agent.agent.permissions import Policy, Rule
 from jupyter_agent.errors import NeedsApproval, NotPermitted
 from jupyter_agent.events import ApprovalRequested, CallDenied, CallFailed, CallOutput
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import ScriptedModel, calls, says
+from tests.fakes import ScriptedModel, calls, says
 from tests.waiting import until
 
 from .conftest import Answering, Bench, approving, with_limits

@@ -13,7 +13,7 @@ import pytest
 
 from jupyter_agent.events import CallInvalid, Notice, TurnFailed
 from jupyter_agent.models.base import ModelEvent
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
+from tests.fakes import FakeAnthropic, Scripted, calls, says
 from tests.waiting import soon
 
 from .conftest import Bench, with_limits
@@ -206,6 +206,7 @@ from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ModelRequest
+from jupyter_agent.models.endpoint import Service
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -215,7 +216,8 @@ async def receive_all(model, request, reply):
         pass
 
 async def main():
-    model = AnthropicModel("claude", api_key=sys.argv[2], base_url=sys.argv[1])
+    service = Service(provider="anthropic", api_key=sys.argv[2], base_url=sys.argv[1])
+    model = AnthropicModel("claude", service)
     question = {"role": "user", "content": [{"type": "text", "text": "Please."}]}
     request = ModelRequest(system="Be short.", messages=[question])
     await receive_all(model, request, Reply(1, Limits()))

@@ -12,8 +12,9 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.events import Notice, TurnFinished, Usage, UsageUpdated
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import Block, Message, ModelRequest
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.facts import Facts, Price
-from jupyter_agent.testing import FakeAnthropic, Scripted, ScriptedModel, calls, says
+from tests.fakes import FakeAnthropic, Scripted, ScriptedModel, calls, says
 
 from .conftest import Bench, with_limits
 from .strict import converse
@@ -52,7 +53,10 @@ async def test_over_ten_steps_each_request_begins_with_the_bytes_of_the_one_befo
 ) -> None:
     looks = [[says("Next."), calls("look", cell_id="a")] for _ in range(9)]
     async with FakeAnthropic([*looks, [says("Done.")]]) as api:
-        model = AnthropicModel("claude-sonnet-5-5", api_key=api.api_key, base_url=api.url)
+        model = AnthropicModel(
+            "claude-sonnet-5-5",
+            Service(provider="anthropic", api_key=api.api_key, base_url=api.url),
+        )
         await bench.run(model)
         await model.close()
     assert len(api.requests) == 10

@@ -16,9 +16,9 @@ from jupyter_agent.agent.loop import Ending
 from jupyter_agent.events import Notice, TextDelta, ThinkingDelta
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
-from jupyter_agent.testing import Scripted, calls, says, thinks
-from jupyter_agent.testing.chat import ChatCompletions, serving
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import Scripted, calls, says, thinks
+from tests.fakes.chat import ChatCompletions, serving
+from tests.fakes.script import FakeReply
 
 from .conftest import Bench
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.events import CallReady
-from jupyter_agent.testing import Scripted, says
+from tests.fakes import Scripted, says
 
 from .conftest import Bench, Gate
 from .strict import EVENTS, FULL, accepted, body, converse, strict, untouched

@@ -17,11 +17,12 @@ import pytest
 from jupyter_agent.agent.turn import Turn
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import Model
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.openai import OpenAIModel
-from jupyter_agent.models.responses import ResponsesModel
-from jupyter_agent.testing import Scripted, says, thinks
-from jupyter_agent.testing.responses import events as response_events
-from jupyter_agent.testing.rules import Refused
+from jupyter_agent.plugs.providers.responses import ResponsesModel
+from tests.fakes import Scripted, says, thinks
+from tests.fakes.responses import events as response_events
+from tests.fakes.rules import Refused
 
 from ..models.conftest import RECORDINGS, Sequel, sequels
 from .conftest import Bench
@@ -204,7 +205,7 @@ async def test_no_turn_dies_of_a_reply_that_is_not_as_it_should_be(name: str, co
     tried = random.Random(SEED).sample(tried, min(count, len(tried)))
     died = []
     async with sequels(kind.plain) as sequel:
-        model = kind.model("m", api_key="sk-x", base_url=sequel.url, provider="lab")
+        model = kind.model("m", Service(provider="lab", api_key="sk-x", base_url=sequel.url))
         for mutant in tried:
             try:
                 await lives_on(kind, model, sequel, mutant)

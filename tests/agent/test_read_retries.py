@@ -10,9 +10,9 @@ import pytest
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.permissions import Policy, Rule
 from jupyter_agent.errors import Busy, ToolError
-from jupyter_agent.testing import ScriptedModel
 from jupyter_agent.tools.base import Action, Effect, Progress, Result, Toolbox
 from jupyter_agent.workspace.lease import Lease
+from tests.fakes import ScriptedModel
 
 from .conftest import Bench, TinyTool, desk_of
 

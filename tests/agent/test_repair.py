@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_agent.agent.history import INTERRUPTED, Transcript, error_result, open_calls, repair
 from jupyter_agent.models.base import Block, Message
-from jupyter_agent.testing import check_messages, says, thinks
+from tests.fakes import check_messages, says, thinks
 
 
 def asks(text: str = "Please.") -> Message:

@@ -15,7 +15,7 @@ from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.turn import Entry, events_of
 from jupyter_agent.events import CallFailed, CallOutput, CellsChanged
-from jupyter_agent.testing import ScriptedModel, calls, says
+from tests.fakes import ScriptedModel, calls, says
 from tests.waiting import until
 
 from .conftest import Bench

@@ -33,7 +33,7 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.models.base import Block
 from jupyter_agent.models.facts import Facts, Price
-from jupyter_agent.testing import Scripted, ScriptedModel, calls, says, thinks
+from tests.fakes import Scripted, ScriptedModel, calls, says, thinks
 from tests.waiting import soon, until
 
 from .conftest import Bench, Gate, with_limits

@@ -11,10 +11,11 @@ import pytest
 
 from jupyter_agent.agent.turn import Ending
 from jupyter_agent.events import Notice, TurnFailed
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.openai import OpenAIModel
-from jupyter_agent.testing import FakeAnthropic, Scripted, says
-from jupyter_agent.testing.chat import ChatCompletions, serving
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, Scripted, says
+from tests.fakes.chat import ChatCompletions, serving
+from tests.fakes.script import FakeReply
 
 from ..models.conftest import Chat
 from ..models.conftest import serving as sending
@@ -32,7 +33,9 @@ async def converse_with(
     if kind == "anthropic":
         return await converse(bench, replies)
     async with serving(ChatCompletions(replies)) as api:
-        model = OpenAIModel("gpt", api_key="sk-openai-test-0123", base_url=api.url)
+        model = OpenAIModel(
+            "gpt", Service(provider="openai", api_key="sk-openai-test-0123", base_url=api.url)
+        )
         ending = await bench.run(model)
         await model.close()
     return ending, api
@@ -194,7 +197,9 @@ async def test_a_spent_account_is_told_too_when_the_stream_has_begun(
         error = {"type": "insufficient_quota", "message": "You exceeded your current quota."}
         chat = Chat(f"data: {json.dumps({'error': error})}\n\n".encode())
         async with sending(chat):
-            model = OpenAIModel("gpt", api_key="sk-openai-test-0123", base_url=chat.url)
+            model = OpenAIModel(
+                "gpt", Service(provider="openai", api_key="sk-openai-test-0123", base_url=chat.url)
+            )
             ending = await bench.run(model)
             await model.close()
     assert (ending.state, ending.stop_reason, bench.waits) == ("failed", "billing", [])

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import calls
 from tests.agents.scripted import HANDLE, Scripted, scripted
+from tests.fakes import calls
 from tests.ui.conftest import new_file
 from tests.ui.lab import Lab, Replies, running_lab
 

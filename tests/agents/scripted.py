@@ -19,7 +19,7 @@ from tornado.web import Application, RequestHandler
 
 from jupyter_agent.models.base import Block
 from jupyter_agent.models.replay import replay
-from jupyter_agent.testing import check_messages, says
+from tests.fakes import check_messages, says
 
 HANDLE = "{handle}"
 _RUN = re.compile(r"run_id\W+([0-9a-f]{32})")

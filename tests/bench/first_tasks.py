@@ -28,7 +28,7 @@ from typing import Any
 from playwright.sync_api import Browser, Locator, Page
 
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import FakeAnthropic, calls, in_thread, says
+from tests.fakes import FakeAnthropic, calls, in_thread, says
 from tests.ui.conftest import launched, new_file
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook

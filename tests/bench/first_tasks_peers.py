@@ -22,8 +22,6 @@ from typing import TypeAlias
 from playwright.sync_api import Locator, Page, Route
 
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import FakeAnthropic, calls, in_thread, says
-from jupyter_agent.testing.chat import ChatCompletions, serving
 from tests.bench.first_tasks import (
     CELLS,
     CHANGED,
@@ -35,6 +33,8 @@ from tests.bench.first_tasks import (
     line,
     shows_change,
 )
+from tests.fakes import FakeAnthropic, calls, in_thread, says
+from tests.fakes.chat import ChatCompletions, serving
 from tests.ui.conftest import launched, new_file
 from tests.ui.lab import Replies, running_lab
 from tests.ui.page import OpenNotebook

@@ -39,11 +39,11 @@ from jupyter_agent.client.alone import own_server
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.mcp.messages import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import FakeAnthropic, calls, in_thread, says
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.paths import Identities
 from jupyter_agent.workspace.visibility import View
 from tests.bench.sources import Sources
+from tests.fakes import FakeAnthropic, calls, in_thread, says
 from tests.notebook.browser import Tab
 
 PACKAGE = Path(jupyter_agent.__file__).parent

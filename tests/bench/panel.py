@@ -23,8 +23,8 @@ from statistics import median
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import jupyter_agent
-from jupyter_agent.testing import Scripted, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import Scripted, calls, says
+from tests.fakes.script import FakeReply
 from tests.ui.conftest import launched, new_file
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook

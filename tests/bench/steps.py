@@ -24,9 +24,9 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
-from jupyter_agent.testing.server import in_thread
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
+from tests.fakes.server import in_thread
 from tests.programs import jupyter_server
 
 BASELINE = Path(__file__).with_name("steps_single.json")

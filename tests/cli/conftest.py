@@ -19,8 +19,8 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from jupyter_agent.testing import FakeAnthropic, in_thread
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, in_thread
+from tests.fakes.script import FakeReply
 
 from ..programs import Server, environment, jupyter_server
 from ..waiting import PATIENCE

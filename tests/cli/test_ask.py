@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from jupyter_agent.client import chat, servers
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply, Scripted
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply, Scripted
 
 from ..gates import Gate
 from ..programs import Server

@@ -12,8 +12,8 @@ import nbformat
 import pytest
 import yaml
 
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from ..programs import run
 from ..test_readme import ROOT

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import jupyter_agent
-from jupyter_agent.testing import FakeAnthropic, says
-from jupyter_agent.testing.script import FakeReply, Scripted
+from tests.fakes import FakeAnthropic, says
+from tests.fakes.script import FakeReply, Scripted
 
 from .conftest import Desk
 

@@ -10,8 +10,8 @@ import pytest
 
 from jupyter_agent.cli.main import COMMANDS, parser
 from jupyter_agent.extension import JupyterAgent
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 
 from ..programs import SCRIPTS, Server, run
 from .conftest import NOTEBOOK, Desk

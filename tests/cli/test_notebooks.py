@@ -8,8 +8,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 
 from ..gates import FOREVER
 from ..programs import Server, jupyter_server

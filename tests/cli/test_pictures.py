@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from jupyter_agent.cli.terminal import Console
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import ESCAPE, NOTEBOOK, Desk
 

@@ -22,8 +22,8 @@ from jupyter_agent.events import (
     TurnFinished,
     TurnStarted,
 )
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply, Scripted
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply, Scripted
 
 from ..cli.conftest import NOTEBOOK, Desk
 from ..programs import Server, jupyter_server

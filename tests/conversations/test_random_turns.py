@@ -24,8 +24,8 @@ from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.errors import StoreUnavailable
-from jupyter_agent.testing import ScriptedModel, calls, check_messages, says
 from tests.agent.conftest import Bench
+from tests.fakes import ScriptedModel, calls, check_messages, says
 
 from .test_live import NEW, Unsteady, database, stores_on
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, Scripted, calls, says
+from tests.fakes.script import FakeReply
 from tests.gates import Gate
 from tests.notebook.browser import Tab
 from tests.server.conftest import ask as question

@@ -17,7 +17,7 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import Message, Model, ModelRequest
 from jupyter_agent.models.openai import OpenAIModel
-from jupyter_agent.testing.service import http_service
+from tests.fakes.service import http_service
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 TOOLS = [

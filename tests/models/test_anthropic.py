@@ -13,9 +13,10 @@ import pytest
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.registry import Models
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
-from jupyter_agent.testing.server import API_KEY
+from tests.fakes import FakeAnthropic, Scripted, calls, says, thinks
+from tests.fakes.server import API_KEY
 
 from .conftest import read, request
 
@@ -26,7 +27,10 @@ BLOCKS = [thinks("Hm."), says("Grüße, wörld 🙂."), calls("look", cell_id="�
 async def talking(*replies: Any, **options: Any) -> AsyncIterator[Any]:
     """The fake with these replies, and a model with these options that uses it."""
     async with FakeAnthropic(replies or [[says("Hi.")]]) as api:
-        model = AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url, options=options)
+        model = AnthropicModel(
+            "claude-test",
+            Service(provider="anthropic", api_key=API_KEY, base_url=api.url, options=options),
+        )
         try:
             yield api, model
         finally:
@@ -150,7 +154,9 @@ async def test_what_tools_may_say_is_learned_once_where_a_model_takes_less(
         return said if field in body["tools"][-1] else None
 
     async with FakeAnthropic([[says("Hi.")], [says("Hi.")]], refuses=refuses) as api:
-        model = AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url)
+        model = AnthropicModel(
+            "claude-test", Service(provider="anthropic", api_key=API_KEY, base_url=api.url)
+        )
         for _ in range(2):
             reply = await read(model, request(tools=[STRICT], server_tools=("web_search",)))
             assert reply.complete

@@ -14,6 +14,7 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models import bounds
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ModelRequest
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.openai import OpenAIModel
 
 REQUEST = ModelRequest(
@@ -85,7 +86,7 @@ class Turns:
 
 async def refused(kind: type[AnthropicModel] | type[OpenAIModel], url: str) -> tuple[str, int, int]:
     """The kind of error, the most bytes in memory, and how often other tasks ran."""
-    model = kind("m", api_key="sk-test-key", base_url=url)
+    model = kind("m", Service(provider="lab", api_key="sk-test-key", base_url=url))
     await model._get_client()  # imports the SDK, which is not measured
     turns = Turns()
     tracemalloc.start()

@@ -22,12 +22,13 @@ from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.reply import Reply, receive
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.openai import OpenAIModel
-from jupyter_agent.models.responses import ResponsesModel
-from jupyter_agent.testing import Scripted, calls, says, thinks
-from jupyter_agent.testing.dialects import written_as_documented
-from jupyter_agent.testing.responses import events as response_events
-from jupyter_agent.testing.service import http_service
+from jupyter_agent.plugs.providers.responses import ResponsesModel
+from tests.fakes import Scripted, calls, says, thinks
+from tests.fakes.dialects import written_as_documented
+from tests.fakes.responses import events as response_events
+from tests.fakes.service import http_service
 from tests.waiting import soon
 
 from .conftest import read, request
@@ -108,7 +109,7 @@ class Answer:
     """Or `cut` or `reset` the connection, or `wait` for ever."""
 
 
-class Service:
+class Answering:
     def __init__(self, answers: Sequence[Answer]) -> None:
         self.answers = list(answers)
         self.requests: list[dict[str, Any]] = []
@@ -117,9 +118,9 @@ class Service:
 
 
 @asynccontextmanager
-async def asking(kind: Kind, answers: Sequence[Answer]) -> AsyncIterator[tuple[Service, Any]]:
+async def asking(kind: Kind, answers: Sequence[Answer]) -> AsyncIterator[tuple[Answering, Any]]:
     """A service with these answers, and a model that uses it."""
-    service = Service(answers)
+    service = Answering(answers)
 
     class Create(RequestHandler):
         async def post(self) -> None:
@@ -142,8 +143,8 @@ async def asking(kind: Kind, answers: Sequence[Answer]) -> AsyncIterator[tuple[S
             service.left.set()
 
     async with http_service((".*", Create)) as address:
-        own = {"api_key": KEY, "base_url": f"{address}{kind.root}", "provider": "lab"}
-        model = kind.model("m", **own)
+        own = Service(provider="lab", api_key=KEY, base_url=f"{address}{kind.root}")
+        model = kind.model("m", own)
         try:
             yield service, model
         finally:
@@ -292,7 +293,7 @@ async def test_a_rate_limit_says_how_long_to_wait(kind: Kind) -> None:
 
 
 async def test_nobody_at_the_address_is_a_network_error(kind: Kind) -> None:
-    model = kind.model("m", api_key=KEY, base_url="http://127.0.0.1:9")
+    model = kind.model("m", Service(provider="lab", api_key=KEY, base_url="http://127.0.0.1:9"))
     with pytest.raises(ModelError, match="The connection to 127.0.0.1:9 failed") as caught:
         await read(model)
     await model.close()

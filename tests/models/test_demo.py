@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_agent.models.base import Block, Message
 from jupyter_agent.models.demo import COMMANDS, MENU, PANEL, SCRIPTED, UNDO, DemoModel
-from jupyter_agent.testing import check_messages, says
+from tests.fakes import check_messages, says
 
 from .conftest import read, request
 

@@ -12,14 +12,15 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import Effort, Message
 from jupyter_agent.models.dialect import preset
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.openai import OpenAIModel
-from jupyter_agent.models.responses import ResponsesModel
-from jupyter_agent.testing import FakeAnthropic, says, thinks
-from jupyter_agent.testing.chat import ChatCompletions
-from jupyter_agent.testing.chat import serving as completions
-from jupyter_agent.testing.responses import Responses
-from jupyter_agent.testing.responses import serving as responses
-from jupyter_agent.testing.server import API_KEY
+from jupyter_agent.plugs.providers.responses import ResponsesModel
+from tests.fakes import FakeAnthropic, says, thinks
+from tests.fakes.chat import ChatCompletions
+from tests.fakes.chat import serving as completions
+from tests.fakes.responses import Responses
+from tests.fakes.responses import serving as responses
+from tests.fakes.server import API_KEY
 
 from .conftest import read, request
 
@@ -68,7 +69,9 @@ async def claude(
     refuses: Callable[[dict[str, Any]], str | None] = takes_all, **more: Any
 ) -> AsyncIterator[tuple[FakeAnthropic, AnthropicModel]]:
     async with FakeAnthropic(TWICE, refuses=refuses) as api:
-        model = AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url, **more)
+        model = AnthropicModel(
+            "claude-test", Service(provider="anthropic", api_key=API_KEY, base_url=api.url, **more)
+        )
         try:
             yield api, model
         finally:
@@ -83,7 +86,7 @@ async def test_nothing_is_said_of_it_where_nobody_chose() -> None:
     async with claude() as (api, model):
         await read(model)
     async with completions(ChatCompletions(TWICE)) as chat:
-        await read(OpenAIModel("o9", api_key="k", base_url=chat.url))
+        await read(OpenAIModel("o9", Service(provider="openai", api_key="k", base_url=chat.url)))
     assert sent(api.requests[0]) == {}
     assert not {"reasoning_effort", "reasoning", "thinking"} & chat.requests[0].keys()
 
@@ -120,7 +123,10 @@ async def test_what_was_learned_outlives_the_client() -> None:
     learned: dict[str, Any] = {}
     async with claude(manual_only, dialects=learned) as (api, model):
         await read(model, request(effort="low"))
-        fresh = AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url, dialects=learned)
+        fresh = AnthropicModel(
+            "claude-test",
+            Service(provider="anthropic", api_key=API_KEY, base_url=api.url, dialects=learned),
+        )
         await read(fresh, request(effort="low"))
         await fresh.close()
     assert len(api.refusals) == 2
@@ -135,7 +141,11 @@ async def test_the_options_of_a_provider_win(effort: Effort) -> None:
     assert sent(api.requests[0]) == options
     async with completions(ChatCompletions(TWICE)) as chat:
         options = {"reasoning_effort": "medium"}
-        await read(OpenAIModel("o9", api_key="k", base_url=chat.url, options=options))
+        await read(
+            OpenAIModel(
+                "o9", Service(provider="openai", api_key="k", base_url=chat.url, options=options)
+            )
+        )
     assert chat.requests[0]["reasoning_effort"] == "medium"
 
 
@@ -202,7 +212,7 @@ async def test_chat_completions_get_the_nearest_level_that_there_is(
     efforts: tuple[str, ...] | None, effort: Effort, expected: str | None, refusals: int
 ) -> None:
     async with completions(ChatCompletions(TWICE, efforts=efforts)) as api:
-        model = OpenAIModel("o9", api_key="k", base_url=api.url)
+        model = OpenAIModel("o9", Service(provider="openai", api_key="k", base_url=api.url))
         for _ in TWICE:
             assert (await read(model, request(effort=effort))).complete
         await model.close()
@@ -227,7 +237,7 @@ async def test_the_turn_continues_whatever_words_a_service_refuses_it_with(said:
         said if body.get("reasoning_effort") == "high" else None
     )
     async with completions(api):
-        model = OpenAIModel("m", api_key="k", base_url=api.url, provider="lab")
+        model = OpenAIModel("m", Service(api_key="k", base_url=api.url, provider="lab"))
         for _ in TWICE:
             assert (await read(model, request(effort="high"))).complete
         await model.close()
@@ -249,10 +259,12 @@ async def test_each_service_is_told_in_its_own_field(service: str) -> None:
     async with completions(ChatCompletions(TWICE, dialect=service)) as api:
         model = OpenAIModel(
             "m",
-            api_key="k",
-            base_url=api.url,
-            provider="lab",
-            dialect=preset(service, provider="lab", base_url=None),
+            Service(
+                api_key="k",
+                base_url=api.url,
+                provider="lab",
+                dialect=preset(service, provider="lab", base_url=None),
+            ),
         )
         await read(model, request(effort="high"))
         await read(model, request(effort="none"))
@@ -264,7 +276,7 @@ async def test_each_service_is_told_in_its_own_field(service: str) -> None:
 
 async def test_the_responses_api_is_told_too_and_its_refusal_is_learned() -> None:
     async with responses(Responses([*TWICE, *TWICE])) as api:
-        model = ResponsesModel("o9", api_key="k", base_url=api.url)
+        model = ResponsesModel("o9", Service(provider="openai", api_key="k", base_url=api.url))
         for effort in ("none", "max", "max"):
             await read(model, request(effort=effort))
         await model.close()

@@ -11,11 +11,12 @@ import pytest
 
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.network import Network
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
-from jupyter_agent.testing import FakeAnthropic, Scripted, says
 from jupyter_agent.workspace.redactor import Redactor
+from tests.fakes import FakeAnthropic, Scripted, says
 
 from .conftest import Chat, read, recording, request, serving
 from .corporate import Authority, make_authority, proxy
@@ -61,7 +62,13 @@ class Faraway:
 
     def model(self, **network: Any) -> AnthropicModel:
         return AnthropicModel(
-            "claude", api_key=self.api.api_key, base_url=self.api.url, network=Network(**network)
+            "claude",
+            Service(
+                provider="anthropic",
+                api_key=self.api.api_key,
+                base_url=self.api.url,
+                network=Network(**network),
+            ),
         )
 
 
@@ -188,7 +195,11 @@ async def test_an_untrusted_certificate(faraway: Faraway) -> None:
 async def test_an_address_that_speaks_no_tls() -> None:
     async with FakeAnthropic([]) as api:
         address = api.url.replace("http://", "https://")
-        error = await fault_of(AnthropicModel("claude", api_key="sk-0123456", base_url=address))
+        error = await fault_of(
+            AnthropicModel(
+                "claude", Service(provider="anthropic", api_key="sk-0123456", base_url=address)
+            )
+        )
     assert error.kind == "tls"
     assert "No secure connection" in error.message
 
@@ -218,7 +229,10 @@ async def test_a_name_that_nobody_knows(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)  # no name server is asked
     error = await fault_of(
-        AnthropicModel("claude", api_key="sk-0123456", base_url="https://models.invalid")
+        AnthropicModel(
+            "claude",
+            Service(provider="anthropic", api_key="sk-0123456", base_url="https://models.invalid"),
+        )
     )
     assert error.kind == "dns"
     assert error.message.startswith("The name models.invalid cannot be resolved.")
@@ -235,8 +249,12 @@ async def test_a_redirect_is_told_and_no_key_goes_there() -> None:
             FakeAnthropic([redirect], api_key="sk-0123456") as api,
         ):
             for model in (
-                AnthropicModel("claude", api_key="sk-0123456", base_url=api.url),
-                OpenAIModel("gpt", api_key="sk-0123456", base_url=chat.url),
+                AnthropicModel(
+                    "claude", Service(provider="anthropic", api_key="sk-0123456", base_url=api.url)
+                ),
+                OpenAIModel(
+                    "gpt", Service(provider="openai", api_key="sk-0123456", base_url=chat.url)
+                ),
             ):
                 error = await fault_of(model)
                 assert (error.kind, error.retryable) == ("redirect", False)
@@ -256,7 +274,9 @@ async def test_an_echoed_secret_is_masked() -> None:
     body = json.dumps({"error": {"message": "no access for team atlas-secret"}}).encode()
     async with serving(Chat(body, status=403)) as chat:
         network = Network(headers={"X-Team": "atlas-secret"}, secrets=("atlas-secret",))
-        model = OpenAIModel("gpt", api_key="none", base_url=chat.url, network=network)
+        model = OpenAIModel(
+            "gpt", Service(provider="openai", api_key="none", base_url=chat.url, network=network)
+        )
         error = await fault_of(model)
     assert "no access for team ***" in error.message
 
@@ -291,7 +311,10 @@ def test_a_value_that_is_not_there_is_named(
 @pytest.mark.parametrize("bundle", ["/nowhere/ca.pem", __file__])
 async def test_a_bundle_that_is_none_is_named(bundle: str) -> None:
     error = await fault_of(
-        AnthropicModel("claude", api_key="sk-0123456", network=Network(ca_bundle=bundle))
+        AnthropicModel(
+            "claude",
+            Service(provider="anthropic", api_key="sk-0123456", network=Network(ca_bundle=bundle)),
+        )
     )
     assert error.kind == "configuration"
     assert f"`ca_bundle` {bundle} cannot be used" in error.message

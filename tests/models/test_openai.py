@@ -16,12 +16,13 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelRequest
 from jupyter_agent.models.chat import ChunkReader, chat_messages
 from jupyter_agent.models.dialect import Dialect
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.models.registry import Models
-from jupyter_agent.testing import Scripted, says, thinks
-from jupyter_agent.testing.chat import ChatCompletions, LimitName
-from jupyter_agent.testing.chat import serving as strictly
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import Scripted, says, thinks
+from tests.fakes.chat import ChatCompletions, LimitName
+from tests.fakes.chat import serving as strictly
+from tests.fakes.script import FakeReply
 
 from .conftest import Chat, read, recording, request, serving
 
@@ -35,7 +36,10 @@ LIMITS: tuple[LimitName, ...] = ("max_tokens", "max_completion_tokens")
 
 async def ask(chat: Chat, asked: ModelRequest | None = None, **more: Any) -> Reply:
     async with serving(chat):
-        model = OpenAIModel("gpt-test", api_key=KEY, base_url=chat.url, **more)
+        model = OpenAIModel(
+            "gpt-test",
+            Service(**{"provider": "openai", "api_key": KEY, "base_url": chat.url, **more}),
+        )
         try:
             return await read(model, asked)
         finally:
@@ -48,7 +52,9 @@ async def lab(
 ) -> AsyncIterator[tuple[ChatCompletions, OpenAIModel]]:
     """A strict service of that name with these replies, and a model with these options."""
     async with strictly(ChatCompletions(replies)) as api:
-        model = OpenAIModel("gpt", api_key=KEY, base_url=api.url, provider="lab", options=options)
+        model = OpenAIModel(
+            "gpt", Service(api_key=KEY, base_url=api.url, provider="lab", options=options)
+        )
         try:
             yield api, model
         finally:
@@ -311,7 +317,7 @@ async def asked_with(
     """The server and the request that it accepted, with these options configured."""
     async with strictly(ChatCompletions([HI], **api)) as served:
         model = OpenAIModel(
-            "gpt", api_key=KEY, base_url=served.url, provider=provider, options=options
+            "gpt", Service(api_key=KEY, base_url=served.url, provider=provider, options=options)
         )
         assert (await read(model)).complete
         await model.close()

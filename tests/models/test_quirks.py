@@ -1,7 +1,7 @@
 """Odd replies of services that people really use: each is understood, or reported correctly.
 
 From the contract's list of dialects, the documentation of the APIs and public issues. The
-services' own strictness (what they refuse) is in `jupyter_agent.testing.dialects`.
+services' own strictness (what they refuse) is in `tests.fakes.dialects`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ServerTool
 from jupyter_agent.models.dialect import Dialect, learn_tools
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.openai import OpenAIModel
-from jupyter_agent.models.responses import ResponsesModel
-from jupyter_agent.testing import FakeAnthropic, Scripted, says
-from jupyter_agent.testing.dialects import PORTAL
-from jupyter_agent.testing.server import API_KEY
+from jupyter_agent.plugs.providers.responses import ResponsesModel
+from tests.fakes import FakeAnthropic, Scripted, says
+from tests.fakes.dialects import PORTAL
+from tests.fakes.server import API_KEY
 
 from .conftest import Chat, read, read_and_close, request, sequels, serving
 
@@ -454,7 +455,7 @@ WORDS = ("text", "thinking")
 @pytest.mark.parametrize("quirk", STREAMS, ids=lambda quirk: quirk.id)
 async def test_a_reply_is_understood_or_told_as_what_it_is(quirk: Quirk) -> None:
     async with serving(Chat(quirk.body, status=quirk.status, headers=dict(quirk.headers))) as chat:
-        model = OpenAIModel("m", api_key="sk-x", base_url=chat.url, provider="lab")
+        model = OpenAIModel("m", Service(api_key="sk-x", base_url=chat.url, provider="lab"))
         check(await read_and_close(model), quirk.means)
 
 
@@ -512,7 +513,9 @@ MESSAGES = [
 async def test_a_message_is_understood_or_told_as_what_it_is(quirk: Quirk) -> None:
     reply = Scripted(body=quirk.body, headers=quirk.headers)
     async with FakeAnthropic([reply]) as api:
-        model = AnthropicModel("m", api_key=API_KEY, base_url=api.url)
+        model = AnthropicModel(
+            "m", Service(provider="anthropic", api_key=API_KEY, base_url=api.url)
+        )
         check(await read_and_close(model), quirk.means)
 
 
@@ -600,9 +603,11 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
         {"role": "user", "content": [block]},
     )
     async with sequels(json.dumps(FINE[kind]).encode()) as service:
+        dialects: dict[str, Dialect] = {}
+        lab = Service(provider="lab", api_key="sk-x", base_url=service.url, dialects=dialects)
         for n, said in enumerate(ABOUT_A_PICTURE):
             service.refusals, service.requests = [said], []
-            model = MODELS[kind](f"m{n}", api_key="sk-x", base_url=service.url, provider="lab")
+            model = MODELS[kind](f"m{n}", lab)
             reply = Reply(1, Limits())
             events = [each async for event in model.stream(asked) for each in reply.feed(event)]
             assert reply.text == [says("Hi.")]
@@ -612,20 +617,19 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
             first, *others = ["AAAA" in json.dumps(body) for body in service.requests]
             assert (first, others) == (True, [False, False]), said
             await model.close()
-        dialects: dict[str, Dialect] = {}
         asked_with = (("ab", True, "", 1), ("a", False, "a", 0), ("abc", False, "c", 1))
         for pictures, refused, seen, notices in asked_with:
             blocks = [pixel(f"{each}" * 4) for each in pictures]
             asked_for = request({"role": "user", "content": [says("Please."), *blocks]})
             service.refusals, service.requests = [ABOUT_A_PICTURE[1]] * refused, []
-            model = MODELS[kind]("all", api_key="sk-x", base_url=service.url, dialects=dialects)
+            model = MODELS[kind]("all", lab)
             reply = Reply(1, Limits())
             told = [each async for event in model.stream(asked_for) for each in reply.feed(event)]
             assert sum(isinstance(each, Notice) for each in told) == notices
             sent = json.dumps(service.requests[-1])
             assert [each for each in "abc" if each * 4 in sent] == list(seen)
             await model.close()
-        model = MODELS[kind]("other", api_key="sk-x", base_url=service.url, provider="lab")
+        model = MODELS[kind]("other", lab)
         service.refusals, service.requests = ["top_k: must be less than 5"], []
         with pytest.raises(ModelError, match="top_k"):
             await read(model, asked)

@@ -16,9 +16,10 @@ import pytest
 from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.openai import OpenAIModel
-from jupyter_agent.testing import FakeAnthropic, Scripted
-from jupyter_agent.testing.server import API_KEY
+from tests.fakes import FakeAnthropic, Scripted
+from tests.fakes.server import API_KEY
 
 from .conftest import RECORDINGS, TOOLS, Chat, read_and_close, recording, serving
 
@@ -56,7 +57,9 @@ async def both(name: str) -> tuple[Reply | ModelError, Anything | Exception]:
     body = recording(name)
     async with FakeAnthropic([Scripted(body=body), Scripted(body=body)]) as api:
         ours = await read_and_close(
-            AnthropicModel("claude-test", api_key=API_KEY, base_url=api.url)
+            AnthropicModel(
+                "claude-test", Service(provider="anthropic", api_key=API_KEY, base_url=api.url)
+            )
         )
         client = anthropic.AsyncAnthropic(api_key=API_KEY, base_url=api.url, max_retries=0)
         asked: Anything = {"model": "claude-test", "max_tokens": 16, "tools": TOOLS}
@@ -137,7 +140,9 @@ async def test_a_call_that_was_cut_is_none_where_the_sdk_makes_one() -> None:
 
 async def both_chats(name: str) -> tuple[Reply | ModelError, Anything | Exception]:
     async with serving(Chat(recording(name))) as chat:
-        ours = await read_and_close(OpenAIModel("gpt-test", api_key="sk-x", base_url=chat.url))
+        ours = await read_and_close(
+            OpenAIModel("gpt-test", Service(provider="openai", api_key="sk-x", base_url=chat.url))
+        )
         client = openai.AsyncOpenAI(api_key="sk-x", base_url=chat.url, max_retries=0)
         theirs: Anything | Exception
         try:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import expect
 
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.neighbours.conftest import Seen
 from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import FakeAnthropic, says
-from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.workspace.redactor import strings_in
+from tests.fakes import FakeAnthropic, says
+from tests.fakes.script import FakeReply
 
 CORPUS: dict[str, list[Any]] = json.loads(
     Path(__file__).with_name("adversary.json").read_text(encoding="utf-8")

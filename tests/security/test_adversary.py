@@ -24,7 +24,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic
+from tests.fakes import FakeAnthropic
 from tests.server.conftest import Answer, Call
 
 from ..users import Named

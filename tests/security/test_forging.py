@@ -14,9 +14,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 from jupyter_agent.agent.compaction import summarise
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.legible import is_cell_id, legible, quoted, quoted_id
-from jupyter_agent.testing import FakeAnthropic, ScriptedModel, calls, says
-from jupyter_agent.testing.script import FakeReply
 from tests.agent.test_context import without_marks
+from tests.fakes import FakeAnthropic, ScriptedModel, calls, says
+from tests.fakes.script import FakeReply
 from tests.server.conftest import Call
 
 CORPUS = json.loads((Path(__file__).parent / "names.json").read_text())

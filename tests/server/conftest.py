@@ -17,9 +17,9 @@ from tornado.httpclient import HTTPResponse
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.extension import JupyterAgent
-from jupyter_agent.testing import FakeAnthropic
-from jupyter_agent.testing.chat import ChatCompletions, serving
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic
+from tests.fakes.chat import ChatCompletions, serving
+from tests.fakes.script import FakeReply
 
 from ..users import Named
 from ..waiting import PATIENCE, until

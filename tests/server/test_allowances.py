@@ -13,8 +13,8 @@ from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Rule
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.allowances import Allowance, Allowances
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from ..mcp_server.conftest import NEW, envelope, headers, message
 from .conftest import PATH, Answer, Call, ask

@@ -12,8 +12,8 @@ from jupyter_server.serverapp import ServerApp
 from tornado.websocket import WebSocketClientConnection
 
 from jupyter_agent.server.announce import NEWS, SCHEMA
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask
 

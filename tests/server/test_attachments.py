@@ -16,10 +16,10 @@ from PIL import Image
 from jupyter_agent.models.base import ModelRequest
 from jupyter_agent.models.chat import chat_messages
 from jupyter_agent.models.dialect import Dialect
-from jupyter_agent.models.responses import items
-from jupyter_agent.testing import FakeAnthropic, says
-from jupyter_agent.testing.script import FakeReply
+from jupyter_agent.plugs.providers.responses import items
 from jupyter_agent.text.images import pixels
+from tests.fakes import FakeAnthropic, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask
 

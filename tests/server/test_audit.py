@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from jupyter_agent.cli.main import main
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 
 from ..gates import FOREVER
 from .conftest import PATH, Call, ask, frames

@@ -12,8 +12,8 @@ from jupyter_server.auth import Authorizer, IdentityProvider, User
 from tornado.httpclient import HTTPClientError
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames
 from .test_routes import all_operations

@@ -9,9 +9,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.tools.run import shares
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames
 

@@ -17,9 +17,9 @@ from jupyter_agent.conversations.log import LogEntry
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import TextDelta
 from jupyter_agent.server import sse
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
-from jupyter_agent.testing.script import FakeReply
-from jupyter_agent.testing.server import API_KEY
+from tests.fakes import FakeAnthropic, Scripted, calls, says, thinks
+from tests.fakes.script import FakeReply
+from tests.fakes.server import API_KEY
 from tests.waiting import until
 
 from .conftest import PATH, Call, ask, frames, live

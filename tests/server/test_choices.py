@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from jupyter_agent.models.registry import Models
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says, thinks
-from jupyter_agent.testing.chat import ChatCompletions
-from jupyter_agent.testing.script import FakeReply, Script
+from tests.fakes import FakeAnthropic, Scripted, calls, says, thinks
+from tests.fakes.chat import ChatCompletions
+from tests.fakes.script import FakeReply, Script
 
 from .conftest import Call, ask, frames
 

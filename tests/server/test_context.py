@@ -14,9 +14,9 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.carriers.timeouts import Timeouts
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import FakeReply
 from tests.agent.test_context import without_marks
+from tests.fakes import FakeAnthropic, Scripted, calls, says
+from tests.fakes.script import FakeReply
 from tests.notebook.browser import Tab
 from tests.waiting import until
 

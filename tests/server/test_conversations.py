@@ -34,8 +34,8 @@ from jupyter_agent.events import (
     TurnStarted,
     UsageUpdated,
 )
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames, live
 

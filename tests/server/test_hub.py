@@ -18,8 +18,8 @@ from tornado.httpclient import HTTPClientError
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.carriers.tab_link import PROTOCOL
 from jupyter_agent.conversations import runner
-from jupyter_agent.testing import Scripted, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import Scripted, calls, says
+from tests.fakes.script import FakeReply
 
 from ..waiting import until
 from .conftest import Call, ask, live

@@ -12,8 +12,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import Call
 from .test_permission_table import EXPECTED, MODES, World

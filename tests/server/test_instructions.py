@@ -12,8 +12,8 @@ import pytest
 from jupyter_server.auth import Authorizer
 
 from jupyter_agent.conversations.instructions import MOST_CHARACTERS
-from jupyter_agent.testing import FakeAnthropic, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask
 

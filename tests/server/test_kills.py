@@ -20,9 +20,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
-from jupyter_agent.testing.server import in_thread
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
+from tests.fakes.server import in_thread
 
 from ..programs import Server, jupyter_server
 

@@ -16,12 +16,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from jupyter_agent.analysis import stale
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.server import notebooks
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.text import search
 from jupyter_agent.workspace.visibility import View
 from tests.bench.steps import blocks
 from tests.bench.tokens import most_tokens
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import Call, ask
 from .test_context import mark_of

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.tools.run import RunCode
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask
 

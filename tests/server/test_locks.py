@@ -11,8 +11,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import Call, ask
 

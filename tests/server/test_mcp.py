@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from jupyter_server.auth import Authorizer
 
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from ..mcp.fake import Exchange, Fake, serving, text
 from .conftest import PATH, Call, ask, frames

@@ -13,8 +13,8 @@ from nbformat.v4 import new_notebook
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.cli.exits import Exit
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from ..programs import jupyter_agent, jupyter_server
 from .conftest import Answer, Call, ask

@@ -14,8 +14,8 @@ from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.idempotency import IdempotencyStore
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.server.once import ONCE, digest_of
-from jupyter_agent.testing import FakeAnthropic, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask
 

@@ -18,8 +18,8 @@ from jupyter_server.auth import Authorizer
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import Call
 

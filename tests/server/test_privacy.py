@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import Call, ask, frames
 

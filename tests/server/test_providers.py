@@ -9,9 +9,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.testing import FakeAnthropic, calls, says, thinks
-from jupyter_agent.testing.chat import ChatCompletions
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says, thinks
+from tests.fakes.chat import ChatCompletions
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask
 

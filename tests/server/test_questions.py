@@ -13,11 +13,11 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.tools.base import Progress
 from jupyter_agent.tools.run import RunCells
 from jupyter_agent.workspace.lease import Lease
+from tests.fakes import FakeAnthropic, Scripted, calls, says
+from tests.fakes.script import FakeReply
 
 from ..waiting import until
 from .conftest import PATH, Call, answered, ask, frames, live

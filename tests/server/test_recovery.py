@@ -14,8 +14,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_output
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask
 

@@ -12,8 +12,8 @@ from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import Notice
-from jupyter_agent.testing import FakeAnthropic, Scripted, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, Scripted, says
+from tests.fakes.script import FakeReply
 
 from ..waiting import until
 from .conftest import Answer, Call, ask, frames

@@ -44,11 +44,11 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.server import wire
 from jupyter_agent.server.watchdog import Watchdog
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import FakeReply, Script
-from jupyter_agent.testing.server import in_thread
 from jupyter_agent.tools.base import Progress, Result, Tool
 from jupyter_agent.workspace.lease import Lease
+from tests.fakes import FakeAnthropic, Scripted, calls, says
+from tests.fakes.script import FakeReply, Script
+from tests.fakes.server import in_thread
 
 from ..programs import Server, jupyter_server
 from ..waiting import eventually, until

@@ -13,7 +13,7 @@ from jupyter_server.auth import Authorizer
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.server.openapi import METHODS
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask
 

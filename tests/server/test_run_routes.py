@@ -14,8 +14,8 @@ import pytest
 from jupyter_server.auth import Authorizer
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 
 from ..gates import FOREVER, Gate
 from ..notebook.browser import Tab

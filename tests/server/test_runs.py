@@ -15,9 +15,9 @@ import nbformat
 import pytest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.workspace.runs import Run
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 from tests.gates import FOREVER, Gate
 from tests.notebook.browser import Tab
 from tests.waiting import until

@@ -11,8 +11,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 from tests.waiting import until
 
 from .conftest import Call

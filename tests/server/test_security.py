@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call, ask, frames
 

@@ -12,8 +12,8 @@ from traitlets import TraitError
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, Scripted, calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import Call, ask, frames
 

@@ -10,8 +10,8 @@ import nbformat
 import pytest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from ..gates import FOREVER
 from ..waiting import until

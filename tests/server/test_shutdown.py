@@ -24,9 +24,9 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import Script
-from jupyter_agent.testing.server import in_thread
+from tests.fakes import FakeAnthropic, Scripted, calls, says
+from tests.fakes.script import Script
+from tests.fakes.server import in_thread
 
 from ..gates import FOREVER
 from ..programs import Server, jupyter_server

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jupyter_agent import __version__
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic
+from tests.fakes import FakeAnthropic
 
 from .conftest import PATH, Call
 

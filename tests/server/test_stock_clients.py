@@ -13,8 +13,8 @@ import nbformat
 import pytest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import Scripted, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import Scripted, calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import PATH, Call
 

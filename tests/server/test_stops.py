@@ -13,8 +13,8 @@ from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.conversations.log import LogEntry
 from jupyter_agent.conversations.requests import SentRequest
 from jupyter_agent.events import Notice
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, Scripted, calls, says
+from tests.fakes.script import FakeReply
 
 from ..gates import FOREVER
 from ..waiting import soon, until

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, Scripted, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, Scripted, calls, says
+from tests.fakes.script import FakeReply
 
 from .conftest import Call, ask, frames, live
 

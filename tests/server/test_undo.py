@@ -19,9 +19,9 @@ from jupyter_agent.conversations.log import LogEntry
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import StoreUnavailable
-from jupyter_agent.testing import calls, says
-from jupyter_agent.testing.script import FakeReply
 from jupyter_agent.workspace.workspace import Workspace
+from tests.fakes import calls, says
+from tests.fakes.script import FakeReply
 from tests.waiting import soon
 
 from ..notebook.browser import Tab

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import FakeAnthropic, calls, says
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
 
 from ..programs import jupyter_agent, jupyter_server
 from .conftest import PATH, Call, ask, frames

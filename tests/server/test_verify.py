@@ -12,8 +12,8 @@ import pytest
 from jupyter_server.auth import Authorizer
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.testing import calls
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import calls
+from tests.fakes.script import FakeReply
 
 from ..gates import FOREVER
 from ..programs import jupyter_agent, jupyter_server

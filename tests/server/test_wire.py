@@ -20,8 +20,8 @@ import pytest
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.events import Usage, UsageUpdated
 from jupyter_agent.server.wire import chunk, event
-from jupyter_agent.testing import Scripted, calls, says, thinks
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import Scripted, calls, says, thinks
+from tests.fakes.script import FakeReply
 
 from ..gates import Gate
 from .conftest import Call, ask, frames, live, shown_early

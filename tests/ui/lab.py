@@ -19,8 +19,8 @@ from typing import Any
 from urllib.parse import quote
 
 import jupyter_agent
-from jupyter_agent.testing import FakeAnthropic, in_thread
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import FakeAnthropic, in_thread
+from tests.fakes.script import FakeReply
 from tests.programs import free_port
 from tests.waiting import eventually
 

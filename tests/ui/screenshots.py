@@ -14,8 +14,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from PIL import Image
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from jupyter_agent.testing import Scripted, calls, says, thinks
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import Scripted, calls, says, thinks
+from tests.fakes.script import FakeReply
 from tests.ui.conftest import launched
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, running_lab

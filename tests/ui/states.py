@@ -13,8 +13,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from playwright.sync_api import Page, Route, expect
 
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import Scripted, calls, says, thinks
-from jupyter_agent.testing.script import FakeReply
+from tests.fakes import Scripted, calls, says, thinks
+from tests.fakes.script import FakeReply
 from tests.ui.conftest import new_file
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies

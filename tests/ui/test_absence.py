@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Replies
 from tests.ui.page import OpenNotebook

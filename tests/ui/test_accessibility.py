@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.panel import Panel

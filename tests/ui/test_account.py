@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from jupyter_agent.testing import Scripted, calls, says
+from tests.fakes import Scripted, calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook

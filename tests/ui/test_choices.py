@@ -10,7 +10,7 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from jupyter_agent.testing import Scripted, calls, says
+from tests.fakes import Scripted, calls, says
 from tests.gates import Gate
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies, workspace

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Response, expect
 
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab, Replies, right_area
 from tests.ui.page import OpenNotebook

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Locator, expect
 
-from jupyter_agent.testing import Scripted, calls, says
+from tests.fakes import Scripted, calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from jupyter_agent.testing import Scripted, calls, says
+from tests.fakes import Scripted, calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, right_area, settings, workspace

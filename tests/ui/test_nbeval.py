@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.testing import FakeAnthropic, in_thread, says
 from nbeval.dabench import wrap
+from tests.fakes import FakeAnthropic, in_thread, says
 from tests.test_dabench import CODE, made_up
 
 PEER = os.environ.get("NBEVAL_PEER_PYTHON")

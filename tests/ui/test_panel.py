@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from jupyter_agent.testing import Scripted, calls, says, thinks
 from tests import gates
+from tests.fakes import Scripted, calls, says, thinks
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from jupyter_agent import SyncAgent
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook
 from tests.waiting import eventually

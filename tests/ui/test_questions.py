@@ -7,7 +7,7 @@ import shutil
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from jupyter_agent.testing import Scripted, calls, says
+from tests.fakes import Scripted, calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies

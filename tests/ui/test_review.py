@@ -9,7 +9,7 @@ from nbformat.v4 import new_markdown_cell
 from playwright.sync_api import Locator, expect
 
 from jupyter_agent.models.base import Block
-from jupyter_agent.testing import Scripted, calls, says
+from tests.fakes import Scripted, calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies, settings

@@ -16,7 +16,7 @@ import pytest
 from jupyter_ydoc import YNotebook
 from playwright.sync_api import Browser, expect
 
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.notebook.rooms import forget_saves
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies, running_lab

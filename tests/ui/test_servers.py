@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.panel import Panel

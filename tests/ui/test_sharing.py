@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Route, expect
 
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab, Replies
 from tests.ui.panel import Panel

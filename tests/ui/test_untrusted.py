@@ -12,7 +12,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, Page, Request, expect
 
-from jupyter_agent.testing import Scripted, calls, says, thinks
+from tests.fakes import Scripted, calls, says, thinks
 from tests.security.shown import BUNDLES, JSON_BUNDLES, formulas, payloads
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.ui.conftest import new_file
 from tests.ui.lab import Lab, Replies
 from tests.ui.page import OpenNotebook

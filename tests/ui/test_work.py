@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from jupyter_agent.testing import Scripted, calls, says
+from tests.fakes import Scripted, calls, says
 from tests.ui.conftest import OpenPage
 from tests.ui.gate import Gate
 from tests.ui.lab import Lab, Replies

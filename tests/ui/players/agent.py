@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from jupyter_agent.testing import calls, says
+from tests.fakes import calls, says
 from tests.history.checker import (
     TOKEN,
     Edit,

@@ -13,10 +13,10 @@ from tornado.web import RequestHandler
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.registry import Models
-from jupyter_agent.testing import Scripted, says
-from jupyter_agent.testing.service import http_service
+from tests.fakes import Scripted, says
+from tests.fakes.service import http_service
 
-from .conftest import read
+from ..models.conftest import read
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.testing import (
+from tests.fakes import (
     FakeAnthropic,
     Refused,
     check_messages,
@@ -21,7 +21,7 @@ from jupyter_agent.testing import (
     says,
     thinks,
 )
-from jupyter_agent.testing.server import API_KEY
+from tests.fakes.server import API_KEY
 
 CALL = {"type": "tool_use", "id": "1", "name": "look", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "1", "content": [says("ok")]}
@@ -128,7 +128,7 @@ def test_it_serves_scripts_from_a_file_until_they_are_over(tmp_path: Path) -> No
     command = [
         sys.executable,
         "-m",
-        "jupyter_agent.testing",
+        "tests.fakes",
         "--port",
         "0",
         "--script",

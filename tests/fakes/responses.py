@@ -11,8 +11,8 @@ from typing import Any
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from jupyter_agent.testing.script import FakeReply, Scripted
-from jupyter_agent.testing.service import FakeService, http_service
+from tests.fakes.script import FakeReply, Scripted
+from tests.fakes.service import FakeService, http_service
 
 _FIELDS = {
     "model", "input", "instructions", "stream", "store", "include", "tools", "tool_choice",

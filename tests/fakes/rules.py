@@ -15,7 +15,7 @@ import jsonschema
 
 from jupyter_agent.models.base import VIA
 from jupyter_agent.models.chat import EXTRA
-from jupyter_agent.testing.script import signature
+from tests.fakes.script import signature
 
 _FIELDS = {
     "model", "max_tokens", "messages", "system", "tools", "tool_choice", "stream", "thinking",

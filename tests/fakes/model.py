@@ -7,8 +7,8 @@ from copy import deepcopy
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelEvent, ModelRequest
-from jupyter_agent.testing.rules import check_messages
-from jupyter_agent.testing.script import FakeReply, Script
+from tests.fakes.rules import check_messages
+from tests.fakes.script import FakeReply, Script
 
 
 class ScriptedModel:

@@ -11,7 +11,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from jupyter_agent.testing.script import FakeReply, Script
+from tests.fakes.script import FakeReply, Script
 
 
 class FakeService:

@@ -10,9 +10,9 @@ from typing import Any, Literal, TypeAlias
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from jupyter_agent.testing.dialects import DIALECTS, FakeDialect, written_as_documented
-from jupyter_agent.testing.script import FakeReply, Scripted
-from jupyter_agent.testing.service import FakeService, http_service
+from tests.fakes.dialects import DIALECTS, FakeDialect, written_as_documented
+from tests.fakes.script import FakeReply, Scripted
+from tests.fakes.service import FakeService, http_service
 
 LimitName: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 _FIELDS = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from jupyter_agent.testing.script import Scripted
+from tests.fakes.script import Scripted
 
 Json: TypeAlias = dict[str, Any]
 Refusal: TypeAlias = tuple[int, Any]

@@ -18,9 +18,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from jupyter_agent.testing import Scripted, says
+from tests.fakes import Scripted, says
 
-from .conftest import read
+from ..models.conftest import read
 from .test_clouds import models
 
 pytestmark = pytest.mark.full

@@ -12,15 +12,16 @@ import pytest
 
 from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
+from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.registry import Models
-from jupyter_agent.models.responses import ResponsesModel
-from jupyter_agent.testing import Scripted, calls, says, thinks
-from jupyter_agent.testing.responses import Responses
-from jupyter_agent.testing.responses import serving as strictly
-from jupyter_agent.testing.script import FakeReply
+from jupyter_agent.plugs.providers.responses import ResponsesModel
+from tests.fakes import Scripted, calls, says, thinks
+from tests.fakes.responses import Responses
+from tests.fakes.responses import serving as strictly
+from tests.fakes.script import FakeReply
 
 from ..agent.conftest import Bench, bench
-from .conftest import Chat, read, request, serving
+from ..models.conftest import Chat, read, request, serving
 
 __all__ = ["bench"]
 
@@ -39,7 +40,7 @@ def done(**response: Any) -> Json:
 
 async def made_of(body: bytes) -> Reply:
     async with serving(Chat(body)) as chat:
-        model = ResponsesModel("o9", api_key="sk-x", base_url=chat.url, provider="lab")
+        model = ResponsesModel("o9", Service(api_key="sk-x", base_url=chat.url, provider="lab"))
         try:
             return await read(model)
         finally:
@@ -95,7 +96,7 @@ async def test_what_a_change_of_model_brings_is_taken(bench: Bench) -> None:
         },
     ]
     async with strictly(Responses([[says("Yes.")]])) as api:
-        model = ResponsesModel("o9", api_key="sk-x", base_url=api.url, provider="lab")
+        model = ResponsesModel("o9", Service(api_key="sk-x", base_url=api.url, provider="lab"))
         assert (await bench.run(model)).state == "done"
         await model.close()
     assert "Hm." not in json.dumps(api.requests)
@@ -268,7 +269,7 @@ async def test_what_the_service_does_itself_goes_back_by_its_item() -> None:
         [says("Again.")],
     ]
     async with strictly(Responses(replies)) as api:
-        model = ResponsesModel("o9", api_key="k", base_url=api.url)
+        model = ResponsesModel("o9", Service(provider="openai", api_key="k", base_url=api.url))
         asked = request(server_tools=("web_search", "web_fetch", "code_execution"))
         reply = await read(model, asked)
         history = [*asked.messages, {"role": "assistant", "content": reply.content}]
@@ -301,7 +302,7 @@ async def test_code_whose_container_has_expired_is_left_out_from_then_on() -> No
         [{**code, "input": {"code": "6 * 7"}}, says("It is 42.")], [says("Again.")], [says("Yes.")]
     ]  # fmt: skip
     async with strictly(Responses(replies)) as api:
-        model = ResponsesModel("o9", api_key="k", base_url=api.url)
+        model = ResponsesModel("o9", Service(provider="openai", api_key="k", base_url=api.url))
         asked = request(server_tools=("code_execution",))
         reply = await read(model, asked)
         follow_up = {"role": "user", "content": [says("Sure?")]}

@@ -30,6 +30,7 @@ from jupyter_agent.models.dialect import (
     learn_effort,
     learn_tools,
 )
+from jupyter_agent.models.kinds import Kind
 from jupyter_agent.models.lines import DONE, payloads
 from jupyter_agent.models.openai import OpenAIModel
 
@@ -482,3 +483,6 @@ def _served_input(item: Mapping[str, Any]) -> dict[str, Any]:
         "code": item.get("code"),
     }
     return {name: value for name, value in input.items() if value}
+
+
+RESPONSES = Kind(make=ResponsesModel, sdk="openai")

@@ -1,4 +1,4 @@
-"""`python -m jupyter_agent.testing --port 8900 --script replies.json` serves the fake API.
+"""`python -m tests.fakes --port 8900 --script replies.json` serves the fake API.
 
 The script is a list of replies; each is a list of blocks (`{"type": "text", "text": "Hi"}`) or an
 object with the fields of `Scripted` (`{"status": 529, "error": ["overloaded_error", "Busy"]}`).
@@ -13,13 +13,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jupyter_agent.testing.script import FakeReply, Scripted
-from jupyter_agent.testing.server import API_KEY, FakeAnthropic
+from tests.fakes.script import FakeReply, Scripted
+from tests.fakes.server import API_KEY, FakeAnthropic
 
 
 def main() -> None:
     """Serves until interrupted."""
-    parser = argparse.ArgumentParser(prog="python -m jupyter_agent.testing", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.fakes", description=__doc__)
     parser.add_argument("--port", type=int, default=8900)
     parser.add_argument("--script", type=Path, required=True)
     parser.add_argument("--key", default=API_KEY, help="the API key to accept (%(default)s)")

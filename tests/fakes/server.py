@@ -20,9 +20,9 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 from jupyter_agent.models.base import ModelEvent
-from jupyter_agent.testing.rules import Refused, check_request
-from jupyter_agent.testing.script import FakeReply, Scripted
-from jupyter_agent.testing.service import FakeService
+from tests.fakes.rules import Refused, check_request
+from tests.fakes.script import FakeReply, Scripted
+from tests.fakes.service import FakeService
 
 _PING = 0.02
 """Seconds between two pings."""

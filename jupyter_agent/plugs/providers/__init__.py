@@ -1,0 +1,1 @@
+"""Kinds of providers beyond Messages and chat completions."""

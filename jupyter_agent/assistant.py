@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from jupyter_server.serverapp import ServerApp
 
-from jupyter_agent import tools
 from jupyter_agent.agent.attempt import Audit, Record
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.limits import Limits
@@ -47,11 +47,12 @@ from jupyter_agent.mcp_server.server import McpServer
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.packages import namesake_warning
+from jupyter_agent.server import routes
 from jupyter_agent.server.announce import announcer
 from jupyter_agent.server.base import REQUESTS, InFlightRequests
 from jupyter_agent.server.once import ONCE, Once
-from jupyter_agent.server.routes import Route, routes
 from jupyter_agent.server.watchdog import Watchdog
+from jupyter_agent.tools import toolbox
 from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.tools.mcp import McpTools
 from jupyter_agent.workspace.files import Files
@@ -63,6 +64,20 @@ from jupyter_agent.workspace.workspace import Services
 
 if TYPE_CHECKING:
     from jupyter_agent.extension import JupyterAgent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugs:
+    """What plugs add to a server."""
+
+    toolbox: Toolbox
+    """With our own tools."""
+    routes: routes.Plugs
+
+    @classmethod
+    def load(cls) -> Self:
+        """Imports the plugs: call it in a thread."""
+        return cls(toolbox=toolbox(), routes=routes.load_plugs())
 
 
 class Assistant:
@@ -82,7 +97,7 @@ class Assistant:
     greeting: asyncio.Task[list[Offer]] | None = None
     """Also from then on: connects to MCP servers before the first question needs them."""
 
-    def __init__(self, options: JupyterAgent, server: ServerApp) -> None:
+    def __init__(self, options: JupyterAgent, server: ServerApp, plugs: Plugs) -> None:
         self.options = options
         self.server = server
         self.log = options.log
@@ -109,7 +124,7 @@ class Assistant:
         self.moves = ContentsListener(self.services.notebooks, self._follow_rename)
         assert server.event_logger is not None
         self.moves.listen(server.event_logger)
-        self.toolbox = Toolbox(tools.ALL, tools.FORMER)
+        self.toolbox = plugs.toolbox
         self.dispatcher = Dispatcher(
             self.toolbox,
             record=_audit_into(stores.audit),
@@ -132,7 +147,7 @@ class Assistant:
         self.wakes = Wakes(WakeStore(database), self.runner)
         self.requests = server.web_app.settings[REQUESTS] = InFlightRequests()
         server.web_app.settings[ONCE] = Once(IdempotencyStore(database))
-        self.routes = self._routes()
+        self.routes = self._routes(plugs.routes)
 
     def _models(self) -> Models:
         options = self.options
@@ -212,7 +227,7 @@ class Assistant:
             verify_seconds=self.options.verify_seconds,
         )
 
-    def _routes(self) -> Sequence[Route]:
+    def _routes(self, plugs: routes.Plugs) -> Sequence[routes.Route]:
         limits = Limits(
             max_steps=self.options.max_steps,
             max_tokens=self.options.max_tokens,
@@ -227,7 +242,7 @@ class Assistant:
             token_budget=self.options.most_token_budget,
         )
         clients = self.clients(limits)
-        return routes(
+        return routes.routes(
             runner=self.runner,
             limits=limits,
             ceiling=ceiling,
@@ -240,6 +255,7 @@ class Assistant:
             wakes=self.wakes,
             mcp_server=McpServer(clients, Catalogue(self.toolbox)),
             clients=clients,
+            plugs=plugs,
         )
 
     def clients(self, limits: Limits) -> Clients:

@@ -1,25 +1,33 @@
 """What installed packages plug into the assistant, by their entry points.
 
-The groups are `jupyter_agent.models`, whose entries are kinds of providers (`models/kinds.py`).
-Ours are in `plugs/` and named in `pyproject.toml`; those of other packages are loaded the same way.
+The groups are `jupyter_agent.models` (kinds of providers), `.tools`, `.routes` (handlers below a
+notebook's path) and `.commands`; see docs/plugs.md. Ours are in `plugs/` and named in
+`pyproject.toml`; those of other packages are loaded the same way.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar, get_args
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Group: TypeAlias = Literal["models"]
+Group: TypeAlias = Literal["commands", "models", "routes", "tools"]
+GROUPS: Sequence[Group] = get_args(Group)
 ONLY = "JUPYTER_AGENT_PLUGS"
 """Environment variable with the names of the only plugs to use, separated by commas; empty for
 none. If it is not set, all are used."""
 
 
 class UnusablePlug(Exception):
-    """A plug cannot be loaded; the message names it, its package and the cause."""
+    """A plug cannot be used; the message names it, its package and the cause."""
+
+    def __init__(self, point: EntryPoint, cause: str) -> None:
+        super().__init__(f"The plug `{point.name}` of {_package(point)} ({point.value}) {cause}.")
 
 
 def find(group: Group) -> Mapping[str, EntryPoint]:
@@ -39,10 +47,48 @@ def load(point: EntryPoint, expected: type[T]) -> T:
     try:
         plug = point.load()
     except Exception as error:  # whatever its module does when it is imported
-        raise UnusablePlug(f"{_title(point)} cannot be loaded: {error!r}") from error
+        raise UnusablePlug(point, f"cannot be loaded: {error!r}") from error
     if not isinstance(plug, expected):
-        raise UnusablePlug(f"{_title(point)} is not a {expected.__name__}.")
+        raise UnusablePlug(point, f"is not a {expected.__name__}")
     return plug
+
+
+def load_class(point: EntryPoint, base: type[T]) -> type[T]:
+    """The class of a plug. Raises UnusablePlug."""
+    plug = load(point, type)
+    if not issubclass(plug, base):
+        raise UnusablePlug(point, f"is not a {base.__name__}")
+    return plug
+
+
+def usable(group: Group, use: Callable[[EntryPoint], T]) -> dict[str, T]:
+    """What `use` makes of each plug of a group, by name. The log names those for which it raises
+    UnusablePlug.
+    """
+    plugs = {}
+    for name, point in find(group).items():
+        try:
+            plugs[name] = use(point)
+        except UnusablePlug as error:
+            log.warning("jupyter_agent: %s", error)
+    return plugs
+
+
+def of_other_packages() -> Iterator[tuple[str, str | None]]:
+    """The plugs that are not ours: `name (package)`, and the cause if it cannot be loaded."""
+    for group in GROUPS:
+        for point in find(group).values():
+            if not _is_ours(point):
+                cause = None
+                try:
+                    load(point, object)
+                except UnusablePlug as error:
+                    cause = str(error)
+                yield f"{point.name} ({_package(point)}, {group})", cause
+
+
+def _is_ours(point: EntryPoint) -> bool:
+    return point.value.startswith("jupyter_agent.")
 
 
 def _package(point: EntryPoint) -> str:
@@ -50,8 +96,4 @@ def _package(point: EntryPoint) -> str:
 
 
 def _rank(point: EntryPoint) -> tuple[bool, str]:
-    return not point.value.startswith("jupyter_agent."), _package(point)
-
-
-def _title(point: EntryPoint) -> str:
-    return f"The plug `{point.name}` of {_package(point)} ({point.value})"
+    return not _is_ours(point), _package(point)

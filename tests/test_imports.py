@@ -31,17 +31,19 @@ MAY_IMPORT = {
     "workspace": "choices errors foreign legible tasks document carriers text analysis kernel",
     "models": "entry_points errors foreign packages tasks",
     "mcp": "errors foreign legible tasks models",
-    "tools": "errors foreign legible tasks document text workspace mcp",
+    "tools": "entry_points errors foreign legible tasks document text workspace mcp",
     "agent": "choices errors foreign legible tasks events document text analysis workspace "
     "tools models",
     "conversations": "choices errors legible tasks events document text workspace tools "
     "models mcp agent",
     "mcp_server": "errors legible tools workspace mcp agent conversations",
-    "server": "choices errors foreign legible tasks events document carriers text "
+    "server": "choices entry_points errors foreign legible tasks events document carriers text "
     "workspace tools models mcp agent conversations mcp_server packages",
     "client": "choices errors tasks events document carriers text agent conversations server",
-    "cli": "carriers client conversations legible packages text mcp extension",
+    "cli": "entry_points carriers client conversations legible packages text mcp extension",
     "plugs/providers": "errors models",
+    "plugs/verify": "errors legible document text analysis kernel workspace tools server client "
+    "cli",
 }
 """The direction of imports: `assistant` knows everything, only `extension` knows it, and only the
 command line knows that."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.tools import ALL, FORMER
+from jupyter_agent.tools import FORMER, toolbox
 from nbeval.counterparts import COUNTERPARTS, Failed
 from nbeval.peer import not_offered
 from nbeval.sides import Side, table
@@ -86,7 +86,7 @@ def done(name: str, input: Mapping[str, Any], peer: Recorder | None = None) -> l
 
 
 def test_each_of_our_tools_has_an_entry() -> None:
-    assert {*FORMER, *(tool.name for tool in ALL)} == COUNTERPARTS.keys()
+    assert {*FORMER, *toolbox()} == COUNTERPARTS.keys()
 
 
 @pytest.mark.parametrize(

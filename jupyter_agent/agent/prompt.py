@@ -40,8 +40,7 @@ does it show what you say? Set seeds where something is random.
 - Install packages only after asking, with `%pip install` in a cell of its own.
 - Run what you changed and read its output. On an error read the traceback, fix the cause, run \
 again; after three tries say what you learned and ask.
-- Before you say that a notebook runs from top to bottom, or is reproducible, use \
-`verify_notebook`.
+{advice}\
 - Never hide an error. Never delete data or results unless asked to.
 - When a run takes long, continue with its handle; do not write a simpler copy of the code. While \
 a cell runs you can answer, read and edit; further runs wait their turn or are left for later.
@@ -104,11 +103,14 @@ class Instructions:
         return sha256(self.text.encode()).hexdigest()
 
 
-def system(own: Instructions | None = None) -> str:
-    """The system prompt: the fixed text, then the person's own instructions."""
+def system(advice: Sequence[str], own: Instructions | None = None) -> str:
+    """The system prompt: the fixed text with the tools' advice, then the person's own
+    instructions.
+    """
+    text = SYSTEM.replace("{advice}", "".join(f"- {each}\n" for each in advice))
     if own is None:
-        return SYSTEM
-    return f"{SYSTEM}\n{_OWN}{_whole(own)}\n"
+        return text
+    return f"{text}\n{_OWN}{_whole(own)}\n"
 
 
 _OWN = """\

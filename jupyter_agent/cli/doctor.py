@@ -15,7 +15,7 @@ from typing import Any
 
 from jupyter_core.paths import jupyter_config_path, jupyter_path
 
-from jupyter_agent import __version__
+from jupyter_agent import __version__, entry_points
 from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
@@ -48,6 +48,8 @@ class Diagnosis:
 
     versions: dict[str, str | None] = field(default_factory=dict)
     """Version by package; None if not installed."""
+    plugs: list[str] = field(default_factory=list)
+    """Plugs of other packages."""
     kernels: list[str] = field(default_factory=list)
     store: str = ""
     """The folder of conversations, copies and keys, which stays after uninstalling."""
@@ -98,6 +100,9 @@ def run(given: argparse.Namespace) -> int:
     }
     found.store = str(folder_of(given.store))
     found.problems += [*filter(None, [namesake_warning()]), *outdated_warnings(), *_switched_off()]
+    for plug, cause in entry_points.of_other_packages():
+        found.plugs.append(plug)
+        found.problems += [cause] if cause else []
     found.kernels = sorted(KernelSpecManager().find_kernel_specs())
     if not found.kernels:
         found.problems.append("No kernel is installed: `pip install ipykernel`.")
@@ -228,6 +233,8 @@ def _print(console: Console, found: Diagnosis) -> None:
     for name, number in found.versions.items():
         console.line(f"{name:<26}{number or 'not installed'}", "plain" if number else "faint")
     console.line(f"{'kernels':<26}{', '.join(found.kernels) or 'none'}")
+    for plug in found.plugs:
+        console.line(f"{'plug':<26}{plug}")
     console.line(f"{'store':<26}{found.store}")
     console.line(f"{'server':<26}{found.server or 'none'}")
     if found.status:

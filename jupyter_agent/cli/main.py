@@ -7,9 +7,11 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+from types import FunctionType
 from typing import Any
 
-from jupyter_agent import __version__
+from jupyter_agent import __version__, entry_points
 from jupyter_agent.cli import (
     ask,
     blame,
@@ -28,7 +30,6 @@ from jupyter_agent.cli import (
     show,
     undo,
     usage,
-    verify,
 )
 from jupyter_agent.cli.exits import Exit, of_refusal
 from jupyter_agent.cli.terminal import printable
@@ -74,7 +75,6 @@ COMMANDS = (
     show,
     undo,
     usage,
-    verify,
 )
 EXAMPLES = """\
 examples:
@@ -84,8 +84,10 @@ examples:
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def parser(word: str | None = None) -> argparse.ArgumentParser:
+    """The parser of all commands, plugs included. If `word` is the name of a command that is not a
+    plug, it has no plugs: looking for them takes 0.1 s.
+    """
     whole = argparse.ArgumentParser(
         prog="jupyter agent",
         description="An assistant that works inside your notebooks.",
@@ -97,7 +99,16 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)
+    if word not in commands.choices or word == "completion":  # which lists them all
+        for name, add_to in entry_points.usable("commands", _plug).items():
+            if name not in commands.choices:
+                add_to(commands)
     return whole
+
+
+def _plug(point: EntryPoint) -> FunctionType:
+    """The `add_to` of a command. Raises UnusablePlug."""
+    return entry_points.load(point, FunctionType)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -105,7 +116,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # characters the terminal lacks appear as escapes
             stream.reconfigure(errors="backslashreplace")
-    given = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    given = parser(words[0] if words else None).parse_args(arguments)
     try:
         code: int = given.command(given)
         sys.stdout.flush()

@@ -30,8 +30,8 @@ _SESSION_GRACE_S = 5.0
 _RACE_PAUSE_S = 0.3
 """Seconds in which a page that also found no session will have started its kernel."""
 _CHOOSE = (
-    "Name one of these: as `kernel` for `restart_kernel`, `verify_notebook` and "
-    "`POST notebooks/{path}/verify`, as `name` for `POST notebooks/{path}/kernel`."
+    "Name one of these: as `kernel` for calls that take one, such as `restart_kernel`, as `name` "
+    "for `POST notebooks/{path}/kernel`."
 )
 
 

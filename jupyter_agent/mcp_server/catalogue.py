@@ -74,8 +74,8 @@ class Catalogue:
         listed = [*ours, *map(_about_the_turn, _TURN_TOOLS)]
         self._tools = {tool["name"]: tool for tool in sorted(listed, key=_place)}
 
-    def __contains__(self, name: str) -> bool:
-        return self._toolbox.current_name(name) in self._tools
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._toolbox.current_name(name) in self._tools
 
     @property
     def names(self) -> Sequence[str]:

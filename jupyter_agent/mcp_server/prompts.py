@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ class Prompt:
     title: str
     description: str
     text: str
+    tool: str = "get_notebook_state"
+    """The tool without which it is of no use."""
 
 
 _ALL = (
@@ -45,6 +47,7 @@ _ALL = (
         name="make-it-run",
         title="Make it run from top to bottom",
         description="Makes a notebook run in a fresh kernel from its first cell to its last.",
+        tool="verify_notebook",
         text=(
             "Make the notebook {path} run from top to bottom in a fresh kernel. Start a turn with "
             "begin_turn, and check with verify_notebook, which runs a copy. Fix what fails: order, "
@@ -55,8 +58,8 @@ _ALL = (
 )
 
 
-def describe() -> list[dict[str, Any]]:
-    """The answer of `prompts/list`, always in the same order."""
+def describe(tools: Container[str]) -> list[dict[str, Any]]:
+    """The answer of `prompts/list`, always in the same order: those for which there are tools."""
     argument = {
         "name": "path",
         "description": "Path of the notebook below Jupyter's root",
@@ -70,14 +73,16 @@ def describe() -> list[dict[str, Any]]:
             "arguments": [argument],
         }
         for prompt in _ALL
+        if prompt.tool in tools
     ]
 
 
-def get(name: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def get(name: Any, arguments: Mapping[str, Any], tools: Container[str]) -> dict[str, Any]:
     """The answer of `prompts/get`. Raises ValueError for a bad name or argument."""
-    prompt = next((each for each in _ALL if each.name == name), None)
+    offered = [prompt for prompt in _ALL if prompt.tool in tools]
+    prompt = next((each for each in offered if each.name == name), None)
     if prompt is None:
-        names = ", ".join(each.name for each in _ALL)
+        names = ", ".join(each.name for each in offered)
         raise ValueError(f"No prompt `{name}`. Prompts: {names}.")
     path = arguments.get("path")
     if not isinstance(path, str) or not path:

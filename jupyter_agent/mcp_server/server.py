@@ -295,16 +295,15 @@ class McpServer:
     async def _list_prompts(
         self, params: Mapping[str, Any], context: RequestContext
     ) -> dict[str, Any]:
-        return {"prompts": prompts.describe()}
+        return {"prompts": prompts.describe(self._catalogue)}
 
     async def _get_prompt(
         self, params: Mapping[str, Any], context: RequestContext
     ) -> dict[str, Any]:
         arguments = params.get("arguments")
         try:
-            return prompts.get(
-                params.get("name"), arguments if isinstance(arguments, Mapping) else {}
-            )
+            given = arguments if isinstance(arguments, Mapping) else {}
+            return prompts.get(params.get("name"), given, self._catalogue)
         except ValueError as error:
             raise ProtocolError(INVALID_PARAMS, str(error)) from None
 

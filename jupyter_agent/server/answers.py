@@ -143,39 +143,11 @@ class TextAnswer(AnswerModel):
     text: str
 
 
-class VerdictAnswer(AnswerModel):
-    """The verdict on one cell of a verified notebook."""
-
-    cell_id: str
-    status: Literal["same", "close", "differs", "error", "skipped"]
-    why: str
-
-
-class VerificationAnswer(AnswerModel):
-    """A verification."""
-
-    ok: bool
-    cells: list[VerdictAnswer]
-    seconds: float
-    runs: int
-    at: str
-    kernel: str
-    packages: dict[str, str]
-    hash: str
-
-
 class SavedAnswer(AnswerModel):
     """The saved file of a notebook in a collaboration room."""
 
     path: str
     hash: str
-
-
-class RecordedAnswer(AnswerModel):
-    """Whether the notebook's metadata record its verification."""
-
-    recorded: bool
-    saved: bool
 
 
 class CopyAnswer(AnswerModel):

@@ -17,6 +17,7 @@ from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.wakes import Wakes
+from jupyter_agent.entry_points import load_class, usable
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.mcp_server.server import McpServer
 from jupyter_agent.mcp_server.sessions import Sessions
@@ -42,6 +43,8 @@ _NOTEBOOK = r"((?:.+/)?[^/]*(?:\.|%2[eE])[^/]*)"
 """A path whose last segment has a dot, in plain or encoded form."""
 Given: TypeAlias = Mapping[str, Any]
 """Keyword arguments for a handler's `initialize`."""
+Plugs: TypeAlias = Mapping[str, type[notebooks.DocumentHandler]]
+"""Handlers of `notebooks/{path}/NAME` by name; those of our own routes win."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,11 @@ class Route:
         return f"/{ROOT}/{pattern}", self.handler, dict(self.given)
 
 
+def load_plugs() -> Plugs:
+    """The handlers of plugs. Call it in a thread, since it may import packages."""
+    return usable("routes", lambda point: load_class(point, notebooks.DocumentHandler))
+
+
 def routes(
     *,
     runner: TurnRunner,
@@ -81,6 +89,7 @@ def routes(
     wakes: Wakes,
     mcp_server: McpServer,
     clients: Clients,
+    plugs: Plugs,
 ) -> Sequence[Route]:
     """The table; if two routes match, the earlier one wins."""
     talk = {"runner": runner, "services": services, "limits": limits, "ceiling": ceiling}
@@ -89,7 +98,7 @@ def routes(
     document = {"services": services, "clients": clients}
     table = [
         *_chat(talk, kept, done),
-        *_notebooks(document, done, {"recovery": copies, "services": services}),
+        *_notebooks(document, done, {"recovery": copies, "services": services}, plugs),
         *_runs(document, {**document, "wakes": wakes, "limits": limits}),
         *_tools({**kept, "dispatcher": dispatcher}, mcp_server),
         *_server({"models": models, "allowances": runner.allowances}, {**kept, "mcp": servers}),
@@ -127,7 +136,7 @@ def _chat(talk: Given, kept: Given, done: Given) -> list[Route]:
     ]
 
 
-def _notebooks(document: Given, done: Given, copies: Given) -> list[Route]:
+def _notebooks(document: Given, done: Given, copies: Given, plugs: Plugs) -> list[Route]:
     return [
         Route("notebooks/{path}/cells/{cell_id}/move", edits.MoveHandler, document),
         Route("notebooks/{path}/cells/{cell_id}/run", runs.RunCellHandler, document),
@@ -140,11 +149,10 @@ def _notebooks(document: Given, done: Given, copies: Given) -> list[Route]:
         Route("notebooks/{path}/kernel/variables", runs.VariablesHandler, document),
         Route("notebooks/{path}/run", runs.RunCellsHandler, document),
         Route("notebooks/{path}/save", notebooks.SaveHandler, document),
-        Route("notebooks/{path}/verify", notebooks.VerifyHandler, document),
-        Route("notebooks/{path}/verified", notebooks.VerifiedHandler, document),
         Route("notebooks/{path}/changes", turns.PendingHandler, done),
         Route("notebooks/{path}/blame", turns.BlameHandler, done),
         Route("notebooks/{path}/kernel", notebooks.KernelHandler, document),
+        *(Route(f"notebooks/{{path}}/{name}", each, document) for name, each in plugs.items()),
         Route("notebooks/{path}/recovery/{copy_id}", notebooks.CopyHandler, copies),
         Route("notebooks/{path}/recovery", notebooks.CopiesHandler, copies),
         Route("notebooks/{path}", notebooks.NotebookHandler, document),

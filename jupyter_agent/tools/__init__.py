@@ -1,10 +1,15 @@
-"""The tools for models: each is one class in one of these modules."""
+"""The tools for models: each is one class in one of these modules, or of a plug."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint
+from inspect import isabstract
+from typing import get_args
 
-from jupyter_agent.tools.base import Tool
+from jupyter_agent.entry_points import UnusablePlug, load_class, usable
+from jupyter_agent.tools.base import Action, Effect, Tool, Toolbox
 from jupyter_agent.tools.edit import (
     ClearCells,
     CreateCells,
@@ -29,9 +34,8 @@ from jupyter_agent.tools.run import (
     RunCode,
     WaitForRun,
 )
-from jupyter_agent.tools.verify import VerifyNotebook
 
-ALL: Sequence[type[Tool]] = (
+OURS: Sequence[type[Tool]] = (
     GetNotebookState,
     ReadCells,
     SearchNotebook,
@@ -46,7 +50,6 @@ ALL: Sequence[type[Tool]] = (
     WaitForRun,
     InterruptKernel,
     RestartKernel,
-    VerifyNotebook,
     InspectVariables,
     ReadFile,
     WritePlan,
@@ -59,3 +62,39 @@ FORMER: Mapping[str, type[Tool]] = {
 }
 """By old names, which are accepted but not offered: conversations, scripts and rules may use
 them."""
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+
+
+def toolbox() -> Toolbox:
+    """Our tools and those of plugs, except those that cannot be used; the log names these.
+
+    Call it in a thread, since it may import packages.
+    """
+    return Toolbox([*OURS, *usable("tools", _plug).values()], FORMER)
+
+
+def _plug(point: EntryPoint) -> type[Tool]:
+    """The tool of a plug. Raises UnusablePlug."""
+    tool = load_class(point, Tool)  # type: ignore[type-abstract]  # `_fault` refuses those
+    if fault := _fault(tool, point.name):
+        raise UnusablePlug(point, fault)
+    try:
+        tool.spec()
+    except Exception as error:  # whatever pydantic raises for fields without a schema
+        raise UnusablePlug(point, f"has no schema: {error!r}") from error
+    return tool
+
+
+def _fault(tool: type[Tool], name: str) -> str | None:
+    missing = [each for each in ("name", "effect", "action", "needs") if not hasattr(tool, each)]
+    if missing:
+        return f"lacks {', '.join(f'`{each}`' for each in missing)}"
+    if tool.name != name or not _NAME.fullmatch(name):
+        return f"needs the `name` of its entry point, of letters, digits and _; it is {tool.name!r}"
+    if {name, *tool.former_names} & {*FORMER, *(ours.name for ours in OURS)}:
+        return "has the name of a tool of jupyter_agent"
+    if tool.effect not in get_args(Effect) or tool.action not in get_args(Action):
+        return f"has an unknown effect or action: {tool.effect!r}, {tool.action!r}"
+    if isabstract(tool):
+        return "does not implement `run`"
+    return None if tool.__doc__ else "has no docstring, which is its description for models"

@@ -137,6 +137,8 @@ class Tool(BaseModel, ABC):
     """Whether a service that supports it should hold the model to the schema: for nested inputs."""
     examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
     """Example inputs."""
+    advice: ClassVar[str] = ""
+    """A sentence for the system prompt: when a model should use it unasked."""
 
     notebook: str | None = None
     """Path of another notebook"""
@@ -279,6 +281,11 @@ class Toolbox:
     def specs(self) -> list[dict[str, Any]]:
         """The tools for the model, sorted by name so that the cached prefix stays the same."""
         return self._specs
+
+    @property
+    def advice(self) -> Sequence[str]:
+        """What the tools add to the system prompt."""
+        return [tool.advice for tool in self._tools.values() if tool.advice]
 
     def describe(self) -> list[dict[str, Any]]:
         """The answer of `GET tools`."""

@@ -211,7 +211,7 @@ class InterruptKernel(KernelTool):
 
 class RestartKernel(KernelTool):
     """Restart the kernel: all variables are lost. For a kernel that hangs, or to reload a package;
-    not to tidy up, nor to test from scratch (verify_notebook). The person is asked."""
+    not to tidy up, nor to test from scratch. The person is asked."""
 
     name: ClassVar[str] = "restart_kernel"
     action: ClassVar[Action] = "restart"

@@ -26,8 +26,7 @@ from urllib.parse import urlsplit
 from nbformat import NotebookNode
 
 from jupyter_agent import __version__
-from jupyter_agent.tools import ALL
-from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.tools import toolbox
 from nbeval.check import read
 from nbeval.counterparts import COUNTERPARTS, EDITS, READS, Failed
 from nbeval.person import Person, chromium, person
@@ -416,7 +415,7 @@ def beside_ours(chosen: Sequence[Task], transcript: str, python: str) -> list[Si
         ours.append(score)
     name = f"jupyter_agent {__version__}"
     return [
-        Side(name, tokens_of(Toolbox(ALL).specs()), ours),
+        Side(name, tokens_of(toolbox().specs()), ours),
         play_all(chosen, transcript, python),
     ]
 

@@ -16,8 +16,7 @@ from jupyter_agent.cli.client_files import JsonFile, TomlFile
 from jupyter_agent.cli.connect import clients
 from jupyter_agent.cli.main import main, parser
 from jupyter_agent.mcp_server.catalogue import Catalogue
-from jupyter_agent.tools import ALL
-from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.tools import toolbox
 
 from ..programs import Server, environment
 from .conftest import Desk
@@ -236,7 +235,7 @@ def test_the_skill_names_only_tools_and_commands_that_there_are(home: Path) -> N
     text = (home / ".gemini/skills" / SKILL).read_text()
     table = text[text.index("| task |") : text.index("- Cells")].strip()
     tools = {word for line in table.splitlines() for word in line.split("|")[2].split("`")[1::2]}
-    assert tools - {"run: true"} <= {*Catalogue(Toolbox(ALL)).names}
+    assert tools - {"run: true"} <= {*Catalogue(toolbox()).names}
     for line in table.splitlines()[2:]:
         for command in line.split("|")[3].split("`")[1::2]:
             for placeholder in ("NOTEBOOK", "TURN"):

@@ -12,6 +12,7 @@ import jupyter_agent
 from tests.fakes import FakeAnthropic, says
 from tests.fakes.script import FakeReply, Scripted
 
+from ..plugs.packages import ECHO, installer
 from .conftest import Desk
 
 pytestmark = pytest.mark.full
@@ -94,6 +95,24 @@ def test_it_names_the_other_distribution_of_this_name(desk: Desk) -> None:
     done = desk.type("doctor", PYTHONPATH=with_packages(desk, ("jupyter-agent", "9.9", "")))
     assert done.code == 1
     assert "! `jupyter-agent` 9.9 is another project" in done.out
+
+
+def test_it_names_plugs_of_other_packages_and_why_one_cannot_be_loaded(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = desk.folder / ".cache" / "packages"
+    install = installer(packages, monkeypatch)
+    install("lab_echo", ECHO, "models", echo="KIND")
+    install("lab_broken", "import missing_driver", "tools", measure="Measure")
+    folders = [Path(jupyter_agent.__file__).parents[1], *packages.iterdir()]
+    done = desk.type("doctor", PYTHONPATH=os.pathsep.join(map(str, folders)))
+    assert done.code == 1
+    lines = done.out.splitlines()
+    assert f"{'plug':<26}echo (lab_echo, models)" in lines
+    assert f"{'plug':<26}measure (lab_broken, tools)" in lines
+    (problem,) = [line for line in lines if line.startswith("! ")]
+    assert problem.startswith("! The plug `measure` of lab_broken (lab_broken:Measure) cannot be")
+    assert "No module named 'missing_driver'" in problem
 
 
 def test_it_names_pages_that_are_too_old_for_the_panel(desk: Desk) -> None:

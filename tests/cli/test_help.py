@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from jupyter_agent import entry_points
 from jupyter_agent.cli.main import COMMANDS, parser
 from jupyter_agent.extension import JupyterAgent
 from tests.fakes import calls, says
@@ -47,6 +48,7 @@ c.ServerApp.kernel_spec_manager_class = NoKernels
 
 def test_every_command_has_a_help() -> None:
     names = {command.__name__.rpartition(".")[2] for command in COMMANDS}
+    names |= set(entry_points.find("commands"))
     helped = re.findall(r"^    (\w+)(?:$| +\S)", parser().format_help(), re.M)
     assert names == set(helped)
 
@@ -64,7 +66,7 @@ def test_verifying_imports_no_server_into_the_command(desk: Desk, served: Server
     for name, code in ((NOTEBOOK, 0), ("nothing.ipynb", 2)):
         done = desk.type("verify", name, PYTHONPROFILEIMPORTTIME="1")
         assert done.code == code, done.err
-        assert "jupyter_agent.cli.verify" in done.err
+        assert "jupyter_agent.client.servers" in done.err
         assert "jupyter_server.serverapp" not in done.err
 
 

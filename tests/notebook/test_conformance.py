@@ -30,8 +30,7 @@ from jupyter_agent.errors import (
     ToolError,
     UnreadableNotebook,
 )
-from jupyter_agent.tools import ALL
-from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.tools import toolbox
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
 from tests.waiting import until
@@ -316,7 +315,7 @@ async def test_a_call_that_changes_a_line_that_somebody_changed_is_refused_with_
     desk: Desk, notebook: Notebook
 ) -> None:
     work = work_on(desk)
-    tools = Toolbox(ALL)
+    tools = toolbox()
     async with lease(work, None) as nb:
         await tools.parse("read_cells", {"cell_ids": ["a"]}).run(nb)
     (await desk.synced()).type("a", "00", at=5)

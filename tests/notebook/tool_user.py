@@ -10,7 +10,6 @@ from collections.abc import Collection, Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jupyter_agent import tools
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.cell import Cell, Change, Output
 from jupyter_agent.document.notebook import Notebook
@@ -18,7 +17,8 @@ from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import CellNotFound, NotConfirmed, ToolError
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.outputs import OutputSink
-from jupyter_agent.tools.base import Result, Toolbox
+from jupyter_agent.tools import toolbox
+from jupyter_agent.tools.base import Result
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.workspace import Services, Workspace
@@ -34,7 +34,7 @@ class Agent:
         self._runs = Runs()
         self._log = log
         self._random = random_
-        self._toolbox = Toolbox(tools.ALL)
+        self._toolbox = toolbox()
         services = Services(
             notebooks=notebooks,
             kernels=ScriptedKernels(random_),  # type: ignore[arg-type]
@@ -185,6 +185,7 @@ class Agent:
     # ---- how
 
     async def _call(self, tool: str, **input: Any) -> Result:
+        assert tool in self._toolbox, "or its calls would all be refused, and test nothing"
         call = self._toolbox.parse(tool, input)
         async with lease(self.work, None) as nb:
             if call.is_exclusive:
@@ -265,6 +266,8 @@ class ScriptedKernel:
         self._random = random_
         self._queue = asyncio.Lock()
         self._count = 0
+
+    def use(self, user: object) -> None: ...
 
     def execute(
         self, code: str, sink: OutputSink, *, store_history: bool, timeout: float | None

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 
 from jupyter_agent import entry_points
+from jupyter_agent.agent.prompt import system
+from jupyter_agent.cli.main import main, parser
 from jupyter_agent.models.registry import Models
+from jupyter_agent.tools import toolbox
 
 from ..models.conftest import read
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "plugs.md"
-ECHO = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.S)[0]
-"""The example of a kind."""
-
-Installer: TypeAlias = Callable[..., None]
+from .packages import COUNT_WORDS, ECHO, SHOUT, Install, installer
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installer:
-    """Puts a package with this module and these kinds of models on the path."""
-
-    def put(package: str, module: str, **kinds: str) -> None:
-        folder = tmp_path / package
-        metadata = folder / f"{package}-1.0.dist-info"
-        metadata.mkdir(parents=True)
-        (metadata / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n"
-        )
-        points = "".join(f"{name} = {package}:{value}\n" for name, value in kinds.items())
-        (metadata / "entry_points.txt").write_text(f"[jupyter_agent.models]\n{points}")
-        (folder / f"{package}.py").write_text(module)
-        monkeypatch.syspath_prepend(folder)
-
-    return put
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    return installer(tmp_path, monkeypatch)
 
 
 def models(path: Path, **provider: Any) -> Models:
@@ -46,9 +29,9 @@ def models(path: Path, **provider: Any) -> Models:
 
 
 async def test_a_kind_of_another_package_answers_and_is_described(
-    install: Installer, tmp_path: Path
+    install: Install, tmp_path: Path
 ) -> None:
-    install("lab_echo", ECHO, echo="KIND")
+    install("lab_echo", ECHO, "models", echo="KIND")
     known = models(tmp_path, kind="echo", options={"sentence": "Hello."})
     model = known.get("lab:one")
     assert (await read(model)).text == [{"type": "text", "text": "Hello."}]
@@ -70,18 +53,18 @@ async def test_a_kind_of_another_package_answers_and_is_described(
     ],
 )
 def test_an_unusable_plug_is_named_with_its_package_and_the_cause(
-    module: str, value: str, cause: str, install: Installer, tmp_path: Path
+    module: str, value: str, cause: str, install: Install, tmp_path: Path
 ) -> None:
     package = f"lab_{value.lower()}_{len(module)}"
-    install(package, module, broken=value)
+    install(package, module, "models", broken=value)
     with pytest.raises(ValueError, match="providers.lab.kind: The plug `broken`") as caught:
         models(tmp_path, kind="broken")
     assert f"of {package} ({package}:{value}) {cause}" in str(caught.value)
     models(tmp_path, kind="openai")  # others need not care
 
 
-def test_ours_wins_over_one_of_the_same_name(install: Installer) -> None:
-    install("aaa_other", ECHO, bedrock="KIND")
+def test_ours_wins_over_one_of_the_same_name(install: Install) -> None:
+    install("aaa_other", ECHO, "models", bedrock="KIND")
     assert entry_points.find("models")["bedrock"].value.startswith("jupyter_agent.")
 
 
@@ -94,3 +77,59 @@ def test_plugs_can_be_left_out(
     assert list(entry_points.find("models")) == left
     with pytest.raises(ValueError, match="`bedrock` is not a kind. It is one of anthropic, demo"):
         models(tmp_path, kind="bedrock")
+
+
+# ---- tools, routes and commands
+
+
+def test_a_tool_of_another_package_is_offered_with_its_advice(install: Install) -> None:
+    install("lab_words", COUNT_WORDS, "tools", count_words="CountWords")
+    box = toolbox()
+    (spec,) = [each for each in box.specs() if each["name"] == "count_words"]
+    assert spec["description"].startswith("Count the words")
+    assert [*box] == sorted(box)  # in one order, so that it is cached
+    assert system(box.advice).count("- Give lengths of texts as `count_words` counts them.\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "cause"),
+    [
+        ("", "", "other_name", "needs the `name` of its entry point"),
+        ("count_words", "run_cells", "run_cells", "has the name of a tool of jupyter_agent"),
+        ("count_words", "update_cell", "update_cell", "has the name of a tool of jupyter_agent"),
+        (
+            "count_words",
+            "count words",
+            "count words",
+            "of letters, digits and _; it is",
+        ),
+        ('effect = "read"', 'effect = "look"', "count_words", "has an unknown effect or action"),
+        ("    needs =", "    other: object =", "count_words", "lacks `needs`"),
+        ("async def run", "async def act", "count_words", "does not implement `run`"),
+        ("cell_id: str", "cell_id: object()", "count_words", "cannot be loaded"),
+        ("class CountWords(Tool)", "class CountWords", "count_words", "is not a Tool"),
+    ],
+)
+def test_a_tool_that_cannot_be_used_is_named_and_the_others_work(
+    old: str, new: str, name: str, cause: str, install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert old in COUNT_WORDS
+    package = f"lab_{re.sub(r'[^a-z]+', '_', cause.lower())}_{len(name)}"
+    install(package, COUNT_WORDS.replace(old, new), "tools", **{name: "CountWords"})
+    names = set(toolbox())
+    assert {"run_cells", "verify_notebook"} <= names
+    assert "count_words" not in names
+    (record,) = caplog.records
+    assert f"The plug `{name}` of {package}" in record.getMessage()
+    assert cause in record.getMessage()
+
+
+def test_a_command_of_another_package_runs_and_is_listed(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install("lab_shout", SHOUT, "commands", shout="add_to", ask="add_to")
+    assert main(["shout", "hello"]) == 0
+    assert capsys.readouterr().out == "HELLO\n"
+    assert main(["completion", "fish"]) == 0
+    assert "shout" in capsys.readouterr().out
+    assert "shout" in parser().format_help()

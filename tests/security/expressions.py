@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from jupyter_agent.agent.permissions import leaves_language
-from jupyter_agent.analysis.compare import compare
 from jupyter_agent.analysis.names import names_of
 from jupyter_agent.analysis.remote_content import added_addresses
 from jupyter_agent.document.cell import Cell, CellType, Output
 from jupyter_agent.legible import legible
 from jupyter_agent.models.faults import wanted_wait
 from jupyter_agent.models.keys import secrets_in
+from jupyter_agent.plugs.verify.compare import compare
 from jupyter_agent.text.notebook import render_cells
 from jupyter_agent.text.outputs import plain
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent import tools
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.client.stores import Unknown, open_store
 from jupyter_agent.conversations.database import Database
@@ -44,6 +43,7 @@ from jupyter_agent.events import (
 )
 from jupyter_agent.server import wire
 from jupyter_agent.server.watchdog import Watchdog
+from jupyter_agent.tools import toolbox
 from jupyter_agent.tools.base import Progress, Result, Tool
 from jupyter_agent.workspace.lease import Lease
 from tests.fakes import FakeAnthropic, Scripted, calls, says
@@ -504,7 +504,7 @@ async def test_a_bug_in_any_tool_ends_the_turn_and_is_loud(
         "write_plan": {"steps": [{"text": "Go.", "state": "open"}]},
     }
     allow = ["restart_kernel", "interrupt_kernel"]
-    for tool in tools.ALL:
+    for tool in toolbox().tools:
         caplog.clear()
         replies.append([calls(tool.name, **inputs.get(tool.name, {}))])
         body = ask("Go.", stream=False, id=tool.name, allow=allow)
@@ -523,7 +523,7 @@ async def test_a_bug_in_any_tool_ends_the_turn_and_is_loud(
         assert (await call("POST", "chat", body=again)).body["state"] == "done"
     assert fake.refusals == []
     monkeypatch.setattr(
-        next(tool for tool in tools.ALL if tool.name == "read_cells"), "run", broken
+        next(tool for tool in toolbox().tools if tool.name == "read_cells"), "run", broken
     )
     input = {"mode": "auto", "notebook": PATH, "input": {"cell_ids": ["b2"]}}
     answer = await call("POST", "tools", "read_cells", body=input)

@@ -185,7 +185,7 @@ async def test_a_kernel_that_is_not_installed_is_refused_and_another_can_be_chos
         status = 200 if route[0] == "tools" else 400
         assert (refused.status, refused.body["reason"]) == (status, "kernel_not_installed"), route
         assert f"No kernel `{name}`: it is not installed. Installed: " in message
-        assert "as `kernel` for `restart_kernel`, `verify_notebook`" in message
+        assert "as `kernel` for calls that take one, such as `restart_kernel`" in message
         if route[0] != "tools":
             assert "python3" in refused.body["installed"]
     assert not (notebook.parent.parent / "new.ipynb").exists()

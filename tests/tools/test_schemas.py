@@ -13,10 +13,9 @@ import jsonschema
 import pytest
 
 from jupyter_agent.errors import InvalidInput
-from jupyter_agent.tools import ALL, FORMER
-from jupyter_agent.tools.base import Toolbox
+from jupyter_agent.tools import toolbox
 
-TOOLBOX = Toolbox(ALL, FORMER)
+TOOLBOX = toolbox()
 ODD = [
     "", "b2", 7, -1, 2**70, 0.5, True, [], ["b2"], [7], [["b2"]], {}, {"b2": 1}, "\x00", "\ud800",
 ]  # fmt: skip
@@ -59,7 +58,7 @@ def any_input(schema: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     return chosen
 
 
-@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", TOOLBOX.tools, ids=lambda tool: tool.name)
 def test_what_the_schema_forbids_is_refused_and_nothing_else(tool: Any) -> None:
     rng = random.Random(tool.name)
     schema = tool.spec()["input_schema"]
@@ -81,7 +80,7 @@ def fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[s
         yield from fields(field.get("items", {}), f"{path}{name}.")
 
 
-@pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", TOOLBOX.tools, ids=lambda tool: tool.name)
 def test_each_tool_and_parameter_is_explained_with_examples_that_the_tool_takes(tool: Any) -> None:
     spec = tool.spec()
     sentences = re.findall(r"[^.?!]+[.?!](?= |$)", spec["description"])

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from jupyter_agent.analysis.compare import compare
-from jupyter_agent.analysis.pixels import png
-from tests.workspace.verdicts import PAIRS, Pair, blank, card, display, drawn, line, stream
+from jupyter_agent.plugs.verify.compare import compare
+from jupyter_agent.plugs.verify.pixels import png
+from tests.plugs.verify.verdicts import PAIRS, Pair, blank, card, display, drawn, line, stream
 
 
 def test_hand_made_pairs_get_their_true_verdicts() -> None:

@@ -20,8 +20,8 @@ from tests.fakes.responses import Responses
 from tests.fakes.responses import serving as strictly
 from tests.fakes.script import FakeReply
 
-from ..agent.conftest import Bench, bench
-from ..models.conftest import Chat, read, request, serving
+from ...agent.conftest import Bench, bench
+from ...models.conftest import Chat, read, request, serving
 
 __all__ = ["bench"]
 

@@ -20,7 +20,7 @@ import pytest
 
 from tests.fakes import Scripted, says
 
-from ..models.conftest import read
+from ...models.conftest import read
 from .test_clouds import models
 
 pytestmark = pytest.mark.full

@@ -16,7 +16,7 @@ from jupyter_agent.models.registry import Models
 from tests.fakes import Scripted, says
 from tests.fakes.service import http_service
 
-from ..models.conftest import read
+from ...models.conftest import read
 
 
 @asynccontextmanager

@@ -27,9 +27,10 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from jupyter_agent.analysis.ids import number_ids
-from jupyter_agent.analysis.pixels import Png, png
-from jupyter_agent.analysis.values import (
+from jupyter_agent.document.cell import Output
+from jupyter_agent.plugs.verify.ids import number_ids
+from jupyter_agent.plugs.verify.pixels import Png, png
+from jupyter_agent.plugs.verify.values import (
     Findings,
     Likeness,
     Token,
@@ -38,7 +39,6 @@ from jupyter_agent.analysis.values import (
     numbers,
     tokens,
 )
-from jupyter_agent.document.cell import Output
 from jupyter_agent.text.images import pixels
 from jupyter_agent.text.outputs import bundle_text, join_lines, plain
 from jupyter_agent.text.tables import frame_text

@@ -10,11 +10,18 @@ from typing import ClassVar, get_args
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.legible import quoted, quoted_id
+from jupyter_agent.plugs.verify.verification import (
+    SKIP,
+    CellStatus,
+    CellVerdict,
+    Verification,
+    plan,
+    verify,
+)
 from jupyter_agent.text.notebook import head, hidden
 from jupyter_agent.text.outputs import output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.lease import Lease
-from jupyter_agent.workspace.verify import SKIP, CellStatus, CellVerdict, Verification, plan, verify
 from jupyter_agent.workspace.visibility import View
 
 _ERROR_CHARACTERS = 2_000
@@ -30,6 +37,10 @@ class VerifyNotebook(Tool):
     name: ClassVar[str] = "verify_notebook"
     effect: ClassVar[Effect] = "run"
     action: ClassVar[Action] = "run"
+    advice: ClassVar[str] = (
+        "Before you say that a notebook runs from top to bottom, or is reproducible, use "
+        "`verify_notebook`."
+    )
     needs: ClassVar[Sequence[Need]] = (
         ("read", "contents"),
         ("execute", "kernels"),

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
-import keyword
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import isfinite
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.analysis.compare import compare
 from jupyter_agent.analysis.names import names_of
 from jupyter_agent.document.carrier import SaveResult
 from jupyter_agent.document.cell import Cell, Output
@@ -24,8 +21,10 @@ from jupyter_agent.errors import Conflict, InvalidInput, KernelUnavailable
 from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import Discarded
+from jupyter_agent.plugs.verify.compare import compare
 from jupyter_agent.text.outputs import join_lines
 from jupyter_agent.workspace.lease import Lease
+from jupyter_agent.workspace.parameters import INJECTED, PARAMETERS, assignments_of
 from jupyter_agent.workspace.verified import code_hash, read_record, with_record
 from jupyter_agent.workspace.workspace import Services
 
@@ -41,11 +40,6 @@ _LOOK_S = 5.0
 """Seconds that reading the package versions may take."""
 _NOTES = 1_000
 """Characters beyond their limit that outputs need for a note on omitted text."""
-
-INJECTED = "injected-parameters"
-"""Tag of the cell with the parameters of an earlier papermill run."""
-PARAMETERS = "parameters"
-"""Tag of the cell after which parameters are set, as in papermill."""
 
 CellStatus: TypeAlias = Literal["same", "close", "differs", "error", "skipped"]
 
@@ -376,30 +370,6 @@ class _Rerun:
         if reply.error is not None:
             return f"{reply.error['ename']}: {reply.error['evalue']}"
         return reply.note or f"The code ended as {reply.status}."
-
-
-def assignments_of(parameters: Mapping[str, Any], language: str) -> str:
-    """Python code that sets these parameters. Raises InvalidInput for invalid names and for other
-    languages.
-    """
-    if parameters and language != "python":
-        raise InvalidInput(f"Parameters are set in Python, and this notebook is in {language}.")
-    for name in parameters:
-        if not name.isidentifier() or keyword.iskeyword(name):
-            raise InvalidInput(f"A parameter needs the name of a Python variable, not {name!r}.")
-    return "\n".join(f"{name} = {_literal(value)}" for name, value in parameters.items())
-
-
-def _literal(value: Any) -> str:
-    """A Python expression for a JSON value, including NaN and infinity, which `repr` only names."""
-    match value:
-        case dict():
-            return f"{{{', '.join(f'{key!r}: {_literal(each)}' for key, each in value.items())}}}"
-        case list():
-            return f"[{', '.join(map(_literal, value))}]"
-        case float() if not isfinite(value):
-            return f"float('{value}')"
-    return repr(value)
 
 
 async def update(nb: Lease, done: Verification) -> SaveResult:

@@ -23,13 +23,19 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.notebook import Notebook, Update
 from jupyter_agent.errors import Conflict, InvalidInput, KernelNotInstalled, NotPermitted
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
+from jupyter_agent.plugs.verify.tool import VerifyNotebook
+from jupyter_agent.plugs.verify.verification import (
+    Verification,
+    assignments_of,
+    plan,
+    update,
+    verify,
+)
 from jupyter_agent.tools.base import Progress, Result
-from jupyter_agent.tools.verify import VerifyNotebook
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.paths import Identities
 from jupyter_agent.workspace.runs import Runs
-from jupyter_agent.workspace.verify import Verification, assignments_of, plan, update, verify
 from jupyter_agent.workspace.workspace import Services, Workspace
 from tests.gates import FOREVER
 from tests.notebook.browser import Tab

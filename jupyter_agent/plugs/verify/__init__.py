@@ -1,0 +1,1 @@
+"""Runs copies of notebooks from the top in fresh kernels, and compares the outputs."""

@@ -1,0 +1,64 @@
+"""Tools and routes of another package, as docs/plugs.md describes them, in a real server; and a
+server without any plug.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_agent import entry_points
+from tests.fakes import FakeAnthropic, calls, says
+from tests.fakes.script import FakeReply
+
+from ..plugs.packages import COUNT_WORDS, WORDS, installer
+from .conftest import PATH, Call, ask
+
+
+@pytest.fixture
+def of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install = installer(tmp_path / "packages", monkeypatch)
+    install("lab_words_tool", COUNT_WORDS, "tools", count_words="CountWords")
+    install("lab_words_route", WORDS, "routes", words="WordsHandler", cells="WordsHandler")
+
+
+@pytest.fixture
+def none_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(entry_points.ONLY, "")
+
+
+async def test_a_tool_and_a_route_of_another_package_are_like_ours(
+    of_others: None, call: Call, notebook: Path, fake: FakeAnthropic, replies: list[FakeReply]
+) -> None:
+    replies += [[calls("count_words", cell_id="b2")], [says("Done.")]]
+    done = (await call("POST", "chat", body=ask("How long?", stream=False))).body
+    assert done["state"] == "done"
+    (result,) = fake.requests[1]["messages"][-1]["content"]
+    assert result["content"][0]["text"].endswith("words.")
+    assert "as `count_words` counts them" in fake.requests[0]["system"][0]["text"]
+    words = await call("GET", "notebooks", PATH, "words")
+    assert words.body["words"] > 0
+    assert "cells" in (await call("GET", "notebooks", PATH)).body  # names of ours are not taken
+    assert (await call("GET", "notebooks", PATH, "cells")).status == 405
+    listed = (await call("GET", "openapi.json")).body["paths"]
+    assert any(path.endswith("notebooks/{path}/words") for path in listed)
+
+
+async def test_a_server_without_plugs_edits_and_runs(
+    none_at_all: None, call: Call, notebook: Path, fake: FakeAnthropic, replies: list[FakeReply]
+) -> None:
+    replies.append([calls("create_cells", cells=[{"source": "6 * 7"}], run=True)])
+    replies += [[calls("verify_notebook")], [says("Done.")]]
+    done = (await call("POST", "chat", body=ask("Go.", stream=False))).body
+    assert done["state"] == "done"
+    created, unknown = (request["messages"][-1]["content"][0] for request in fake.requests[1:])
+    assert "42" in str(created)
+    assert unknown["is_error"]
+    assert "verify_notebook" not in fake.requests[0]["system"][0]["text"]
+    assert "verify_notebook" not in str(fake.requests[0]["tools"])
+    assert (await call("POST", "notebooks", PATH, "verify")).status == 400
+    offered = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    assert "verify" not in (await call("POST", "mcp", body=offered)).text
+    prompts = {"jsonrpc": "2.0", "id": 2, "method": "prompts/list"}
+    assert "make-it-run" not in (await call("POST", "mcp", body=prompts)).text

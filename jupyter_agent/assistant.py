@@ -72,7 +72,7 @@ class Plugs:
 
     toolbox: Toolbox
     """With our own tools."""
-    routes: routes.Plugs
+    routes: routes.NotebookHandlers
 
     @classmethod
     def load(cls) -> Self:
@@ -227,7 +227,7 @@ class Assistant:
             verify_seconds=self.options.verify_seconds,
         )
 
-    def _routes(self, plugs: routes.Plugs) -> Sequence[routes.Route]:
+    def _routes(self, plugs: routes.NotebookHandlers) -> Sequence[routes.Route]:
         limits = Limits(
             max_steps=self.options.max_steps,
             max_tokens=self.options.max_tokens,

@@ -21,6 +21,7 @@ from jupyter_client.connect import LocalPortCache
 from jupyter_server.serverapp import ServerApp
 from xdist.scheduler import LoadFileScheduling
 
+from jupyter_agent import entry_points
 from tests.waiting import until
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
@@ -49,6 +50,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     browser first, then the files with the most tests.
     """
     _sample(items)
+    _skip_without_plugs(items)
     named = config.option.markexpr
     left_out = [mark for mark in ON_REQUEST if mark not in named]
     dropped = [item for item in items if any(map(item.get_closest_marker, left_out))]
@@ -62,6 +64,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in gone]
     sizes = Counter(item.path for item in items)
     items.sort(key=lambda item: (not item.nodeid.startswith(BROWSER), -sizes[item.path], item.path))
+
+
+def _skip_without_plugs(items: Sequence[pytest.Item]) -> None:
+    """Skips what needs plugs, if the environment leaves them out."""
+    if entry_points.ONLY in os.environ:
+        for item in items:
+            if item.get_closest_marker("plugs") or item.nodeid.startswith("tests/plugs/"):
+                item.add_marker(pytest.mark.skip(reason=f"{entry_points.ONLY} is set"))
 
 
 def _sample(items: Sequence[pytest.Item]) -> None:

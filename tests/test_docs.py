@@ -115,6 +115,7 @@ IN_PODS = {path: text for values in VALUES for path, text in files_of(values).it
     "example",
     [*(each for each in fenced("python") if "c.JupyterAgent." in each), *IN_PODS.values()],
 )
+@pytest.mark.plugs
 def test_every_example_of_a_configuration_can_be_used(
     example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

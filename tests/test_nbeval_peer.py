@@ -85,6 +85,7 @@ def done(name: str, input: Mapping[str, Any], peer: Recorder | None = None) -> l
     ]
 
 
+@pytest.mark.plugs
 def test_each_of_our_tools_has_an_entry() -> None:
     assert {*FORMER, *toolbox()} == COUNTERPARTS.keys()
 

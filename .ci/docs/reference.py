@@ -137,10 +137,10 @@ def _resolved(schema: Mapping[str, Any], described: Mapping[str, Any]) -> Mappin
 
 def tools() -> str:
     """As models see them."""
-    from jupyter_agent.tools import ALL
+    from jupyter_agent.tools import toolbox
 
     parts = ["# All tools\n\nThe description and input of each, as models get them.\n"]
-    for tool in ALL:
+    for tool in toolbox().tools:
         defined = tool.spec()
         parts.append(f"\n## {defined['name']}\n\n{_escaped(defined['description'])}\n")
         parts.append(f"\nEffect: {tool.effect}.\n\n{_fields(defined['input_schema'], 'input')}\n")

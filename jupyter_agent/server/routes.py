@@ -43,7 +43,7 @@ _NOTEBOOK = r"((?:.+/)?[^/]*(?:\.|%2[eE])[^/]*)"
 """A path whose last segment has a dot, in plain or encoded form."""
 Given: TypeAlias = Mapping[str, Any]
 """Keyword arguments for a handler's `initialize`."""
-Plugs: TypeAlias = Mapping[str, type[notebooks.DocumentHandler]]
+NotebookHandlers: TypeAlias = Mapping[str, type[notebooks.DocumentHandler]]
 """Handlers of `notebooks/{path}/NAME` by name; those of our own routes win."""
 
 
@@ -70,7 +70,7 @@ class Route:
         return f"/{ROOT}/{pattern}", self.handler, dict(self.given)
 
 
-def load_plugs() -> Plugs:
+def load_plugs() -> NotebookHandlers:
     """The handlers of plugs. Call it in a thread, since it may import packages."""
     return usable("routes", lambda point: load_class(point, notebooks.DocumentHandler))
 
@@ -89,7 +89,7 @@ def routes(
     wakes: Wakes,
     mcp_server: McpServer,
     clients: Clients,
-    plugs: Plugs,
+    plugs: NotebookHandlers,
 ) -> Sequence[Route]:
     """The table; if two routes match, the earlier one wins."""
     talk = {"runner": runner, "services": services, "limits": limits, "ceiling": ceiling}
@@ -136,7 +136,7 @@ def _chat(talk: Given, kept: Given, done: Given) -> list[Route]:
     ]
 
 
-def _notebooks(document: Given, done: Given, copies: Given, plugs: Plugs) -> list[Route]:
+def _notebooks(document: Given, done: Given, copies: Given, plugs: NotebookHandlers) -> list[Route]:
     return [
         Route("notebooks/{path}/cells/{cell_id}/move", edits.MoveHandler, document),
         Route("notebooks/{path}/cells/{cell_id}/run", runs.RunCellHandler, document),

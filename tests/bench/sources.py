@@ -11,10 +11,13 @@ from pathlib import Path
 class Sources:
     """The files below a package, and our figures for them."""
 
-    def __init__(self, package: Path) -> None:
+    def __init__(self, package: Path, without: str | None = None) -> None:
+        """`without` is a folder to leave out."""
         self._package = package
         self._trees = {
-            path: ast.parse(path.read_text(encoding="utf-8")) for path in package.rglob("*.py")
+            path: ast.parse(path.read_text(encoding="utf-8"))
+            for path in package.rglob("*.py")
+            if without is None or package / without not in path.parents
         }
         self._lengths = {
             path: len(path.read_text(encoding="utf-8").splitlines()) for path in self._trees

@@ -230,6 +230,7 @@ def test_where_the_files_are_on_other_systems_and_by_their_variables() -> None:
     assert found["opencode"].user_file == Path("/g/opencode/opencode.json")
 
 
+@pytest.mark.plugs
 def test_the_skill_names_only_tools_and_commands_that_there_are(home: Path) -> None:
     assert main(["connect", "gemini"]) == 0
     text = (home / ".gemini/skills" / SKILL).read_text()

@@ -62,6 +62,7 @@ def test_the_help_of_all_lists_every_trait(desk: Desk) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.plugs
 def test_verifying_imports_no_server_into_the_command(desk: Desk, served: Server) -> None:
     for name, code in ((NOTEBOOK, 0), ("nothing.ipynb", 2)):
         done = desk.type("verify", name, PYTHONPROFILEIMPORTTIME="1")
@@ -70,6 +71,7 @@ def test_verifying_imports_no_server_into_the_command(desk: Desk, served: Server
         assert "jupyter_server.serverapp" not in done.err
 
 
+@pytest.mark.plugs
 def test_bash_completes_commands_options_and_values(desk: Desk) -> None:
     done = run(desk.folder, "bash", "-c", COMPLETING.format(python=SCRIPTS / "python"))
     assert done.returncode == 0

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.server.chat import ChatBody
 from jupyter_agent.server.openapi import METHODS
@@ -23,6 +25,7 @@ def named(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
+@pytest.mark.plugs
 def test_every_route_is_documented_and_there(agent: Assistant) -> None:
     documented = {name for row in ROWS for name in named(row[0]) if re.match(r"[A-Z]+ ", name)}
     there = {
@@ -41,6 +44,7 @@ def test_every_field_of_a_question_is_documented() -> None:
     assert set(ChatBody.model_fields) - {"undo"} <= documented  # documented with `trigger`
 
 
+@pytest.mark.plugs
 def test_every_tool_is_documented_with_its_input_and_effect(agent: Assistant) -> None:
     documented = {}
     for row in ROWS:

@@ -97,6 +97,7 @@ LEADS_OUT: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("entry", ["tools", "chat"])
+@pytest.mark.plugs
 async def test_what_a_model_names_stays_in_the_folder(
     call: Call,
     replies: list[FakeReply],
@@ -266,6 +267,7 @@ def denied(answer: dict[str, Any], tool: str) -> bool:
 
 @pytest.mark.sample(8)
 @pytest.mark.parametrize("spelling", SPELLED["deny"])
+@pytest.mark.plugs
 async def test_every_spelling_of_a_path_is_denied_alike(
     call: Call, replies: list[FakeReply], spelled: Path, spelling: str
 ) -> None:

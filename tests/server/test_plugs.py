@@ -28,6 +28,7 @@ def none_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(entry_points.ONLY, "")
 
 
+@pytest.mark.plugs
 async def test_a_tool_and_a_route_of_another_package_are_like_ours(
     of_others: None, call: Call, notebook: Path, fake: FakeAnthropic, replies: list[FakeReply]
 ) -> None:
@@ -39,7 +40,7 @@ async def test_a_tool_and_a_route_of_another_package_are_like_ours(
     assert "as `count_words` counts them" in fake.requests[0]["system"][0]["text"]
     words = await call("GET", "notebooks", PATH, "words")
     assert words.body["words"] > 0
-    assert "cells" in (await call("GET", "notebooks", PATH)).body  # names of ours are not taken
+    assert "cells" in (await call("GET", "notebooks", PATH)).body  # our own names stay
     assert (await call("GET", "notebooks", PATH, "cells")).status == 405
     listed = (await call("GET", "openapi.json")).body["paths"]
     assert any(path.endswith("notebooks/{path}/words") for path in listed)

@@ -157,6 +157,7 @@ async def test_variables_are_told_by_name_or_all(call: Call, notebook: Path) -> 
     assert one == "b: str 'text'"
 
 
+@pytest.mark.plugs
 async def test_a_kernel_that_is_not_installed_is_refused_and_another_can_be_chosen(
     call: Call, replies: list[FakeReply], notebook: Path
 ) -> None:

@@ -20,6 +20,8 @@ from ..programs import jupyter_agent, jupyter_server
 from ..waiting import until
 from .conftest import PATH, Call, ask
 
+pytestmark = pytest.mark.plugs
+
 BEGINS = f"import pathlib\npathlib.Path('begun').touch()\n{FOREVER}"
 
 

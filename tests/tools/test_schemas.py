@@ -92,6 +92,7 @@ def test_each_tool_and_parameter_is_explained_with_examples_that_the_tool_takes(
     assert ("input_examples" in spec) == (tool.name in ("create_cells", "edit_cells"))
 
 
+@pytest.mark.plugs
 def test_eighteen_tools_are_offered_in_11_kB() -> None:
     assert len(TOOLBOX.specs()) == 18
     sent = json.dumps(TOOLBOX.specs(), separators=(",", ":"), ensure_ascii=False)

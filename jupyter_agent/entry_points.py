@@ -46,7 +46,7 @@ def load(point: EntryPoint, expected: type[T]) -> T:
     """The object of a plug. Raises UnusablePlug."""
     try:
         plug = point.load()
-    except Exception as error:  # whatever its module does when it is imported
+    except (Exception, SystemExit) as error:  # whatever its module does when it is imported
         raise UnusablePlug(point, f"cannot be loaded: {error!r}") from error
     if not isinstance(plug, expected):
         raise UnusablePlug(point, f"is not a {expected.__name__}")
@@ -92,7 +92,7 @@ def _is_ours(point: EntryPoint) -> bool:
 
 
 def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else "?"
+    return (point.dist.name if point.dist is not None else None) or "?"
 
 
 def _rank(point: EntryPoint) -> tuple[bool, str]:

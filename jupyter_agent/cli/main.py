@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import EntryPoint
 from types import FunctionType
 from typing import Any
@@ -34,6 +35,7 @@ from jupyter_agent.cli import (
 from jupyter_agent.cli.exits import Exit, of_refusal
 from jupyter_agent.cli.terminal import printable
 from jupyter_agent.client.servers import ServerRefused
+from jupyter_agent.entry_points import UnusablePlug
 
 _HEAD = """\
 configuration of the server, as options of `jupyter lab` and `jupyter server`, or in
@@ -100,15 +102,21 @@ def parser(word: str | None = None) -> argparse.ArgumentParser:
     for command in COMMANDS:
         command.add_to(commands)
     if word not in commands.choices or word == "completion":  # which lists them all
-        for name, add_to in entry_points.usable("commands", _plug).items():
-            if name not in commands.choices:
-                add_to(commands)
+        entry_points.usable("commands", partial(_add_plug, commands))
     return whole
 
 
-def _plug(point: EntryPoint) -> FunctionType:
-    """The `add_to` of a command. Raises UnusablePlug."""
-    return entry_points.load(point, FunctionType)
+def _add_plug(commands: Any, point: EntryPoint) -> None:
+    """Raises UnusablePlug."""
+    if point.name in commands.choices:
+        raise UnusablePlug(point, "has the name of a command of jupyter_agent")
+    add_to = entry_points.load(point, FunctionType)
+    try:
+        add_to(commands)
+    except Exception as error:  # whatever it does
+        raise UnusablePlug(point, f"cannot be added: {error!r}") from error
+    if point.name not in commands.choices:
+        raise UnusablePlug(point, "adds a command of another name")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import EntryPoint
 from typing import Any, TypeAlias
 
 from jupyter_server.base.handlers import JupyterHandler
@@ -17,7 +18,7 @@ from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.wakes import Wakes
-from jupyter_agent.entry_points import load_class, usable
+from jupyter_agent.entry_points import UnusablePlug, load_class, usable
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.mcp_server.server import McpServer
 from jupyter_agent.mcp_server.sessions import Sessions
@@ -41,6 +42,8 @@ from jupyter_agent.workspace.workspace import Services
 ROOT = "api/agent"
 _NOTEBOOK = r"((?:.+/)?[^/]*(?:\.|%2[eE])[^/]*)"
 """A path whose last segment has a dot, in plain or encoded form."""
+_NAME = re.compile("[a-z_]+")
+"""A plug's route."""
 Given: TypeAlias = Mapping[str, Any]
 """Keyword arguments for a handler's `initialize`."""
 NotebookHandlers: TypeAlias = Mapping[str, type[notebooks.DocumentHandler]]
@@ -72,7 +75,13 @@ class Route:
 
 def load_plugs() -> NotebookHandlers:
     """The handlers of plugs. Call it in a thread, since it may import packages."""
-    return usable("routes", lambda point: load_class(point, notebooks.DocumentHandler))
+    return usable("routes", _plug)
+
+
+def _plug(point: EntryPoint) -> type[notebooks.DocumentHandler]:
+    if not _NAME.fullmatch(point.name):
+        raise UnusablePlug(point, "needs a name of small letters and _")
+    return load_class(point, notebooks.DocumentHandler)
 
 
 def routes(
@@ -152,9 +161,9 @@ def _notebooks(document: Given, done: Given, copies: Given, plugs: NotebookHandl
         Route("notebooks/{path}/changes", turns.PendingHandler, done),
         Route("notebooks/{path}/blame", turns.BlameHandler, done),
         Route("notebooks/{path}/kernel", notebooks.KernelHandler, document),
-        *(Route(f"notebooks/{{path}}/{name}", each, document) for name, each in plugs.items()),
         Route("notebooks/{path}/recovery/{copy_id}", notebooks.CopyHandler, copies),
         Route("notebooks/{path}/recovery", notebooks.CopiesHandler, copies),
+        *(Route(f"notebooks/{{path}}/{name}", each, document) for name, each in plugs.items()),
         Route("notebooks/{path}", notebooks.NotebookHandler, document),
     ]
 

@@ -48,6 +48,7 @@ async def test_a_kind_of_another_package_answers_and_is_described(
     [
         ("import missing_driver", "KIND", "cannot be loaded: ModuleNotFoundError"),
         ("raise SystemError('no GPU')", "KIND", "cannot be loaded: SystemError('no GPU')"),
+        ("raise SystemExit(3)", "KIND", "cannot be loaded: SystemExit(3)"),
         (ECHO, "ABSENT", "cannot be loaded: AttributeError"),
         (ECHO, "Echo", "is not a Kind."),
     ],
@@ -125,11 +126,15 @@ def test_a_tool_that_cannot_be_used_is_named_and_the_others_work(
 
 
 def test_a_command_of_another_package_runs_and_is_listed(
-    install: Install, capsys: pytest.CaptureFixture[str]
+    install: Install, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    whisper = "def add_to(commands): commands.add_parser('ask')"
     install("lab_shout", SHOUT, "commands", shout="add_to", ask="add_to")
+    install("lab_whisper", whisper, "commands", whisper="add_to")
     assert main(["shout", "hello"]) == 0
     assert capsys.readouterr().out == "HELLO\n"
     assert main(["completion", "fish"]) == 0
     assert "shout" in capsys.readouterr().out
     assert "shout" in parser().format_help()
+    assert "`ask` of lab_shout (lab_shout:add_to) has the name of a command" in caplog.text
+    assert "`whisper` of lab_whisper (lab_whisper:add_to) cannot be added" in caplog.text

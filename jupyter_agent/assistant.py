@@ -68,16 +68,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Plugs:
-    """What plugs add to a server."""
+    """The parts that plugs add to, with our own."""
 
+    models: Models
     toolbox: Toolbox
-    """With our own tools."""
     routes: routes.NotebookHandlers
 
     @classmethod
-    def load(cls) -> Self:
-        """Imports the plugs: call it in a thread."""
-        return cls(toolbox=toolbox(), routes=routes.load_plugs())
+    def load(cls, options: JupyterAgent) -> Self:
+        """Imports the plugs: call it in a thread. Raises ValueError for unusable providers."""
+        return cls(models=_models(options), toolbox=toolbox(), routes=routes.load_plugs())
 
 
 class Assistant:
@@ -102,7 +102,7 @@ class Assistant:
         self.server = server
         self.log = options.log
         folder = Path(options.store_dir)
-        self.models = self._models()
+        self.models = plugs.models
         self.mcp = Servers(servers_of(options.mcp_servers), log=self.log)
         self.redactor = Redactor(lambda: self.models.secrets() | self.mcp.secrets())
         rules, allowances = self._rules(), self._allowances()
@@ -148,18 +148,6 @@ class Assistant:
         self.requests = server.web_app.settings[REQUESTS] = InFlightRequests()
         server.web_app.settings[ONCE] = Once(IdempotencyStore(database))
         self.routes = self._routes(plugs.routes)
-
-    def _models(self) -> Models:
-        options = self.options
-        return Models(
-            default=options.default_model or None,
-            fallback=options.fallback_model or None,
-            cache_ttl=options.cache_ttl,
-            key_file=Path(options.key_file),
-            providers=options.providers,
-            facts=FactBook(options.model_facts),
-            allow_keys=options.allow_keys,
-        )
 
     def _rules(self) -> Rules:
         options = self.options
@@ -334,6 +322,18 @@ class Assistant:
             steps.push_async_callback(self.requests.close)
             steps.push_async_callback(self.runner.close)
             await self.wakes.close()
+
+
+def _models(options: JupyterAgent) -> Models:
+    return Models(
+        default=options.default_model or None,
+        fallback=options.fallback_model or None,
+        cache_ttl=options.cache_ttl,
+        key_file=Path(options.key_file),
+        providers=options.providers,
+        facts=FactBook(options.model_facts),
+        allow_keys=options.allow_keys,
+    )
 
 
 def _note_activity(times: dict[str, datetime]) -> None:

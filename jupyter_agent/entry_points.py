@@ -31,23 +31,28 @@ class UnusablePlug(Exception):
 
 
 def find(group: Group) -> Mapping[str, EntryPoint]:
-    """The plugs of a group by name, none of them loaded. If two packages use the same name, ours
-    wins, else the first package by name.
+    """The plugs of a group by name, ours first, none of them loaded. If two packages use the same
+    name, ours wins, else the first package by name.
 
     The first call in a process takes up to 0.1 s, to read the metadata of all packages.
     """
     only = os.environ.get(ONLY)
     wanted = None if only is None else {name.strip() for name in only.split(",")}
-    points = sorted(entry_points(group=f"jupyter_agent.{group}"), key=_rank, reverse=True)
-    return {point.name: point for point in points if wanted is None or point.name in wanted}
+    plugs: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=f"jupyter_agent.{group}"), key=_rank):
+        if wanted is None or point.name in wanted:
+            plugs.setdefault(point.name, point)
+    return plugs
 
 
 def load(point: EntryPoint, expected: type[T]) -> T:
     """The object of a plug. Raises UnusablePlug."""
     try:
         plug = point.load()
-    except (Exception, SystemExit) as error:  # whatever its module does when it is imported
-        raise UnusablePlug(point, f"cannot be loaded: {error!r}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever its module does when it is imported
+        raise UnusablePlug(point, f"cannot be loaded: {describe(error)}") from error
     if not isinstance(plug, expected):
         raise UnusablePlug(point, f"is not a {expected.__name__}")
     return plug
@@ -61,17 +66,25 @@ def load_class(point: EntryPoint, base: type[T]) -> type[T]:
     return plug
 
 
-def usable(group: Group, use: Callable[[EntryPoint], T]) -> dict[str, T]:
-    """What `use` makes of each plug of a group, by name. The log names those for which it raises
+def usable(points: Mapping[str, EntryPoint], use: Callable[[EntryPoint], T]) -> dict[str, T]:
+    """What `use` makes of each plug, by name. The log names those for which it raises
     UnusablePlug.
     """
     plugs = {}
-    for name, point in find(group).items():
+    for name, point in points.items():
         try:
             plugs[name] = use(point)
         except UnusablePlug as error:
             log.warning("jupyter_agent: %s", error)
     return plugs
+
+
+def describe(error: BaseException) -> str:
+    """Type and message of an exception, whatever its class."""
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001  it is code of a plug
+        return type(error).__name__
 
 
 def of_other_packages() -> Iterator[tuple[str, str | None]]:
@@ -88,12 +101,12 @@ def of_other_packages() -> Iterator[tuple[str, str | None]]:
 
 
 def _is_ours(point: EntryPoint) -> bool:
-    return point.value.startswith("jupyter_agent.")
+    return _package(point) == "jupyter-live-agent"
 
 
 def _package(point: EntryPoint) -> str:
     return (point.dist.name if point.dist is not None else None) or "?"
 
 
-def _rank(point: EntryPoint) -> tuple[bool, str]:
-    return not _is_ours(point), _package(point)
+def _rank(point: EntryPoint) -> tuple[bool, str, str]:
+    return not _is_ours(point), _package(point), point.name

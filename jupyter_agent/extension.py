@@ -294,7 +294,7 @@ class JupyterAgent(ExtensionApp):
         server = self.serverapp
         assert server is not None
         module = await asyncio.to_thread(import_module, "jupyter_agent.assistant")
-        plugs = await asyncio.to_thread(module.Plugs.load)
+        plugs = await asyncio.to_thread(module.Plugs.load, self)
         assistant: Assistant = module.Assistant(self, server, plugs)
         base_url = server.web_app.settings["base_url"]
         server.web_app.add_handlers(  # type: ignore[no-untyped-call]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import secrets
 import sys
 import time
@@ -235,6 +236,8 @@ def _print(console: Console, found: Diagnosis) -> None:
     console.line(f"{'kernels':<26}{', '.join(found.kernels) or 'none'}")
     for plug in found.plugs:
         console.line(f"{'plug':<26}{plug}")
+    if (only := os.environ.get(entry_points.ONLY)) is not None:
+        console.line(f"{'only the plugs':<26}{only or 'none'} ({entry_points.ONLY})")
     console.line(f"{'store':<26}{found.store}")
     console.line(f"{'server':<26}{found.server or 'none'}")
     if found.status:

@@ -102,7 +102,9 @@ def parser(word: str | None = None) -> argparse.ArgumentParser:
     for command in COMMANDS:
         command.add_to(commands)
     if word not in commands.choices or word == "completion":  # which lists them all
-        entry_points.usable("commands", partial(_add_plug, commands))
+        plugs = entry_points.find("commands")
+        wanted = {word: plugs[word]} if word is not None and word in plugs else plugs
+        entry_points.usable(wanted, partial(_add_plug, commands))
     return whole
 
 
@@ -114,7 +116,7 @@ def _add_plug(commands: Any, point: EntryPoint) -> None:
     try:
         add_to(commands)
     except Exception as error:  # whatever it does
-        raise UnusablePlug(point, f"cannot be added: {error!r}") from error
+        raise UnusablePlug(point, f"cannot be added: {error}") from error
     if point.name not in commands.choices:
         raise UnusablePlug(point, "adds a command of another name")
 

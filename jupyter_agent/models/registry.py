@@ -359,10 +359,12 @@ class Models:
             await model.close()
 
     def _key(self, service: str, provider: Provider) -> str:
+        if not self._kinds[provider.kind].takes_key:
+            return _PLACEHOLDER_KEY
         key = self._keys.get(service)
         if key:
             return key
-        if not self._needs_key(provider):
+        if not provider.needs_key:
             return _PLACEHOLDER_KEY
         raise ModelError(
             f"There is no API key for {service}. Store one in the settings of the panel, or set "
@@ -417,6 +419,9 @@ class Models:
 
     def _storable_key(self, provider: str, key: str) -> str:
         self._check_key_change(provider)
+        if not self._kinds[self._providers[provider].kind].takes_key:
+            message = f"`{provider}` is not a provider with a key."
+            raise RequestError(404, "unknown_provider", message)
         if not key.strip() or not key.strip().isprintable():
             raise RequestError(400, "invalid_key", "The key is empty or has control characters.")
         return key.strip()
@@ -424,10 +429,8 @@ class Models:
     def _check_key_change(self, provider: str) -> None:
         if not self._allow_keys:
             raise RequestError(403, "keys_disabled", "The administrator switched keys off here.")
-        known = self._providers.get(provider)
-        if known is None or not self._kinds[known.kind].takes_key:
-            message = f"`{provider}` is not a provider with a key."
-            raise RequestError(404, "unknown_provider", message)
+        if provider not in self._providers:
+            raise RequestError(404, "unknown_provider", f"`{provider}` is not a provider.")
 
 
 async def _names(model: ServiceModel) -> list[str]:
@@ -453,10 +456,12 @@ def _import(sdk: str) -> None:
 def _plug(provider: str, kind: str) -> Kind:
     """The kind that a package adds. Raises ValueError if none does, or if it cannot be loaded."""
     plugs = entry_points.find("models")
+    only = os.environ.get(entry_points.ONLY)
+    left_out = "" if only is None else f" {entry_points.ONLY}={only!r} leaves out all other plugs."
     if kind not in plugs:
         raise ValueError(
             f"providers.{provider}.kind: `{kind}` is not a kind. It is one of "
-            f"{', '.join(sorted({*KINDS, *plugs}))}; most services speak `openai`."
+            f"{', '.join(sorted({*KINDS, *plugs}))}; most services speak `openai`.{left_out}"
         )
     try:
         return entry_points.load(plugs[kind], Kind)

@@ -18,7 +18,7 @@ from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.wakes import Wakes
-from jupyter_agent.entry_points import UnusablePlug, load_class, usable
+from jupyter_agent.entry_points import UnusablePlug, find, load_class, usable
 from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.mcp_server.server import McpServer
 from jupyter_agent.mcp_server.sessions import Sessions
@@ -44,6 +44,8 @@ _NOTEBOOK = r"((?:.+/)?[^/]*(?:\.|%2[eE])[^/]*)"
 """A path whose last segment has a dot, in plain or encoded form."""
 _NAME = re.compile("[a-z_]+")
 """A plug's route."""
+_OURS = frozenset("blame cells changes clear edits events kernel recovery run save".split())
+"""The first segments that our own routes have after the path of a notebook."""
 Given: TypeAlias = Mapping[str, Any]
 """Keyword arguments for a handler's `initialize`."""
 NotebookHandlers: TypeAlias = Mapping[str, type[notebooks.DocumentHandler]]
@@ -75,12 +77,14 @@ class Route:
 
 def load_plugs() -> NotebookHandlers:
     """The handlers of plugs. Call it in a thread, since it may import packages."""
-    return usable("routes", _plug)
+    return usable(find("routes"), _plug)
 
 
 def _plug(point: EntryPoint) -> type[notebooks.DocumentHandler]:
     if not _NAME.fullmatch(point.name):
         raise UnusablePlug(point, "needs a name of small letters and _")
+    if point.name in _OURS:
+        raise UnusablePlug(point, "has the name of a route of jupyter_agent")
     return load_class(point, notebooks.DocumentHandler)
 
 

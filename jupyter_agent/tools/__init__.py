@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint
 from inspect import isabstract
 from typing import get_args
 
-from jupyter_agent.entry_points import UnusablePlug, load_class, usable
+from jupyter_agent.entry_points import UnusablePlug, describe, find, load_class, usable
 from jupyter_agent.tools.base import Action, Effect, Tool, Toolbox
 from jupyter_agent.tools.edit import (
     ClearCells,
@@ -70,18 +71,30 @@ def toolbox() -> Toolbox:
 
     Call it in a thread, since it may import packages.
     """
-    return Toolbox([*OURS, *usable("tools", _plug).values()], FORMER)
+    taken = {*FORMER, *(name for tool in OURS for name in tool.all_names())}
+
+    def use(point: EntryPoint) -> type[Tool]:
+        tool = _tool(point)
+        if again := taken.intersection(tool.all_names()):
+            raise UnusablePlug(point, f"has the name of another tool, `{min(again)}`")
+        taken.update(tool.all_names())
+        return tool
+
+    plugs = usable(find("tools"), use).values()
+    former = {name: tool for tool in plugs for name in tool.former_names}
+    return Toolbox([*OURS, *plugs], {**former, **FORMER})
 
 
-def _plug(point: EntryPoint) -> type[Tool]:
+def _tool(point: EntryPoint) -> type[Tool]:
     """The tool of a plug. Raises UnusablePlug."""
     tool = load_class(point, Tool)  # type: ignore[type-abstract]  # `_fault` refuses those
-    if fault := _fault(tool, point.name):
-        raise UnusablePlug(point, fault)
     try:
-        tool.spec()
-    except Exception as error:  # whatever pydantic raises for fields without a schema
-        raise UnusablePlug(point, f"has no schema: {error!r}") from error
+        fault = _fault(tool, point.name)
+        json.dumps(tool.spec() if fault is None else {}, allow_nan=False)
+    except Exception as error:  # whatever its attributes are, and pydantic makes of its fields
+        raise UnusablePlug(point, f"is not a usable tool: {describe(error)}") from error
+    if fault is not None:
+        raise UnusablePlug(point, fault)
     return tool
 
 
@@ -91,10 +104,15 @@ def _fault(tool: type[Tool], name: str) -> str | None:
         return f"lacks {', '.join(f'`{each}`' for each in missing)}"
     if tool.name != name or not _NAME.fullmatch(name):
         return f"needs the `name` of its entry point, of letters, digits and _; it is {tool.name!r}"
-    if {name, *tool.former_names} & {*FORMER, *(ours.name for ours in OURS)}:
-        return "has the name of a tool of jupyter_agent"
     if tool.effect not in get_args(Effect) or tool.action not in get_args(Action):
         return f"has an unknown effect or action: {tool.effect!r}, {tool.action!r}"
+    if (tool.effect == "read") != (tool.action == "read"):
+        return f"has effect {tool.effect!r}, which does not fit action {tool.action!r}"
+    if not all(len(need) == 2 and {*map(type, need)} == {str} for need in tool.needs):
+        return "has `needs` that are not pairs of texts"
+    former: object = tool.former_names
+    if not (isinstance(former, tuple) and all(isinstance(each, str) for each in former)):
+        return "has `former_names` that are not a tuple of texts"
     if isabstract(tool):
         return "does not implement `run`"
     return None if tool.__doc__ else "has no docstring, which is its description for models"

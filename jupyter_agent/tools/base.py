@@ -262,8 +262,10 @@ class Toolbox:
         self._specs = [tool.spec() for tool in self._tools.values()]
 
     def with_others(self, tools: Sequence[type[Tool]]) -> Toolbox:
-        """These tools, then others: ours stay at the start, which services cache."""
-        both = Toolbox(tools, self._former)
+        """These tools, then others with other names: ours stay at the start, which services
+        cache.
+        """
+        both = Toolbox([tool for tool in tools if tool.name not in self._tools], self._former)
         both._tools = {**self._tools, **both._tools}
         both._specs = [*self._specs, *both._specs]
         return both

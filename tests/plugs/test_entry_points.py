@@ -49,6 +49,11 @@ async def test_a_kind_of_another_package_answers_and_is_described(
         ("import missing_driver", "KIND", "cannot be loaded: ModuleNotFoundError"),
         ("raise SystemError('no GPU')", "KIND", "cannot be loaded: SystemError('no GPU')"),
         ("raise SystemExit(3)", "KIND", "cannot be loaded: SystemExit(3)"),
+        (
+            "class Odd(BaseException): __repr__ = None\nraise Odd",
+            "KIND",
+            "cannot be loaded: Odd",
+        ),
         (ECHO, "ABSENT", "cannot be loaded: AttributeError"),
         (ECHO, "Echo", "is not a Kind."),
     ],
@@ -96,8 +101,24 @@ def test_a_tool_of_another_package_is_offered_with_its_advice(install: Install) 
     ("old", "new", "name", "cause"),
     [
         ("", "", "other_name", "needs the `name` of its entry point"),
-        ("count_words", "run_cells", "run_cells", "has the name of a tool of jupyter_agent"),
-        ("count_words", "update_cell", "update_cell", "has the name of a tool of jupyter_agent"),
+        ("count_words", "run_cells", "run_cells", "has the name of another tool, `run_cells`"),
+        ("count_words", "update_cell", "update_cell", "has the name of another tool"),
+        (
+            "    effect =",
+            '    former_names = ("verify_notebook",)\n    effect =',
+            "count_words",
+            "has the name of another tool, `verify_notebook`",
+        ),
+        (
+            "    effect =",
+            "    former_names = None\n    effect =",
+            "count_words",
+            "are not a tuple of texts",
+        ),
+        ("    effect =", "    former_names = ([],)\n    effect =", "count_words", "not a tuple of"),
+        ("    effect =", "    examples = ({1: {2}},)\n    effect =", "count_words", "not a usable"),
+        ('effect = "read"', 'effect = "run"', "count_words", "does not fit action 'read'"),
+        ('(("read", "contents"),)', "None", "count_words", "is not a usable tool"),
         (
             "count_words",
             "count words",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent import entry_points
+from jupyter_agent.server.routes import _OURS as RESERVED
 from tests.fakes import FakeAnthropic, calls, says
 from tests.fakes.script import FakeReply
 
@@ -44,7 +45,8 @@ async def test_a_tool_and_a_route_of_another_package_are_like_ours(
     copies = await call("GET", "notebooks", PATH, "recovery")
     assert "copies" in copies.body  # our own names stay
     listed = (await call("GET", "openapi.json")).body["paths"]
-    assert any(path.endswith("notebooks/{path}/words") for path in listed)
+    below = {path.partition("notebooks/{path}/")[2].partition("/")[0] for path in listed}
+    assert below - {""} == {"words", "verify", "verified", *RESERVED}
 
 
 async def test_a_server_without_plugs_edits_and_runs(

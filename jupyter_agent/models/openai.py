@@ -35,8 +35,9 @@ class OpenAIModel(Endpoint):
     _home = "https://api.openai.com"
 
     def __init__(self, name: str, service: Service) -> None:
-        by_address = preset(None, provider=service.provider, base_url=service.base_url)
-        super().__init__(name, service, service.dialect or by_address)
+        provider, base_url = service.provider, service.base_url
+        dialect = service.dialect or preset(None, provider=provider, base_url=base_url)
+        super().__init__(name, service, dialect)
         self._limit = self._options.take_limit()
         """The configured limit of a reply: its name and value."""
         if self._limit:

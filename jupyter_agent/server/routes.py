@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint
 from typing import Any, TypeAlias
 
@@ -42,10 +42,9 @@ from jupyter_agent.workspace.workspace import Services
 ROOT = "api/agent"
 _NOTEBOOK = r"((?:.+/)?[^/]*(?:\.|%2[eE])[^/]*)"
 """A path whose last segment has a dot, in plain or encoded form."""
+_BELOW = "notebooks/{path}"
 _NAME = re.compile("[a-z_]+")
 """A plug's route."""
-_OURS = frozenset("blame cells changes clear edits events kernel recovery run save".split())
-"""The first segments that our own routes have after the path of a notebook."""
 Given: TypeAlias = Mapping[str, Any]
 """Keyword arguments for a handler's `initialize`."""
 NotebookHandlers: TypeAlias = Mapping[str, type[notebooks.DocumentHandler]]
@@ -77,13 +76,16 @@ class Route:
 
 def load_plugs() -> NotebookHandlers:
     """The handlers of plugs. Call it in a thread, since it may import packages."""
-    return usable(find("routes"), _plug)
+    templates = (route.template for route in _notebooks({}, {}, {}, {}))
+    ours = {template.removeprefix(f"{_BELOW}/").partition("/")[0] for template in templates}
+    return usable(find("routes"), partial(_plug, ours))
 
 
-def _plug(point: EntryPoint) -> type[notebooks.DocumentHandler]:
+def _plug(ours: Container[str], point: EntryPoint) -> type[notebooks.DocumentHandler]:
+    """The handler of a plug. Raises UnusablePlug; `ours` are the names that are taken."""
     if not _NAME.fullmatch(point.name):
         raise UnusablePlug(point, "needs a name of small letters and _")
-    if point.name in _OURS:
+    if point.name in ours:
         raise UnusablePlug(point, "has the name of a route of jupyter_agent")
     return load_class(point, notebooks.DocumentHandler)
 
@@ -167,7 +169,7 @@ def _notebooks(document: Given, done: Given, copies: Given, plugs: NotebookHandl
         Route("notebooks/{path}/kernel", notebooks.KernelHandler, document),
         Route("notebooks/{path}/recovery/{copy_id}", notebooks.CopyHandler, copies),
         Route("notebooks/{path}/recovery", notebooks.CopiesHandler, copies),
-        *(Route(f"notebooks/{{path}}/{name}", each, document) for name, each in plugs.items()),
+        *(Route(f"{_BELOW}/{name}", each, document) for name, each in plugs.items()),
         Route("notebooks/{path}", notebooks.NotebookHandler, document),
     ]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import date
 
-from jupyter_agent.agent.prompt import SYSTEM, facts
+from jupyter_agent.agent.prompt import facts, system
+from jupyter_agent.tools import toolbox
 
 
 def test_the_stable_text_is_small() -> None:
-    assert len(SYSTEM) / 3.5 < 2000  # English prose has four characters a token or more
+    assert (
+        len(system(toolbox().advice)) / 3.5 < 2000
+    )  # English prose has four characters a token or more
 
 
 def test_a_name_adds_no_line_to_the_facts() -> None:

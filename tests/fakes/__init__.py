@@ -1,4 +1,4 @@
-"""Models that answer from a script, for tests here and in projects that use this one."""
+"""Models and strict services that answer from a script."""
 
 from tests.fakes.model import ScriptedModel
 from tests.fakes.rules import Refused, check_messages, check_request

@@ -77,11 +77,7 @@ async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
                 api.refusals.append(json.dumps(said))
                 self.fail(status, "", "", body=json.dumps(said).encode())
                 return
-            api.requests.append(body)
-            api.headers.append(dict(self.request.headers))
-            api.asked.set()
-            reply = api.script.next()
-            assert reply is not None, "The script is over."
+            reply = api.accept(body, self.request.headers)
             if reply.status != 200:
                 self.fail(reply.status, *reply.error, headers=reply.headers, body=reply.body)
                 return

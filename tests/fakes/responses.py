@@ -44,11 +44,7 @@ async def serving(api: Responses) -> AsyncIterator[Responses]:
                 self.set_status(400)
                 self.finish({"error": {"message": wrong, "type": "invalid_request_error"}})
                 return
-            api.requests.append(body)
-            api.headers.append(dict(self.request.headers))
-            api.asked.set()
-            reply = api.script.next()
-            assert reply is not None, "The script is over."
+            reply = api.accept(body, self.request.headers)
             self.set_header("Content-Type", "text/event-stream")
             with suppress(StreamClosedError):
                 for position, event in enumerate(events(reply)):

@@ -11,7 +11,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from tests.fakes.script import FakeReply, Script
+from tests.fakes.script import FakeReply, Script, Scripted
 
 
 class FakeService:
@@ -29,6 +29,15 @@ class FakeService:
         """Set when a request has arrived."""
         self.left = asyncio.Event()
         """Set when a client disconnected before its reply was complete."""
+
+    def accept(self, body: dict[str, Any], headers: Mapping[str, str]) -> Scripted:
+        """Record a valid request and return its reply."""
+        self.requests.append(body)
+        self.headers.append(dict(headers))
+        self.asked.set()
+        reply = self.script.next()
+        assert reply is not None, "The script is over."
+        return reply
 
 
 @asynccontextmanager

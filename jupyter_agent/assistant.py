@@ -19,10 +19,8 @@ from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Rule
 from jupyter_agent.carriers.leftovers import KnownTabs, Leftovers
 from jupyter_agent.carriers.registry import ContentsListener, Notebooks
-from jupyter_agent.carriers.room_saving import RoomSaver
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
-from jupyter_agent.carriers.ydoc import collaboration
 from jupyter_agent.conversations.allowances import Allowance, Allowances
 from jupyter_agent.conversations.audit import AuditLog, entry_of
 from jupyter_agent.conversations.clients import Clients
@@ -187,7 +185,7 @@ class Assistant:
             server.contents_manager,
             self.tabs,
             recovery=self.recovery.keep,
-            rooms=lambda: collaboration(server.web_app.settings),
+            shared=self.options.sharing.documents,
             namings=StoredNamings(self.database),
         )
         return Services(
@@ -266,10 +264,9 @@ class Assistant:
         self.tidying = asyncio.create_task(self._tidy())
         with suppress(ModelError):  # an unreadable key is reported when it is needed
             self.models.warm()
-        if self.options.room_save_seconds:
-            rooms = partial(collaboration, self.server.web_app.settings)
-            saver = RoomSaver(rooms, self.options.room_save_seconds, self.log)
-            self.saving = asyncio.create_task(saver.run())
+        shared, seconds = self.options.sharing.usable, self.options.room_save_seconds
+        if shared is not None and seconds:
+            self.saving = asyncio.create_task(shared.keep_saved(seconds, self.log))
         self.greeting = asyncio.create_task(self.mcp.fetch_offers())
         self.watchdog = Watchdog(self.log)
         if (warning := namesake_warning()) is not None:

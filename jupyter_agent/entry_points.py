@@ -1,8 +1,8 @@
 """What installed packages plug into the assistant, by their entry points.
 
-The groups are `jupyter_agent.models` (kinds of providers), `.tools`, `.routes` (handlers below a
-notebook's path) and `.commands`; see docs/plugs.md. Ours are in `plugs/` and named in
-`pyproject.toml`; those of other packages are loaded the same way.
+The groups are `jupyter_agent.models` (kinds of providers), `.carriers` (documents that pages
+share), `.tools`, `.routes` (handlers below a notebook's path) and `.commands`; see docs/plugs.md.
+Ours are in `plugs/` and named in `pyproject.toml`; those of other packages are loaded the same way.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from contextlib import suppress
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Group: TypeAlias = Literal["commands", "models", "routes", "tools"]
+Group: TypeAlias = Literal["carriers", "commands", "models", "routes", "tools"]
 GROUPS: Sequence[Group] = get_args(Group)
+_OURS = "jupyter-live-agent"
 ONLY = "JUPYTER_AGENT_PLUGS"
 """Environment variable with the names of the only plugs to use, separated by commas; empty for
 none. If it is not set, all are used."""
@@ -36,13 +38,24 @@ def find(group: Group) -> Mapping[str, EntryPoint]:
 
     The first call in a process takes up to 0.1 s, to read the metadata of all packages.
     """
-    only = os.environ.get(ONLY)
-    wanted = None if only is None else {name.strip() for name in only.split(",")}
     plugs: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=f"jupyter_agent.{group}"), key=_rank):
-        if wanted is None or point.name in wanted:
+        if _is_wanted(point.name):
             plugs.setdefault(point.name, point)
     return plugs
+
+
+def find_one(group: Group, name: str) -> EntryPoint | None:
+    """The plug of that name, None without one. Quick if it is ours: other packages are read only if
+    it is not.
+    """
+    if not _is_wanted(name):
+        return None
+    with suppress(PackageNotFoundError):
+        ours = distribution(_OURS).entry_points.select(group=f"jupyter_agent.{group}", name=name)
+        if ours:
+            return next(iter(ours))
+    return find(group).get(name)
 
 
 def load(point: EntryPoint, expected: type[T]) -> T:
@@ -101,7 +114,12 @@ def of_other_packages() -> Iterator[tuple[str, str | None]]:
 
 
 def _is_ours(point: EntryPoint) -> bool:
-    return _package(point) == "jupyter-live-agent"
+    return _package(point) == _OURS
+
+
+def _is_wanted(name: str) -> bool:
+    only = os.environ.get(ONLY)
+    return only is None or name in (each.strip() for each in only.split(","))
 
 
 def _package(point: EntryPoint) -> str:

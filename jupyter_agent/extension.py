@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, get_args
 
 from jupyter_server.extension.application import ExtensionApp
@@ -19,8 +19,8 @@ from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
 from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default
 
-from jupyter_agent.carriers.late_rooms import before_first_room
 from jupyter_agent.carriers.page_saves import PageSaves
+from jupyter_agent.carriers.sharing import Sharing
 from jupyter_agent.choices import MODES, SHARES
 from jupyter_agent.models.base import CacheTtl, ServerTool
 from jupyter_agent.server import announce
@@ -42,8 +42,6 @@ class JupyterAgent(ExtensionApp):
     """Set once it is loaded."""
     _loading: asyncio.Task[Assistant] | None = None
     _starting: asyncio.Task[None] | None = None
-    _rooms: ModuleType | None = None
-    """The module that fills rooms, if the server has any."""
     _asked: asyncio.Event
     """Set when a request to us has arrived."""
 
@@ -308,7 +306,8 @@ class JupyterAgent(ExtensionApp):
         return assistant
 
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
-        before_first_room(serverapp.web_app.settings, self._fill_rooms)
+        if (shared := self.sharing.usable) is not None:
+            shared.fill(self._keep, self._bring_over)
         self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:
@@ -320,10 +319,11 @@ class JupyterAgent(ExtensionApp):
         except Exception:  # the outermost handler: Jupyter works without us
             self.log.exception("jupyter_agent | extension failed loading")
 
-    def _fill_rooms(self) -> None:
+    @cached_property
+    def sharing(self) -> Sharing:
+        """What the pages of this server share."""
         assert self.serverapp is not None
-        self._rooms = import_module("jupyter_agent.carriers.ydoc")
-        self._rooms.fill_rooms(self.serverapp.web_app.settings, self._keep, self._bring_over)
+        return Sharing(self.serverapp.web_app.settings)
 
     async def _keep(self, path: str, text: str) -> None:
         await (await self.load()).services.notebooks.keep_unsaved(path, text)
@@ -349,5 +349,5 @@ class JupyterAgent(ExtensionApp):
             await asyncio.wait([task])
         if self._assistant is not None:
             await self._assistant.stop()
-        if self._rooms is not None and self.serverapp is not None:
-            await self._rooms.close_rooms(self.serverapp.web_app.settings)
+        if self.serverapp is not None and (shared := self.sharing.usable) is not None:
+            await shared.close()

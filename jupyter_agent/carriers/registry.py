@@ -20,13 +20,12 @@ from jupyter_agent.carriers.contents import Disk, Former
 from jupyter_agent.carriers.file import FileCarrier, Recovery
 from jupyter_agent.carriers.managers import Contents
 from jupyter_agent.carriers.renames import Renames, renamed_path
-from jupyter_agent.carriers.room import RoomCarrier
+from jupyter_agent.carriers.sharing import SharedDocuments
 from jupyter_agent.carriers.tab import TabCarrier
 from jupyter_agent.carriers.tab_link import TabLink, Tabs
-from jupyter_agent.carriers.ydoc import Collaboration
 from jupyter_agent.choices import WhileAway
 from jupyter_agent.document.carrier import Carrier
-from jupyter_agent.document.cell import CellState, CellType
+from jupyter_agent.document.cell import CarrierName, CellState, CellType
 from jupyter_agent.document.crdt import nbformat_cell, new_id
 from jupyter_agent.document.edits import text_for_cell
 from jupyter_agent.document.identities import Namings, NamingsInMemory
@@ -62,15 +61,15 @@ class Notebooks:
         *,
         recovery: Recovery | None = None,
         keep: float = 60.0,
-        rooms: Callable[[], Collaboration | None] = lambda: None,
+        shared: Callable[[], SharedDocuments | None] = lambda: None,
         namings: Namings | None = None,
     ) -> None:
         """`recovery` gets path and JSON text before a loaded file is first written. `keep` is in
-        seconds. `rooms` returns the rooms of this server, None without real-time collaboration, and
-        raises Busy if they are unsupported. `namings` outlive the server.
+        seconds. `shared` returns the documents that pages share on this server, None without such
+        documents, and raises Busy if no plug works in them. `namings` outlive the server.
         """
         self.namings = namings or NamingsInMemory()
-        self._rooms = rooms
+        self._shared = shared
         self._server = uuid4().hex
         """A new id in each run of the server."""
         self._disk = Disk(contents, self.namings)
@@ -148,7 +147,7 @@ class Notebooks:
 
         Raises Exists, InvalidInput, Locked or Busy.
         """
-        self._rooms()  # raises Busy if they are unsupported
+        self._shared()  # raises Busy if no plug works in them
         path = posixpath.normpath(path.strip("/"))
         if not path.endswith(".ipynb"):
             raise InvalidInput(f"The path of a notebook ends with `.ipynb`, `{path}` does not.")
@@ -171,14 +170,14 @@ class Notebooks:
 
         Raises NotebookNotFound, UnreadableNotebook, Locked or Busy.
         """
-        rooms, path = self._rooms(), await self.locate(path)
-        if rooms is None:
+        shared, path = self._shared(), await self.locate(path)
+        if shared is None:
             raise Busy(f"`{path}` is not in a shared document of this server: save it in its tab.")
         if not (await self._disk.facts(path)).writable:
             raise Locked(f"`{path}` is read-only.")
         try:
             async with asyncio.timeout(self._tabs.timeouts.room):
-                return await rooms.save(path, clocks, self._tabs.timeouts.sync)
+                return await shared.save(path, clocks, self._tabs.timeouts.sync)
         except (HTTPError, OSError, RuntimeError) as error:  # a TimeoutError is an OSError
             why = str(error) or "the room does not answer"
             raise Busy(f"`{path}` was not saved: {why}.") from error
@@ -207,6 +206,10 @@ class Notebooks:
     def repairs(self) -> Sequence[str]:
         """Sentences on all repairs so far."""
         return self._disk.repairs
+
+    def carriers(self) -> list[CarrierName]:
+        """The carriers on this server. Raises Busy if no plug works in shared documents."""
+        return ["room", "tab", "file"] if self._shared() is not None else ["tab", "file"]
 
     def open(self) -> list[dict[str, Any]]:
         """Path and carrier of each notebook whose document is open now."""
@@ -253,23 +256,22 @@ class Notebooks:
                 await entry.notebook.close()
 
     async def choose(self, entry: _Entry, path: str, current: Carrier | None) -> Carrier:
-        """The carrier for the next operation: the room if real-time collaboration is on, else an
-        open tab, else the file.
+        """The carrier for the next operation: the document that pages share if real-time
+        collaboration is on, else an open tab, else the file.
 
-        Raises Busy if the documents are in unsupported rooms.
+        Raises Busy if no plug works in shared documents.
         """
-        rooms = self._rooms()
+        shared = self._shared()
         self._touch(entry)
-        if rooms is None:
+        if shared is None:
             carrier: Carrier = await self._tab(entry, path, current) or self._file(
                 entry, path, current
             )
-        elif isinstance(current, RoomCarrier):
+        elif current is not None and current.name == "room":
             return current
         else:
-            carrier = RoomCarrier(
+            carrier = shared.carrier(
                 path,
-                rooms,
                 self._disk,
                 self._tabs.timeouts,
                 server=self._server,
@@ -305,7 +307,7 @@ class Notebooks:
         return FileCarrier(
             path,
             self._disk,
-            is_open=lambda: self._rooms() is not None or self._tabs.find(path) is not None,
+            is_open=lambda: self._shared() is not None or self._tabs.find(path) is not None,
             is_page_away=lambda: self._tabs.absent_page(path) is not None,
             recovery=partial(self._recovery_for, entry),
             rescue=self._recovery,

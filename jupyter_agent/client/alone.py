@@ -19,11 +19,11 @@ from pathlib import Path
 
 from jupyter_server.serverapp import ServerApp
 
-from jupyter_agent.carriers.late_rooms import EXTENSION
+from jupyter_agent.carriers.sharing import COLLABORATION
 from jupyter_agent.client.servers import ALONE, is_root
 
 _FOR_PAGES = (
-    "jupyterlab", "notebook", "notebook_shim", "nbclassic", "jupyter_lsp", EXTENSION,
+    "jupyterlab", "notebook", "notebook_shim", "nbclassic", "jupyter_lsp", COLLABORATION,
     "jupyter_server_terminals",
 )  # fmt: skip
 """Extensions that only browsers need; without them a command starts about a second faster."""

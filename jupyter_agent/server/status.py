@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from jupyter_agent import __version__
 from jupyter_agent.agent.options import CallOptions
-from jupyter_agent.carriers.ydoc import collaboration
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.conversations.allowances import Allowances
 from jupyter_agent.conversations.instructions import ProjectInstructions, describe
 from jupyter_agent.conversations.runner import TurnRunner
@@ -148,7 +148,7 @@ class StatusHandler(ProjectHandler):
         may_read = await Authorizer(self)("read", "contents")
         database = self.runner.stores.conversations.database
         project = await self.project(self.get_query_argument("notebook", ""))
-        carriers, no_rooms = _carriers(self.settings)
+        carriers, no_rooms = _carriers(self.services.notebooks)
         mended = self.services.notebooks.repairs if may_read else []
         notes = [no_rooms, openai_warning(), namesake_warning(), *outdated_warnings(), *mended]
         turns = [
@@ -225,15 +225,16 @@ class InstructionsHandler(ProjectHandler):
         )
 
 
-def _carriers(settings: Mapping[str, Any]) -> tuple[list[CarrierName], str]:
+def _carriers(notebooks: Notebooks) -> tuple[list[CarrierName], str]:
     """The available carriers, and why rooms are missing; empty if they are not."""
     try:
-        if collaboration(settings) is not None:
-            return ["room", "tab", "file"], ""
+        carriers = notebooks.carriers()
     except Busy as error:
         return [], error.message
+    if "room" in carriers:
+        return carriers, ""
     why = "Real-time collaboration (jupyter-collaboration) is not installed, or is switched off."
-    return ["tab", "file"], why
+    return carriers, why
 
 
 class OpenApiHandler(AgentHandler):

@@ -103,6 +103,7 @@ def room_server(
     """Its rooms are saved in time, as by our extension. Whoever still has a notebook open at the
     end closes it.
     """
+    rooms.skip_without_plugs()
     PageSaves(jp_serverapp.contents_manager)
     server = rooms.RoomServer(jp_http_port, jp_base_url, jp_auth_header, jp_serverapp)
     yield server
@@ -114,7 +115,7 @@ def room_server(
 def unfilled_notebooks(
     room_server: rooms.RoomServer, tabs: Tabs, jp_asyncio_loop: asyncio.AbstractEventLoop
 ) -> Iterator[Notebooks]:
-    opened = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    opened = Notebooks(room_server.contents, tabs, shared=room_server.sharing.documents)
     yield opened
     jp_asyncio_loop.run_until_complete(opened.close())
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
 import time
 from collections import deque
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,11 +38,20 @@ from pycrdt import (
 from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
+from jupyter_agent import entry_points
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.carriers.room_history import OFFERS
-from jupyter_agent.carriers.room_updates import clocks_in
-from jupyter_agent.carriers.ydoc import Collaboration, Room, collaboration, fill_rooms
+from jupyter_agent.carriers.sharing import Sharing
+from jupyter_agent.plugs.rooms.late_rooms import LateRooms
+from jupyter_agent.plugs.rooms.room_history import OFFERS
+from jupyter_agent.plugs.rooms.room_updates import clocks_in
+from jupyter_agent.plugs.rooms.ydoc import Collaboration, Room
 from tests.notebook.page import Page
+
+
+def skip_without_plugs() -> None:
+    """Skips what needs rooms, if the environment leaves plugs out."""
+    if entry_points.ONLY in os.environ:
+        pytest.skip(f"{entry_points.ONLY} is set")
 
 
 def config(folder: Path) -> dict[str, Any]:
@@ -180,9 +191,7 @@ class RoomServer(Site):
 
     def live(self, path: str) -> Room:
         """The same as we know it."""
-        rooms = self.collaboration()
-        assert rooms is not None
-        return Room.of(self.room(path), rooms)
+        return Room.of(self.room(path), self.collaboration())
 
     def fill_rooms(self, notebooks: Notebooks) -> list[tuple[str, str]]:
         """Have our extension's code fill the rooms; returns the recovery copies it stores."""
@@ -194,12 +203,19 @@ class RoomServer(Site):
         async def carry_over(path: str) -> None:
             notebooks.carry_over(path)
 
-        fill_rooms(self.app.web_app.settings, keep, carry_over)
+        self.collaboration().fill_rooms(keep, carry_over)
         return copies
 
-    def collaboration(self) -> Collaboration | None:
-        """What `Notebooks` takes as `rooms`."""
-        return collaboration(self.app.web_app.settings)
+    @cached_property
+    def sharing(self) -> Sharing:
+        """Whether `Notebooks` finds the rooms."""
+        return Sharing(self.app.web_app.settings)
+
+    def collaboration(self) -> Collaboration:
+        """The rooms as we know them."""
+        shared = self.sharing.documents()
+        assert isinstance(shared, LateRooms)
+        return shared.rooms
 
 
 class Person(Page):

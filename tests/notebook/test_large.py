@@ -16,13 +16,14 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 from jupyter_ydoc import YNotebook
 
 from jupyter_agent.carriers import contents as contents_module
-from jupyter_agent.carriers import file, nbformat_file, room
+from jupyter_agent.carriers import file, nbformat_file
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from jupyter_agent.document import long_work
 from jupyter_agent.document.long_work import yield_to_loop
 from jupyter_agent.document.undo import undo
+from jupyter_agent.plugs.rooms import room
+from jupyter_agent.plugs.rooms.room_shadow import Shadow
 from jupyter_agent.text.notebook import render
 
 from . import rooms

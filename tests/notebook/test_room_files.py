@@ -20,11 +20,11 @@ import pytest
 from jupyter_ydoc import YNotebook
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers import room as room_module
-from jupyter_agent.carriers import room_versions, ydoc
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.crdt import as_json
+from jupyter_agent.plugs.rooms import room as room_module
+from jupyter_agent.plugs.rooms import room_versions, ydoc
 from tests.waiting import until
 
 from .conftest import Restart, cells_of, code, markdown, notebook_json

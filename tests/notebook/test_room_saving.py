@@ -17,7 +17,7 @@ import pytest
 from tornado.web import HTTPError
 
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.carriers.room_saving import RoomSaver
+from jupyter_agent.plugs.rooms.room_saving import RoomSaver
 from tests.programs import Server, jupyter_server
 from tests.waiting import until
 
@@ -33,6 +33,7 @@ def site(server: Server) -> Site:
     return Site(server.port, "/", {"Authorization": f"token {server.token}"})
 
 
+@pytest.mark.plugs
 async def test_a_server_with_a_room_ends_when_it_is_told_to_and_saves_first(
     tmp_path: Path, jp_asyncio_loop: asyncio.AbstractEventLoop
 ) -> None:
@@ -54,6 +55,7 @@ async def test_a_server_with_a_room_ends_when_it_is_told_to_and_saves_first(
     assert "last" in file.read_text()
 
 
+@pytest.mark.plugs
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("store", ["knows", "forgets"])
 @pytest.mark.parametrize("seconds", [3.0, 0.0], ids=["on", "off"])
@@ -163,7 +165,7 @@ def saver(
 ) -> Iterator[Callable[[], None]]:
     """Starts to save changes that are unsaved for a fifth of a second."""
     tasks: list[asyncio.Task[None]] = []
-    saver = RoomSaver(room_server.collaboration, 0.2, logging.getLogger("rooms"))
+    saver = RoomSaver(room_server.collaboration(), 0.2, logging.getLogger("rooms"))
     yield lambda: tasks.append(jp_asyncio_loop.create_task(saver.run()))
     for task in tasks:
         task.cancel()

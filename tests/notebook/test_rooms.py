@@ -24,16 +24,16 @@ from jupyter_ydoc import YNotebook
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
-from jupyter_agent.carriers import room, ydoc
 from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.carriers.sharing import Sharing
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
-from jupyter_agent.carriers.ydoc import collaboration, fill_rooms
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, Locked, NotConfirmed, NotebookNotFound, UnreadableNotebook
 from jupyter_agent.packages import brought_by
+from jupyter_agent.plugs.rooms import room, ydoc
 from tests.waiting import soon, until
 
 from .browser import Tab
@@ -60,7 +60,7 @@ async def test_under_another_backend_notebooks_are_refused_and_none_is_made(
 ) -> None:
     (root / "sales.ipynb").write_text(notebook_json([code("b2", "x = 1")]))
     settings: dict[str, Any] = {}
-    notebooks = Notebooks(contents, tabs, rooms=lambda: collaboration(settings))
+    notebooks = Notebooks(contents, tabs, shared=Sharing(settings).documents)
     held = await notebooks.get("sales.ipynb")
     # As jupyter-server-documents 0.3 has it: the second stands in for jupyter-collaboration.
     settings |= {"yroom_manager": object(), "jupyter_server_ydoc": object()}
@@ -98,17 +98,19 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 def test_what_brought_another_backend_is_named(installed: None) -> None:
     with pytest.raises(Busy, match=r"documents, brought by some-assistant,\) is on"):
-        collaboration({"yroom_manager": object()})
+        Sharing({"yroom_manager": object()}).documents()
 
 
 async def test_with_another_version_of_the_package_notebooks_are_refused(
-    room_server: RoomServer, room_notebooks: Notebooks, file: Path, monkeypatch: pytest.MonkeyPatch
+    room_server: RoomServer, tabs: Tabs, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    notebooks = Notebooks(room_server.contents, tabs, shared=room_server.sharing.documents)
     monkeypatch.setattr("jupyter_server_ydoc.__version__", "4.0.0")
     with pytest.raises(Busy, match=r"jupyter-server-ydoc 4\.0\.0.*disable_rtc"):
-        await room_notebooks.get("a.ipynb")
+        await notebooks.get("a.ipynb")
     monkeypatch.undo()
-    assert (await room_notebooks.get("a.ipynb")).carrier == "room"
+    assert (await notebooks.get("a.ipynb")).carrier == "room"
+    await notebooks.close()
 
 
 LOCAL = "jupyter_server_fileid.manager.LocalFileIdManager"
@@ -176,10 +178,10 @@ async def test_every_name_of_the_package_that_we_use_is_there(
 
 
 def test_names_of_the_package_stand_where_rooms_begin_and_where_they_are() -> None:
-    folder = Path(ydoc.__file__).parent.parent
+    folder = Path(ydoc.__file__).parent.parent.parent
     names = re.compile(r"jupyter_server_ydoc\b|\b_room_locks|\._saving_document|\._update_lock")
     users = {file.name for file in folder.rglob("*.py") if names.search(file.read_text())}
-    assert users == {"late_rooms.py", "ydoc.py"}
+    assert users == {"sharing.py", "ydoc.py"}
 
 
 # ---- a room that goes, and comes again
@@ -312,14 +314,14 @@ async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
     person = await Person(room_server, "a.ipynb").open()
-    before = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    before = Notebooks(room_server.contents, tabs, shared=room_server.sharing.documents)
     await (await before.get("a.ipynb")).update("a", old_string="x = 1", new_string="x = 2")
     await person.sync()
     person.cut()
     await before.close()
     await room_server.end("a.ipynb")  # a restart preserves the disk: the file and the store
     person.type("a", "\n# unsaved")
-    after = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    after = Notebooks(room_server.contents, tabs, shared=room_server.sharing.documents)
     notebook = await after.get("a.ipynb")
     await notebook.update("b", old_string="# b", new_string="# B")
     await person.connect()
@@ -733,7 +735,7 @@ async def test_what_cannot_be_kept_keeps_nobody_out_of_the_room(
         raise OSError("No space left on device")
 
     person = await typed_and_killed(room_server, monkeypatch)
-    fill_rooms(room_server.app.web_app.settings, full, full)
+    room_server.collaboration().fill_rooms(full, full)
     await person.connect()
     await person.sync()
     assert person.source("a") == cells_of(file)[0]["source"]
@@ -760,7 +762,7 @@ async def test_of_a_room_in_which_all_was_saved_nothing_is_kept_beside(
 
 async def running(room_server: RoomServer, tabs: Tabs) -> tuple[Notebooks, Notebook]:
     """A server that runs the first cell and has saved an edit since."""
-    notebooks = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    notebooks = Notebooks(room_server.contents, tabs, shared=room_server.sharing.documents)
     notebook = await notebooks.get("a.ipynb")
     notebook.outputs("a").start()
     assert (await notebook.update("b", old_string="# b", new_string="# B")).saved.saved
@@ -775,7 +777,7 @@ async def test_what_ran_when_a_server_was_killed_runs_no_more(
     assert (await notebook.cell("a")).running
     await before.close()
     await room_server.end("a.ipynb")  # the store of the room has it as running
-    after = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)
+    after = Notebooks(room_server.contents, tabs, shared=room_server.sharing.documents)
     assert not (await (await after.get("a.ipynb")).cell("a")).running
     await after.close()
 
@@ -794,7 +796,9 @@ async def test_of_what_is_shown_as_running_only_the_runs_of_a_killed_server_are_
     person = await Person(room_server, "a.ipynb").open()
     person.cell(theirs.id)["execution_state"] = "running"
     await person.sync()
-    after = Notebooks(room_server.contents, tabs, rooms=room_server.collaboration)  # another life
+    after = Notebooks(
+        room_server.contents, tabs, shared=room_server.sharing.documents
+    )  # another life
     cells = {cell.id: cell for cell in await (await after.get("a.ipynb")).read()}
     assert not cells["a"].running
     assert cells[again.id].execution_count == 3
@@ -1218,14 +1222,14 @@ async def test_a_change_of_the_file_that_the_room_is_just_noticing_is_waited_for
 async def test_a_room_that_appears_during_a_turn_takes_over_from_the_file_with_its_run(
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
-    rooms = None
-    notebooks = Notebooks(room_server.contents, tabs, rooms=lambda: rooms)
+    shared = None
+    notebooks = Notebooks(room_server.contents, tabs, shared=lambda: shared)
     notebook = await notebooks.get("a.ipynb")
     outputs = notebook.outputs("a")
     outputs.start()
     outputs.stream("stdout", "1")
     assert notebook.carrier == "file"
-    rooms = room_server.collaboration()
+    shared = room_server.sharing.documents()
     person = await Person(room_server, "a.ipynb").open()
     person.type("b", " typed")
     await person.sync()
@@ -1243,13 +1247,13 @@ async def test_a_room_that_appears_during_a_turn_takes_over_from_the_file_with_i
 async def test_a_room_takes_over_from_a_tab_and_says_what_may_be_missing(
     room_server: RoomServer, tabs: Tabs, file: Path
 ) -> None:
-    rooms = None
-    notebooks = Notebooks(room_server.contents, tabs, rooms=lambda: rooms)
+    shared = None
+    notebooks = Notebooks(room_server.contents, tabs, shared=lambda: shared)
     tab = await Tab(tabs, room_server.contents, "a.ipynb").open()
     notebook = await notebooks.get("a.ipynb")
     assert notebook.carrier == "tab"
     tab.cut()
-    rooms = room_server.collaboration()
+    shared = room_server.sharing.documents()
     edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
     assert notebook.carrier == "room"
     assert "unsaved work of that tab is not in it" in edit.saved.note

@@ -13,12 +13,12 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Map, Text, XmlElement, XmlFragment
 
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.carriers.room_shadow import Shadow
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
+from jupyter_agent.plugs.rooms.room_shadow import Shadow
 from tests.waiting import until
 
 from . import rooms

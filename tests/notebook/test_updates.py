@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 from pycrdt import Array, Doc, Map, Text
 
-from jupyter_agent.carriers.room_updates import RoomUpdate, brings_nothing, deletes_nothing, union
 from jupyter_agent.document.insertions import clocks
+from jupyter_agent.plugs.rooms.room_updates import (
+    RoomUpdate,
+    brings_nothing,
+    deletes_nothing,
+    union,
+)
 
 OUTPUT = {"data": {"a": [1.0, 2.5, None, True, {"😀": -7}], "b": b"12", "c": 2**60}}
 

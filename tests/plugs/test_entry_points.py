@@ -10,7 +10,9 @@ import pytest
 
 from jupyter_agent import entry_points
 from jupyter_agent.agent.prompt import system
+from jupyter_agent.carriers.sharing import Sharing
 from jupyter_agent.cli.main import main, parser
+from jupyter_agent.errors import Busy
 from jupyter_agent.models.registry import Models
 from jupyter_agent.tools import toolbox
 
@@ -83,6 +85,78 @@ def test_plugs_can_be_left_out(
     assert list(entry_points.find("models")) == left
     with pytest.raises(ValueError, match="`bedrock` is not a kind. It is one of anthropic, demo"):
         models(tmp_path, kind="bedrock")
+
+
+# ---- carriers
+
+SHARED = """
+from jupyter_agent.carriers.sharing import SharedDocuments
+from jupyter_agent.errors import Busy
+
+class Shared(SharedDocuments):
+    def carrier(self, path, disk, timeouts, *, server, note): ...
+    async def save(self, path, clocks, seconds): ...
+    def fill(self, keep, on_late_edit): ...
+    async def keep_saved(self, seconds, log): ...
+    async def close(self): ...
+"""
+
+
+class Extension:
+    """An extension whose pages share documents."""
+
+    disable_rtc = False
+
+
+def test_a_carrier_of_another_package_has_the_documents_that_we_cannot_work_in(
+    install: Install,
+) -> None:
+    install("lab_rooms", SHARED, "carriers", yroom_manager="Shared", jupyter_server_ydoc="Shared")
+    settings = {"yroom_manager": object(), "jupyter_server_ydoc": Extension()}
+    sharing = Sharing(settings)
+    shared = sharing.documents()
+    assert shared is not None
+    assert shared is sharing.usable
+    assert (type(shared).__module__, shared.settings) == ("lab_rooms", settings)
+    del settings["yroom_manager"]
+    shared = sharing.documents()
+    assert type(shared).__module__.startswith("jupyter_agent.")  # ours wins
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        ("async def save", "async def store", "cannot be used: TypeError"),
+        ("class Shared(SharedDocuments)", "class Shared", "is not a SharedDocuments"),
+        ("    def fill", "    def __init__(self, settings): 1 / 0\n    def fill", "ZeroDivision"),
+        (
+            "    def fill",
+            "    def __init__(self, settings): raise Busy('Only with version 2.')\n    def fill",
+            "^Only with version 2.$",
+        ),
+    ],
+)
+def test_documents_whose_carrier_cannot_be_used_are_refused_with_the_cause(
+    old: str, new: str, cause: str, install: Install
+) -> None:
+    assert old in SHARED
+    install(f"lab_rooms_{len(cause)}", SHARED.replace(old, new), "carriers", yroom_manager="Shared")
+    sharing = Sharing({"yroom_manager": object()})
+    assert sharing.usable is None
+    with pytest.raises(Busy, match=cause):
+        sharing.documents()
+
+
+def test_no_shared_document_is_written_past_a_plug_that_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(entry_points.ONLY, "verify")
+    extension = Extension()
+    sharing = Sharing({"jupyter_server_ydoc": extension})
+    with pytest.raises(Busy, match=r"is on. .* JUPYTER_AGENT_PLUGS leaves it out. Nothing was"):
+        sharing.documents()
+    extension.disable_rtc = True
+    assert sharing.documents() is None
 
 
 # ---- tools, routes and commands

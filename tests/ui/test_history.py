@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser
 
+from tests.notebook.rooms import skip_without_plugs
 from tests.ui.conftest import new_file
 from tests.ui.fuzz import LINES, Fuzz
 from tests.ui.lab import Lab, Replies, running_lab
@@ -131,6 +132,7 @@ def room_lab(
     browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     """A server with real-time collaboration switched on."""
+    skip_without_plugs()
     config = {"YDocExtension": {"disable_rtc": False}}
     with running_lab(tmp_path_factory.mktemp("history") / "rooms", script, config=config) as lab:
         yield lab

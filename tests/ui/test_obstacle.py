@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import BrowserContext, Route, expect
 
-from jupyter_agent.carriers.ydoc import WITHOUT_DOCUMENTS, collaboration
+from jupyter_agent.carriers.sharing import WITHOUT_DOCUMENTS, Sharing
 from jupyter_agent.errors import Busy
 from tests.ui.conftest import OpenPage
 from tests.ui.panel import Panel
@@ -18,7 +18,7 @@ def test_the_package_that_is_in_the_way_is_named_with_the_line_that_helps(
     `tests/server/test_status.py`.
     """
     with pytest.raises(Busy) as refused:
-        collaboration({"yroom_manager": object()})
+        Sharing({"yroom_manager": object()}).documents()
 
     def answer(route: Route) -> None:
         status = route.fetch().json()

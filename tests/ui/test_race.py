@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
+from tests.notebook.rooms import skip_without_plugs
 from tests.ui.conftest import OpenPage, new_file
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
@@ -47,6 +48,7 @@ def room_lab(
     browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     """A server with real-time collaboration switched on."""
+    skip_without_plugs()
     config = {"YDocExtension": {"disable_rtc": False}}
     with running_lab(tmp_path_factory.mktemp("race") / "rooms", script, config=config) as lab:
         yield lab

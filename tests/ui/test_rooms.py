@@ -17,7 +17,7 @@ from jupyter_ydoc import YNotebook
 from playwright.sync_api import Browser, expect
 
 from tests.fakes import calls, says
-from tests.notebook.rooms import forget_saves
+from tests.notebook.rooms import forget_saves, skip_without_plugs
 from tests.ui.conftest import OpenPage
 from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
@@ -45,6 +45,7 @@ def lab(
     browser: Browser, script: Replies, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lab]:
     """A server with collaboration switched on."""
+    skip_without_plugs()
     on = {"YDocExtension": {"disable_rtc": False}}
     with running_lab(tmp_path_factory.mktemp("rooms") / "lab", script, config=on) as lab:
         yield lab

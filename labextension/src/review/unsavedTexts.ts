@@ -6,7 +6,7 @@ import { mergeAdditions, mergeText } from '../bridge/merge';
 import { Store } from '../store';
 import type { IMergeCell } from '../tokens';
 
-/** The key of the server's offers in a room's document (`carriers/room_history.py`). */
+/** The key of the server's offers in a room's document (`plugs/rooms/room_history.py`). */
 const OFFERS = 'jupyter_agent_unsaved';
 
 /** A version of a cell that is missing from a room's document. */

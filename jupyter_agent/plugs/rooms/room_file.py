@@ -25,8 +25,6 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Text, TransactionEvent
 
 from jupyter_agent.carriers.nbformat_file import missing_ids
-from jupyter_agent.carriers.room_history import with_file
-from jupyter_agent.carriers.room_shadow import mark_removal
 from jupyter_agent.document.cell import version_of
 from jupyter_agent.document.crdt import as_json, nbformat_cell, rewrite, shared_output, snapshot
 from jupyter_agent.document.identities import match_cells
@@ -40,6 +38,8 @@ from jupyter_agent.document.merge_cells import (
     text_of,
     without_trust,
 )
+from jupyter_agent.plugs.rooms.room_history import with_file
+from jupyter_agent.plugs.rooms.room_shadow import mark_removal
 
 _BLANK: dict[str, Any] = {
     "cell_type": "code",

@@ -14,15 +14,15 @@ from pycrdt import Assoc, Awareness, Doc, Subscription, Text, TransactionEvent
 from tornado.web import HTTPError
 
 from jupyter_agent.carriers.contents import Disk, FileFacts
-from jupyter_agent.carriers.room_shadow import Shadow, mark_removal
 from jupyter_agent.carriers.timeouts import Timeouts
-from jupyter_agent.carriers.ydoc import Collaboration, Pin, Room
 from jupyter_agent.document.carrier import Place, SaveResult, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.long_work import full_update, yield_to_loop
 from jupyter_agent.document.output_writer import clear_orphans
 from jupyter_agent.errors import Busy
+from jupyter_agent.plugs.rooms.room_shadow import Shadow, mark_removal
+from jupyter_agent.plugs.rooms.ydoc import Collaboration, Pin, Room
 from jupyter_agent.tasks import surely
 
 

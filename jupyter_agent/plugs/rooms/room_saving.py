@@ -11,16 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers.ydoc import Collaboration, NotSaved, Room
-from jupyter_agent.errors import Busy
+from jupyter_agent.plugs.rooms.ydoc import Collaboration, NotSaved, Room
 
 LOOKS = 6
 """Number of checks of the rooms within the time after which they are saved."""
@@ -29,11 +26,9 @@ LOOKS = 6
 class RoomSaver:
     """Saves each room whose oldest unsaved change is older than some seconds."""
 
-    def __init__(
-        self, rooms: Callable[[], Collaboration | None], seconds: float, log: logging.Logger
-    ) -> None:
-        """`rooms` is called at each check, and may raise Busy. A room that is configured to wait
-        longer than `seconds` after a change is not saved earlier than that.
+    def __init__(self, rooms: Collaboration, seconds: float, log: logging.Logger) -> None:
+        """A room that is configured to wait longer than `seconds` after a change is not saved
+        earlier than that.
         """
         self._rooms = rooms
         self._seconds = seconds
@@ -48,12 +43,10 @@ class RoomSaver:
         async with asyncio.TaskGroup() as saves:
             while True:
                 await asyncio.sleep(pause)
-                with suppress(Busy):  # unsupported rooms
-                    rooms = self._rooms()
-                    for room in rooms.open() if rooms is not None else ():
-                        if self._is_due(room, since=before, until=time.monotonic() + pause):
-                            self._unsaved[room.doc_room].saving = True
-                            saves.create_task(self._save(room))
+                for room in self._rooms.open():
+                    if self._is_due(room, since=before, until=time.monotonic() + pause):
+                        self._unsaved[room.doc_room].saving = True
+                        saves.create_task(self._save(room))
                 before = time.monotonic()
 
     def _is_due(self, room: Room, *, since: float, until: float) -> bool:

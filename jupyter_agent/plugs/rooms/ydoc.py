@@ -18,7 +18,7 @@ from collections.abc import (
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any
 
 from jupyter_server.utils import ensure_async
 from jupyter_ydoc import YNotebook
@@ -35,16 +35,16 @@ from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
 from jupyter_agent.carriers.exchange import OVERTAKEN
-from jupyter_agent.carriers.late_rooms import (
-    EXTENSION,
-    SUPPORTED,
-    configure_stores,
-    is_supported,
-    version,
-)
 from jupyter_agent.carriers.managers import is_plain
 from jupyter_agent.carriers.page_saves import SEEN, WRITTEN
-from jupyter_agent.carriers.room_file import (
+from jupyter_agent.carriers.sharing import Keep, OnLateEdit
+from jupyter_agent.carriers.timeouts import Timeouts
+from jupyter_agent.document.merge_cells import Content, outline
+from jupyter_agent.errors import Busy, UnreadableNotebook
+from jupyter_agent.plugs.rooms.late_rooms import (
+    configure_stores,
+)
+from jupyter_agent.plugs.rooms.room_file import (
     FollowPlan,
     follow,
     is_file,
@@ -52,8 +52,8 @@ from jupyter_agent.carriers.room_file import (
     outline_of,
     with_ids,
 )
-from jupyter_agent.carriers.room_filling import Filling, Keep
-from jupyter_agent.carriers.room_history import (
+from jupyter_agent.plugs.rooms.room_filling import Filling
+from jupyter_agent.plugs.rooms.room_history import (
     StoredHistory,
     begin_save,
     end_save,
@@ -62,27 +62,11 @@ from jupyter_agent.carriers.room_history import (
     offer,
     replay,
 )
-from jupyter_agent.carriers.room_shadow import Shadow
-from jupyter_agent.carriers.room_store import StoreQueue
-from jupyter_agent.carriers.room_updates import clocks_in
-from jupyter_agent.carriers.room_versions import FileVersions
-from jupyter_agent.carriers.timeouts import Timeouts
-from jupyter_agent.document.merge_cells import Content, outline
-from jupyter_agent.errors import Busy, UnreadableNotebook
-from jupyter_agent.packages import brought_by
+from jupyter_agent.plugs.rooms.room_shadow import Shadow
+from jupyter_agent.plugs.rooms.room_store import StoreQueue
+from jupyter_agent.plugs.rooms.room_updates import clocks_in
+from jupyter_agent.plugs.rooms.room_versions import FileVersions
 from jupyter_agent.tasks import begin, surely
-
-WITHOUT_DOCUMENTS = " && ".join(
-    (
-        "jupyter server extension disable jupyter_server_documents",
-        "jupyter labextension disable @jupyter-ai-contrib/server-documents",
-        "jupyter labextension disable @jupyter/docprovider-extension",
-        "jupyter labextension disable @jupyter/collaboration-extension",
-    )
-)
-"""The commands that switch jupyter-server-documents 0.3 off. After the first one alone its pages
-request a server that does not exist, and JupyterLab opens no notebook ("File ID error").
-"""
 
 _NOTEBOOKS = "json:notebook:"
 """Prefix of the names of notebook rooms; the file's id follows."""
@@ -98,63 +82,8 @@ _LONGEST_LEAVE = 1.0
 _PAUSE = 10.0
 """Seconds until a room retries a file that it could not read."""
 
-OnLateEdit: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
-"""Carries over late typing in a removed cell of the notebook at a path."""
-
 _UPDATE = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_UPDATE])
 _ANSWER = bytes([YMessageType.SYNC, YSyncMessageType.SYNC_STEP2])
-
-
-def collaboration(settings: Mapping[str, Any]) -> Collaboration | None:
-    """The rooms of a server, given the settings of its web application; None without collaboration.
-
-    Raises Busy if documents are in unsupported rooms: a write that bypasses a room is lost, or the
-    room's text is.
-    """
-    if "yroom_manager" in settings:  # first: it also stands in for jupyter_server_ydoc
-        bringers = ", ".join(brought_by("jupyter-server-documents"))
-        brought = f", brought by {bringers}," if bringers else ""
-        raise Busy(
-            f"Real-time collaboration (jupyter-server-documents{brought}) is on and keeps "
-            "notebooks in rooms that this version cannot work in. Nothing was changed. This line "
-            "switches it off, for everything that uses it; start Jupyter again after it: "
-            f"`{WITHOUT_DOCUMENTS}`"
-        )
-    extension = settings.get(EXTENSION)
-    if extension is None or extension.disable_rtc:
-        return None
-    installed = version()
-    if not is_supported(installed):
-        raise Busy(
-            f"Real-time collaboration is on, with jupyter-server-ydoc {installed}, and this "
-            f"version can work in the rooms of jupyter-server-ydoc {SUPPORTED} only. Nothing was "
-            "changed. Start Jupyter with --YDocExtension.disable_rtc=True, or without that package."
-        )
-    return Collaboration(extension, settings["file_id_manager"])
-
-
-def fill_rooms(settings: Mapping[str, Any], keep: Keep, on_late_edit: OnLateEdit) -> None:
-    """From now on, fill each notebook room of a server, given the settings of its web application,
-    from its store and its file, without disturbing users who type. Text that would be lost goes to
-    `keep` first; `on_late_edit` is called when someone has typed into a removed cell.
-    """
-    with suppress(Busy):  # unsupported rooms
-        rooms = collaboration(settings)
-        if rooms is not None:
-            rooms.fill_rooms(keep, on_late_edit)
-
-
-async def close_rooms(settings: Mapping[str, Any]) -> None:
-    """Stop the file work of a server's rooms, given the settings of its web application: its
-    process never ends if a task that has used a thread of anyio outlives the event loop. The rooms'
-    store has all unsaved changes then.
-    """
-    with suppress(Busy):  # unsupported rooms
-        rooms = collaboration(settings)
-        if rooms is not None:
-            closing = (room.close() for room in rooms.open())
-            await asyncio.gather(*closing, return_exceptions=True)
-            await rooms.disconnect_pages()
 
 
 class Collaboration:
@@ -192,7 +121,16 @@ class Collaboration:
         rooms = self._extension.ywebsocket_server.rooms.values()
         return [Room.of(room, self) for room in rooms if isinstance(room, kind) and room.ready]
 
-    async def disconnect_pages(self) -> None:
+    async def close(self) -> None:
+        """Stop the file work of the rooms: the process of a server never ends if a task that has
+        used a thread of anyio outlives the event loop. The rooms' store has all unsaved changes
+        then.
+        """
+        closing = (room.close() for room in self.open())
+        await asyncio.gather(*closing, return_exceptions=True)
+        await self._disconnect_pages()
+
+    async def _disconnect_pages(self) -> None:
         """End the connections of all pages: each is a task that has used a thread of anyio."""
         rooms = self._extension.ywebsocket_server.rooms.values()
         connections = []
@@ -206,7 +144,7 @@ class Collaboration:
                     await asyncio.sleep(0.01)
 
     def fill_rooms(self, keep: Keep, on_late_edit: OnLateEdit) -> None:
-        """See `fill_rooms`."""
+        """See `SharedDocuments.fill`."""
         server = self._extension.ywebsocket_server
         add = server.add_room
 
@@ -247,11 +185,7 @@ class Collaboration:
         return entered
 
     async def save(self, path: str, clocks: Mapping[int, int], seconds: float) -> str:
-        """Write a room into its file once it has everything that a page has, by the Yjs state
-        vector of that page; returns the new hash of the file. Waits up to `seconds` for the page.
-
-        Raises Busy, UnreadableNotebook, HTTPError, OSError or RuntimeError.
-        """
+        """See `SharedDocuments.save`."""
         pin = Pin()
         room = await self.enter(self.id_of(path), pin)
         try:
@@ -557,7 +491,7 @@ class Room:
         self, fill: Callable[[], Awaitable[None]], keep: Keep, on_late_edit: OnLateEdit
     ) -> None:
         """Fill the room from its store and its file, and record the file's version. For `keep` and
-        `on_late_edit` see `fill_rooms`.
+        `on_late_edit` see `SharedDocuments.fill`.
         """
         doc_room, document = self.doc_room, self.document
         async with self._filling:

@@ -18,10 +18,10 @@ from jupyter_ydoc import YNotebook
 from jupyter_ydoc.ybasedoc import YBaseDoc
 from pycrdt import Map
 
-from jupyter_agent.carriers.room_shadow import Shadow, removal_in
-from jupyter_agent.carriers.room_updates import clocks_in
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.crdt import as_shared
+from jupyter_agent.plugs.rooms.room_shadow import Shadow, removal_in
+from jupyter_agent.plugs.rooms.room_updates import clocks_in
 
 OFFERS = "jupyter_agent_unsaved"
 """The name of the map in a room's document with the texts that pages offer to restore, each under a

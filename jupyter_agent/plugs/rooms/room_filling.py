@@ -12,11 +12,12 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 from jupyter_ydoc import YNotebook
 
-from jupyter_agent.carriers.room_file import (
+from jupyter_agent.document.merge_cells import Content
+from jupyter_agent.plugs.rooms.room_file import (
     FollowPlan,
     follow,
     is_file,
@@ -26,11 +27,7 @@ from jupyter_agent.carriers.room_file import (
     update_in_place,
     with_former_ids,
 )
-from jupyter_agent.carriers.room_history import StoredHistory, offer
-from jupyter_agent.document.merge_cells import Content
-
-Keep: TypeAlias = Callable[[str, str], Awaitable[object]]
-"""Stores a recovery copy: path and JSON text."""
+from jupyter_agent.plugs.rooms.room_history import StoredHistory, offer
 
 
 class Filling:

@@ -20,16 +20,16 @@ from uuid import uuid4
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Doc, Map, Subscription, TransactionEvent
 
-from jupyter_agent.carriers.room_updates import (
+from jupyter_agent.document.cell import CellState
+from jupyter_agent.document.crdt import SharedCells, snapshot
+from jupyter_agent.document.merge import merge_typing
+from jupyter_agent.plugs.rooms.room_updates import (
     Ranges,
     RoomUpdate,
     brings_nothing,
     deletes_nothing,
     union,
 )
-from jupyter_agent.document.cell import CellState
-from jupyter_agent.document.crdt import SharedCells, snapshot
-from jupyter_agent.document.merge import merge_typing
 
 _REMOVAL = "jupyter_agent_removal"
 """The key of a document's state that changes with each transaction that removes cells."""

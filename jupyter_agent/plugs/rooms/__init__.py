@@ -1,0 +1,1 @@
+"""Works in the rooms in which jupyter-collaboration keeps open notebooks."""

@@ -161,7 +161,7 @@ async def test_of_what_both_changed_the_page_keeps_its_own_and_offers_the_file_s
 async def test_what_is_typed_while_a_room_takes_in_its_file_is_there_and_saved(
     room_server: RoomServer, opened: Opened
 ) -> None:
-    cells = [code(f"c{number}", f"x = {number}") for number in range(500)]
+    cells = [code(f"c{number}", f"x = {number}") for number in range(1500)]
     file, person = await opened(cells)
     cells[0].source = cells[1].source = "pulled"
     cells[2] = markdown("c2", "retyped")

@@ -41,10 +41,11 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 from jupyter_agent import entry_points
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.sharing import Sharing
+from jupyter_agent.plugs.rooms.collaboration import Collaboration
 from jupyter_agent.plugs.rooms.late_rooms import LateRooms
+from jupyter_agent.plugs.rooms.live_room import Room
 from jupyter_agent.plugs.rooms.room_history import OFFERS
 from jupyter_agent.plugs.rooms.room_updates import clocks_in
-from jupyter_agent.plugs.rooms.ydoc import Collaboration, Room
 from tests.notebook.page import Page
 
 

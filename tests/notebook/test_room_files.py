@@ -23,8 +23,9 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.crdt import as_json
+from jupyter_agent.plugs.rooms import live_room, room_versions
 from jupyter_agent.plugs.rooms import room as room_module
-from jupyter_agent.plugs.rooms import room_versions, ydoc
+from jupyter_agent.plugs.rooms.room_contents import NotSaved
 from tests.waiting import until
 
 from .conftest import Restart, cells_of, code, markdown, notebook_json
@@ -357,14 +358,14 @@ async def test_a_file_that_cannot_be_read_is_left_until_it_can(
     room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As git leaves it during a merge."""
-    monkeypatch.setattr(ydoc, "_PAUSE", 0.1)
+    monkeypatch.setattr(live_room, "_PAUSE", 0.1)
     file, person = await opened([code("a", "a"), code("b", "b")])
     broken = f"<<<<<<< HEAD\n{file.read_text()}=======\n>>>>>>> theirs\n"
     file.write_text(broken)
     await notice(room_server, person)
     person.type("b", " WORD")
     await person.sync()
-    with pytest.raises(ydoc.NotSaved, match="cannot be read now. Repair it"):
+    with pytest.raises(NotSaved, match="cannot be read now. Repair it"):
         await room_server.live("a.ipynb").save()
     assert file.read_text() == broken
     write(file, [code("a", "mended"), code("b", "b")])
@@ -480,7 +481,7 @@ async def test_a_room_that_is_gone_writes_no_more(
     person.type("b", " OLD")
     await person.sync()
     room = room_server.live("a.ipynb")
-    loading = Held(monkeypatch, room, "_load")
+    loading = Held(monkeypatch, room.contents, "load")
     write(file, [code("a", "pulled"), code("b", "b")])
     following = asyncio.create_task(room.doc_room._file.maybe_notify())
     await loading.done.wait()
@@ -492,7 +493,7 @@ async def test_a_room_that_is_gone_writes_no_more(
     back.type("a", " FRESH")
     await back.sync()
     await room_server.live("a.ipynb").save()
-    with pytest.raises(ydoc.NotSaved, match="no one has it open"):
+    with pytest.raises(NotSaved, match="no one has it open"):
         await room.save()
     assert not room.has_pending_save
     assert cells_of(file)[0]["source"] == "pulled FRESH"
@@ -555,13 +556,13 @@ async def test_what_comes_late_is_brought_over_at_once_and_what_comes_meanwhile_
     write(file, [code("a", "a")])
     await room_server.room("a.ipynb")._file.maybe_notify()
     room = room_server.live("a.ipynb")
-    meeting, saving = (Held(monkeypatch, room, name) for name in ("sync_clients", "save"))
+    meeting, saving = Held(monkeypatch, room.pages, "sync"), Held(monkeypatch, room, "save")
     page.type("b", " FIRST")
     await until(lambda: "FIRST" in str(room.document.source))  # while pages are waited for
     meeting.go_on.set()
     await saving.done.wait()
     page.type("b", " LAST")
-    await until(lambda: room.shadow is not None and room.shadow.pending())
+    await until(lambda: room.pages.shadow is not None and room.pages.shadow.pending())
     saving.go_on.set()
     await until(lambda: "FIRST LAST" in str(room.document.source))
 
@@ -632,7 +633,7 @@ async def test_what_the_file_says_of_a_cell_that_is_moved_meanwhile_is_offered(
     room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, person = await opened([code("a", "a"), code("b", "b")])
-    follow = ydoc.follow
+    follow = live_room.follow
 
     async def meanwhile(*args: Any) -> Any:
         following = await follow(*args)
@@ -641,7 +642,7 @@ async def test_what_the_file_says_of_a_cell_that_is_moved_meanwhile_is_offered(
         await person.sync()
         return following
 
-    monkeypatch.setattr(ydoc, "follow", meanwhile)
+    monkeypatch.setattr(live_room, "follow", meanwhile)
     write(file, [code("a", "pulled"), code("b", "b")])
     await notice(room_server, person)
     assert [person.source(each) for each in person.ids()] == ["b", "a"]
@@ -774,7 +775,7 @@ async def test_of_an_editor_that_writes_the_file_at_any_moment_and_who_types_not
             asyncio.to_thread(write_later, file, json.dumps(content), source)
         )
         if source.random() < 0.7:
-            with suppress(ydoc.NotSaved, HTTPError, OSError):  # while git has deleted it
+            with suppress(NotSaved, HTTPError, OSError):  # while git has deleted it
                 await room.save()
         await writing
         await room.save()

@@ -33,7 +33,7 @@ from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, Locked, NotConfirmed, NotebookNotFound, UnreadableNotebook
 from jupyter_agent.packages import brought_by
-from jupyter_agent.plugs.rooms import room, ydoc
+from jupyter_agent.plugs.rooms import live_room, room
 from tests.waiting import soon, until
 
 from .browser import Tab
@@ -178,10 +178,10 @@ async def test_every_name_of_the_package_that_we_use_is_there(
 
 
 def test_names_of_the_package_stand_where_rooms_begin_and_where_they_are() -> None:
-    folder = Path(ydoc.__file__).parent.parent.parent
+    folder = Path(live_room.__file__).parent.parent.parent
     names = re.compile(r"jupyter_server_ydoc\b|\b_room_locks|\._saving_document|\._update_lock")
-    users = {file.name for file in folder.rglob("*.py") if names.search(file.read_text())}
-    assert users == {"sharing.py", "ydoc.py"}
+    users = {file for file in folder.rglob("*.py") if names.search(file.read_text())}
+    assert {file.parent.name for file in users if file.name != "sharing.py"} == {"rooms"}
 
 
 # ---- a room that goes, and comes again
@@ -526,7 +526,7 @@ async def test_what_may_not_have_been_in_a_save_is_not_called_saved(
     person.type("a", " SAVED")
     await person.sync()
     if why == "of another server, and cut off":
-        monkeypatch.setattr(ydoc, "end_save", lambda *_: None)
+        monkeypatch.setattr(live_room, "end_save", lambda *_: None)
     if why == "out of order":
         await room_server.stored("a.ipynb")
         now = time.time

@@ -17,8 +17,8 @@ from jupyter_agent.errors import Busy
 if TYPE_CHECKING:
     from jupyter_agent.carriers.contents import Disk
     from jupyter_agent.carriers.timeouts import Timeouts
+    from jupyter_agent.plugs.rooms.collaboration import Collaboration
     from jupyter_agent.plugs.rooms.room import RoomCarrier
-    from jupyter_agent.plugs.rooms.ydoc import Collaboration
 
 _SUPPORTED = "3"
 """The supported major version of jupyter-server-ydoc, whose names these are."""
@@ -42,7 +42,7 @@ class LateRooms(SharedDocuments):
     @cached_property
     def rooms(self) -> Collaboration:
         """The rooms."""
-        from jupyter_agent.plugs.rooms.ydoc import Collaboration
+        from jupyter_agent.plugs.rooms.collaboration import Collaboration
 
         return Collaboration(self._extension, self.settings["file_id_manager"])
 

@@ -21,8 +21,10 @@ from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.long_work import full_update, yield_to_loop
 from jupyter_agent.document.output_writer import clear_orphans
 from jupyter_agent.errors import Busy
+from jupyter_agent.plugs.rooms.collaboration import Collaboration
+from jupyter_agent.plugs.rooms.live_room import Room
+from jupyter_agent.plugs.rooms.room_pages import Pin
 from jupyter_agent.plugs.rooms.room_shadow import Shadow, mark_removal
-from jupyter_agent.plugs.rooms.ydoc import Collaboration, Pin, Room
 from jupyter_agent.tasks import surely
 
 
@@ -80,7 +82,7 @@ class RoomCarrier:
 
     @property
     def _shadow(self) -> Shadow | None:
-        return None if self._room is None else self._room.shadow
+        return None if self._room is None else self._room.pages.shadow
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -178,7 +180,7 @@ class RoomCarrier:
         self.cells.close()
         self._detach()
         if self._room is not None:
-            self._room.listen(False)
+            self._room.pages.listen(False)
             self._rooms.leave(self._room, self._pin)
             self._room = None
 
@@ -194,19 +196,19 @@ class RoomCarrier:
         if room is not self._room:
             if self._room is not None:
                 self._rooms.release(self._room)
-                self._room.listen(False)
+                self._room.pages.listen(False)
             self._detach()
             self._mirror = _Mirror(room.document.ydoc)
-            self._people = People(room.awareness)
+            self._people = People(room.pages.awareness)
             self.cells.close()
             self.cells = SharedCells(self._mirror.replica)
             self.cells.on_removal = self._on_removal
             self.cells.server = self._server
             clear_orphans(self.cells)
-            if not room.clients:
+            if not room.pages.clients:
                 self._end_runs()
             self._room = room
-            room.listen(True)
+            room.pages.listen(True)
         return room
 
     def _on_removal(self, cell_id: str) -> None:
@@ -225,7 +227,7 @@ class RoomCarrier:
     def _attach_shadow(self, copy: bytes | None = None) -> None:
         assert self._room is not None
         # Not from the room's document, which may be loading a file.
-        self._room.attach_shadow(Shadow(self.cells.document, copy))
+        self._room.pages.attach_shadow(Shadow(self.cells.document, copy))
 
     def _hold(self) -> None:
         assert self._room is not None
@@ -246,7 +248,7 @@ class RoomCarrier:
         assert self._mirror is not None
         awake = self._quiet_since <= self._mirror.last_heard
         patience = self._timeouts.page if awake else self._timeouts.quiet_page
-        if not await room.sync_clients(self._mirror.take_sent(), patience):
+        if not await room.pages.sync(self._mirror.take_sent(), patience):
             self._quiet_since = time.monotonic()
 
     def _detach(self) -> None:

@@ -17,7 +17,9 @@ from weakref import WeakKeyDictionary
 
 from tornado.web import HTTPError
 
-from jupyter_agent.plugs.rooms.ydoc import Collaboration, NotSaved, Room
+from jupyter_agent.plugs.rooms.collaboration import Collaboration
+from jupyter_agent.plugs.rooms.live_room import Room
+from jupyter_agent.plugs.rooms.room_contents import NotSaved
 
 LOOKS = 6
 """Number of checks of the rooms within the time after which they are saved."""
@@ -58,8 +60,10 @@ class RoomSaver:
             self._unsaved.pop(room.doc_room, None)
             return False
         unsaved = self._unsaved.get(room.doc_room)
-        if unsaved is None or (unsaved.last_written != room.last_written and not unsaved.saving):
-            unsaved = self._unsaved[room.doc_room] = _Unsaved(since, room.last_written)
+        if unsaved is None or (
+            unsaved.last_written != room.contents.last_written and not unsaved.saving
+        ):
+            unsaved = self._unsaved[room.doc_room] = _Unsaved(since, room.contents.last_written)
         return not unsaved.saving and until - unsaved.since > max(self._seconds, room.pause)
 
     async def _save(self, room: Room) -> None:
@@ -69,8 +73,8 @@ class RoomSaver:
         except NotSaved:
             pass  # the room itself ignores this too
         except (HTTPError, OSError, RuntimeError) as error:
-            self._log.warning("The room of %s could not be saved: %s", room.path, error)
-        self._unsaved[room.doc_room] = _Unsaved(start, room.last_written)
+            self._log.warning("The room of %s could not be saved: %s", room.contents.path, error)
+        self._unsaved[room.doc_room] = _Unsaved(start, room.contents.last_written)
 
 
 @dataclass

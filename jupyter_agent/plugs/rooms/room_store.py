@@ -1,4 +1,4 @@
-"""Tracks changes of a room until its store has them.
+"""The store of a room. It tracks changes until the store has them.
 
 A room writes each update in a task of its own, and no one waits for these tasks. When the room is
 removed they are cancelled. If its file has changes that the store lacks, the next room loads them
@@ -10,18 +10,24 @@ that is cancelled while it writes also leaves the database locked for the next r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from importlib import import_module
 from itertools import groupby
 from typing import Any
 
+from jupyter_ydoc import YNotebook
 from pycrdt import Subscription, TransactionEvent, merge_updates
 
 from jupyter_agent.carriers.timeouts import Timeouts
+from jupyter_agent.document.merge_cells import Content
+from jupyter_agent.plugs.rooms.room_file import outline_of
+from jupyter_agent.plugs.rooms.room_history import StoredHistory, replay
 from jupyter_agent.tasks import surely
 
 
-class StoreQueue:
-    """The changes of a room that its store lacks. They are stored before the room stops."""
+class RoomStore:
+    """The store of a room, and the changes that it lacks: they are stored before the room stops."""
 
     def __init__(self, doc_room: Any) -> None:
         self._doc_room = doc_room
@@ -45,6 +51,55 @@ class StoreQueue:
                 (state, state.observe_deep(self._note_state)),
                 (doc_room.ydoc, doc_room.ydoc.observe(self._note)),
             ]
+
+    async def read(self) -> StoredHistory | None:
+        """The content of the room's store; None if it has no document or cannot be read."""
+        if self._doc_room.ystore is None:
+            return None
+        not_found = import_module("pycrdt.store").YDocNotFound
+        async with self._open() as store:
+            with self.log_errors("The saved state of %s is unknown"), suppress(not_found):
+                return await replay([row async for row in store.read()])
+            now = YNotebook()
+            with self.log_errors("The unsaved changes of %s are unknown"), suppress(not_found):
+                await store.apply_updates(now.ydoc)
+                return StoredHistory(now, None)
+        return None
+
+    async def first_version(self) -> Content | None:
+        """For a room not saved since it was filled: the content it was filled with."""
+        stored = await self.read()
+        return None if stored is None or stored.saved is None else await outline_of(stored.saved)
+
+    async def write(self, *updates: bytes) -> None:
+        """Write these updates into the store."""
+        if self._doc_room.ystore is not None:
+            async with self._open() as store:
+                for update in updates:
+                    await store.write(update)
+
+    @contextmanager
+    def log_errors(self, problem: str) -> Iterator[None]:
+        """No error of a store may keep people out or hold up a file."""
+        try:
+            yield
+        except Exception:
+            self._doc_room.log.exception(problem, self._doc_room._file.path)
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[Any]:
+        """The store, also of a room that is about to be filled. If it is not open, another instance
+        is opened: the room's own would open in a task that never ends, and the server would wait
+        for that task's thread when it stops.
+        """
+        store = self._doc_room.ystore
+        async with store.start_lock:
+            if not store.started.is_set():
+                kind: Any = type(store)
+                async with kind(path=store.path, log=store.log, config=store.config) as opened:
+                    yield opened
+                return
+        yield store
 
     async def flush(self) -> None:
         """Wait until the store has all changes up to now. A slow store must not keep people out or

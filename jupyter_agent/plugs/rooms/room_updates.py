@@ -1,4 +1,4 @@
-"""The content of a Yjs update: the items that it brings, and those that it deletes.
+"""Yjs updates: those of a document, and the items that one brings and deletes.
 
 Format (version 1): https://github.com/yjs/yjs/blob/main/INTERNALS.md, and `UpdateEncoderV1` there.
 An item has an id, client and clock; those of one client are numbered without gaps.
@@ -7,10 +7,11 @@ An item has an id, client and clock; those of one client are numbered without ga
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from pycrdt import Decoder, write_var_uint
+from pycrdt import Decoder, Doc, write_var_uint
 
 from jupyter_agent.document.insertions import read_ranges
 
@@ -25,6 +26,24 @@ _NAMED = (3, 5)
 """Shared types that have a name: elements and hooks of XML."""
 _SIZES = {127: 0, 126: 0, 124: 4, 123: 8, 122: 8, 121: 0, 120: 0}
 """Sizes in bytes of plain values after their type byte."""
+
+
+@contextmanager
+def changes_in(document: Doc[Any]) -> Iterator[list[bytes]]:
+    """The updates made in the document from now on."""
+    changes: list[bytes] = []
+    subscription = document.observe(lambda event: changes.append(event.update))
+    try:
+        yield changes
+    finally:
+        document.unobserve(subscription)
+
+
+def document_of(update: bytes) -> Doc[Any]:
+    """A document with the content of an update."""
+    document: Doc[Any] = Doc()
+    document.apply_update(update)
+    return document
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,76 @@
+"""The file of a room, as its contents manager has it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from jupyter_server.utils import ensure_async
+from tornado.web import HTTPError
+
+from jupyter_agent.carriers.exchange import OVERTAKEN
+from jupyter_agent.carriers.managers import is_plain
+from jupyter_agent.carriers.page_saves import SEEN
+
+
+class NotSaved(RuntimeError):
+    """The room did not write its file and raised no error: the file is read-only, or another
+    program has written it.
+    """
+
+
+class RoomContents:
+    """Reads and writes the file of one room."""
+
+    def __init__(self, doc_room: Any) -> None:
+        self._doc_room = doc_room
+
+    @property
+    def path(self) -> str:
+        """The present path of the file."""
+        return str(self._doc_room._file.path)
+
+    @property
+    def last_written(self) -> object:
+        """When its file was last written, in the contents manager's own form."""
+        return self._doc_room._file.last_modified
+
+    async def load(self) -> dict[str, Any]:
+        """The file as the contents manager returns it, with its hash."""
+        file = self._doc_room._file
+        async with file._lock:
+            model = await self.get(content=True)
+            file.last_modified = model["last_modified"]
+            return model
+
+    async def get(self, *, content: bool, hashed: bool = True) -> dict[str, Any]:
+        """The same, without content if that is not asked for."""
+        doc_room = self._doc_room
+        manager = doc_room._file._contents_manager
+        kind = {"format": doc_room._file_format, "type": doc_room._file_type} if content else {}
+        got = manager.get(self.path, content=content, require_hash=hashed, **kind)
+        model: dict[str, Any] = await ensure_async(got)
+        return model
+
+    async def put(self, content: object, *, seen: str, modified: object) -> dict[str, Any] | None:
+        """The contents manager's answer to the write; None if the file is not the one that the room
+        has seen, by its hash and the time of its last write (empty or None if unknown).
+        """
+        room, file = self._doc_room, self._doc_room._file
+        model = {"format": room._file_format, "type": room._file_type, "content": content}
+        if seen and is_plain(file._contents_manager):
+            model[SEEN] = seen
+        async with file._lock:
+            now = await self.get(content=False, hashed=False)
+            if not now["writable"]:
+                raise NotSaved("it is read-only")
+            if now["last_modified"] != (modified or file.last_modified):
+                file.last_modified = now["last_modified"]
+                return None
+            try:
+                saved: dict[str, Any] = await file._save_content(model, asyncio.Event(), file.path)
+            except HTTPError as error:
+                if error.log_message == OVERTAKEN:
+                    return None
+                raise
+            return saved

@@ -22,7 +22,7 @@ from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from jupyter_agent.document import long_work
 from jupyter_agent.document.long_work import yield_to_loop
 from jupyter_agent.document.undo import undo
-from jupyter_agent.plugs.rooms import room
+from jupyter_agent.plugs.rooms import room_carrier
 from jupyter_agent.plugs.rooms.room_shadow import Shadow
 from jupyter_agent.text.notebook import render
 
@@ -152,8 +152,8 @@ async def test_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
         person.type("b", "!")
         await yield_to_loop()
 
-    monkeypatch.setattr(room, "Shadow", Told)
-    for module in (room, long_work):
+    monkeypatch.setattr(room_carrier, "Shadow", Told)
+    for module in (room_carrier, long_work):
         monkeypatch.setattr(module, "yield_to_loop", typing)
     edits = [await notebook.move("b", index=0)]
     edits.append(await notebook.update("b", type="markdown"))

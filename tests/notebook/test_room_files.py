@@ -23,8 +23,7 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.crdt import as_json
-from jupyter_agent.plugs.rooms import live_room, room_versions
-from jupyter_agent.plugs.rooms import room as room_module
+from jupyter_agent.plugs.rooms import live_room, room_carrier, room_versions
 from jupyter_agent.plugs.rooms.room_contents import NotSaved
 from tests.waiting import until
 
@@ -599,7 +598,7 @@ async def test_a_file_that_takes_a_cell_away_while_an_edit_is_made_ready_takes_n
     notebook = await unfilled_notebooks.get("a.ipynb")
     away.cut()
     away.type("b", " WORD")
-    full_update = room_module.full_update
+    full_update = room_carrier.full_update
 
     async def meanwhile(document: Any) -> bytes:
         copy = await full_update(document)
@@ -607,7 +606,7 @@ async def test_a_file_that_takes_a_cell_away_while_an_edit_is_made_ready_takes_n
         await notice(room_server, other)
         return copy
 
-    monkeypatch.setattr(room_module, "full_update", meanwhile)
+    monkeypatch.setattr(room_carrier, "full_update", meanwhile)
     await notebook.delete("c")
     await away.connect()
     await until(lambda: "b WORD" in str(room_server.live("a.ipynb").document.source))

@@ -33,7 +33,7 @@ from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, Locked, NotConfirmed, NotebookNotFound, UnreadableNotebook
 from jupyter_agent.packages import brought_by
-from jupyter_agent.plugs.rooms import live_room, room
+from jupyter_agent.plugs.rooms import live_room, room_carrier
 from tests.waiting import soon, until
 
 from .browser import Tab
@@ -818,14 +818,14 @@ async def test_an_edit_whose_room_goes_before_it_is_confirmed_is_done_if_the_nex
     is_stored: bool,
 ) -> None:
     notebook = await room_notebooks.get("a.ipynb")
-    confirm = room.RoomCarrier.confirm
+    confirm = room_carrier.RoomCarrier.confirm
 
     async def evicted_first(carrier: Any) -> Any:
-        monkeypatch.setattr(room.RoomCarrier, "confirm", confirm)
+        monkeypatch.setattr(room_carrier.RoomCarrier, "confirm", confirm)
         await room_server.evict("a.ipynb")
         return await confirm(carrier)
 
-    monkeypatch.setattr(room.RoomCarrier, "confirm", evicted_first)
+    monkeypatch.setattr(room_carrier.RoomCarrier, "confirm", evicted_first)
     if is_stored:
         edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
         assert edit.saved.saved
@@ -884,7 +884,7 @@ async def test_the_cell_that_somebody_types_in_is_not_taken_away(
     assert bob.ids() == ["b", "a"]
     under_the_cursor.insert(0, "typed ")
     assert bob.source("b") == "typed # b!"
-    monkeypatch.setattr(room, "LATELY", 0)
+    monkeypatch.setattr(room_carrier, "LATELY", 0)
     assert notebook.place == Place("b", editing=False)
     await bob.sync()
     await notebook.delete("b")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jupyter_agent.carriers.contents import Disk
     from jupyter_agent.carriers.timeouts import Timeouts
     from jupyter_agent.plugs.rooms.collaboration import Collaboration
-    from jupyter_agent.plugs.rooms.room import RoomCarrier
+    from jupyter_agent.plugs.rooms.room_carrier import RoomCarrier
 
 _SUPPORTED = "3"
 """The supported major version of jupyter-server-ydoc, whose names these are."""
@@ -49,7 +49,7 @@ class LateRooms(SharedDocuments):
     def carrier(
         self, path: str, disk: Disk, timeouts: Timeouts, *, server: str, note: str
     ) -> RoomCarrier:
-        from jupyter_agent.plugs.rooms.room import RoomCarrier
+        from jupyter_agent.plugs.rooms.room_carrier import RoomCarrier
 
         return RoomCarrier(path, self.rooms, disk, timeouts, server=server, note=note)
 

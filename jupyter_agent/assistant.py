@@ -37,14 +37,15 @@ from jupyter_agent.conversations.usage import MonthlyBudgets
 from jupyter_agent.conversations.wakes import Wakes, WakeStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
-from jupyter_agent.mcp.config import servers_of
-from jupyter_agent.mcp.offer import Offer
-from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.mcp_server.catalogue import Catalogue
 from jupyter_agent.mcp_server.server import McpServer
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.packages import namesake_warning
+from jupyter_agent.plugs.mcp.config import servers_of
+from jupyter_agent.plugs.mcp.offer import Offer
+from jupyter_agent.plugs.mcp.servers import Servers
+from jupyter_agent.plugs.mcp.tools import McpTools
 from jupyter_agent.server import routes
 from jupyter_agent.server.announce import announcer
 from jupyter_agent.server.base import REQUESTS, InFlightRequests
@@ -52,7 +53,6 @@ from jupyter_agent.server.once import ONCE, Once
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools import toolbox
 from jupyter_agent.tools.base import Toolbox
-from jupyter_agent.tools.mcp import McpTools
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.paths import Identities, root_of
 from jupyter_agent.workspace.redactor import Redactor

@@ -20,8 +20,8 @@ from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.choices import MODES, Mode, Share, WhileAway
 from jupyter_agent.conversations.clients import Caller, display_name
 from jupyter_agent.errors import RequestError, StoreUnavailable, ToolError
-from jupyter_agent.mcp.client import plain_value
-from jupyter_agent.mcp.messages import (
+from jupyter_agent.mcp_server.forms import RepeatedCallForm, StreamedForm, can_show
+from jupyter_agent.mcp_server.messages import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
     HEADER_MISMATCH,
@@ -38,7 +38,6 @@ from jupyter_agent.mcp.messages import (
     error_reply,
     notification,
 )
-from jupyter_agent.mcp_server.forms import RepeatedCallForm, StreamedForm, can_show
 from jupyter_agent.mcp_server.server import (
     SERVED_SESSIONS,
     VERSIONS,
@@ -50,6 +49,7 @@ from jupyter_agent.mcp_server.server import (
     stateless,
 )
 from jupyter_agent.mcp_server.sessions import Session, Sessions
+from jupyter_agent.plugs.mcp.client import plain_value
 from jupyter_agent.server.answers import MessageAnswer
 from jupyter_agent.server.base import (
     MEBIBYTE,

@@ -19,10 +19,10 @@ from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.wakes import Wakes
 from jupyter_agent.entry_points import UnusablePlug, find, load_class, usable
-from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.mcp_server.server import McpServer
 from jupyter_agent.mcp_server.sessions import Sessions
 from jupyter_agent.models.registry import Models
+from jupyter_agent.plugs.mcp.servers import Servers
 from jupyter_agent.server import (
     chat,
     conversations,

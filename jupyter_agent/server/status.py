@@ -19,9 +19,9 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.usage import GROUPINGS
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.errors import Busy, RequestError
-from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.models.registry import Models
 from jupyter_agent.packages import namesake_warning, openai_warning, outdated_warnings
+from jupyter_agent.plugs.mcp.servers import Servers
 from jupyter_agent.server.answers import (
     DescriptionAnswer,
     InstructionsAnswer,

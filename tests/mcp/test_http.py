@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.mcp.messages import McpError
+from jupyter_agent.mcp_server.messages import McpError
 from tests.waiting import until
 
 from .conftest import Clock, at, call, said, servers

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.mcp.messages import McpError
+from jupyter_agent.mcp_server.messages import McpError
 from tests.waiting import until
 
 from .conftest import Child, Clock, call, said, servers

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.mcp.messages import (
+from jupyter_agent.mcp_server.messages import (
     MOST_OF_A_MESSAGE,
     McpError,
     McpUnreachable,

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Protocol
 
-from jupyter_agent.mcp.messages import (
+from jupyter_agent.mcp_server.messages import (
     METHOD_NOT_FOUND,
     SESSIONS,
     STATELESS,

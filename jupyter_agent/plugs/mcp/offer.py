@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.legible import clip, legible, tool_name
-from jupyter_agent.mcp.client import header_params
+from jupyter_agent.plugs.mcp.client import header_params
 
 PREFIX = "mcp__"
 """Of the names of all MCP tools."""

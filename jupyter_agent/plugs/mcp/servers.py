@@ -12,13 +12,13 @@ from typing import Any, Literal, TypeAlias
 
 from jupyter_agent import __version__
 from jupyter_agent.errors import ModelError
-from jupyter_agent.mcp.client import Client, Transport, argument_headers
-from jupyter_agent.mcp.config import ServerConfig
-from jupyter_agent.mcp.http import HttpTransport
-from jupyter_agent.mcp.messages import McpError, RpcMessage
-from jupyter_agent.mcp.offer import MOST_TOOLS, Offer, offers
-from jupyter_agent.mcp.stdio import StdioTransport
+from jupyter_agent.mcp_server.messages import McpError, RpcMessage
 from jupyter_agent.models.network import Network, mask_secrets
+from jupyter_agent.plugs.mcp.client import Client, Transport, argument_headers
+from jupyter_agent.plugs.mcp.config import ServerConfig
+from jupyter_agent.plugs.mcp.http import HttpTransport
+from jupyter_agent.plugs.mcp.offer import MOST_TOOLS, Offer, offers
+from jupyter_agent.plugs.mcp.stdio import StdioTransport
 
 _PATIENCE_S = 5.0
 """Seconds a question waits for servers that are starting."""

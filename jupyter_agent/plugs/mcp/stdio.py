@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from jupyter_agent.legible import legible
-from jupyter_agent.mcp.messages import MOST_OF_A_MESSAGE, McpError, RpcMessage, parse_message
+from jupyter_agent.mcp_server.messages import MOST_OF_A_MESSAGE, McpError, RpcMessage, parse_message
 from jupyter_agent.tasks import surely
 
 _PIECE = 64 * 1024

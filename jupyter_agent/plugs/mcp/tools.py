@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 
 from jupyter_agent.errors import ToolError
 from jupyter_agent.legible import clip, legible, quoted
-from jupyter_agent.mcp.messages import McpError
-from jupyter_agent.mcp.offer import Offer
-from jupyter_agent.mcp.servers import Servers
+from jupyter_agent.mcp_server.messages import McpError
+from jupyter_agent.plugs.mcp.offer import Offer
+from jupyter_agent.plugs.mcp.servers import Servers
 from jupyter_agent.text.images import KINDS, pick_last
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.workspace.lease import Lease

@@ -37,6 +37,7 @@ from jupyter_agent.mcp_server.messages import (
     RpcMessage,
     error_reply,
     notification,
+    plain_value,
 )
 from jupyter_agent.mcp_server.server import (
     SERVED_SESSIONS,
@@ -49,7 +50,6 @@ from jupyter_agent.mcp_server.server import (
     stateless,
 )
 from jupyter_agent.mcp_server.sessions import Session, Sessions
-from jupyter_agent.plugs.mcp.client import plain_value
 from jupyter_agent.server.answers import MessageAnswer
 from jupyter_agent.server.base import (
     MEBIBYTE,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.mcp_server.messages import McpError
+from jupyter_agent.plugs.mcp.messages import McpError
 from tests.waiting import until
 
 from .conftest import Clock, at, call, said, servers
@@ -39,7 +39,7 @@ async def test_the_newer_era_is_tried_first_and_each_request_says_all() -> None:
     fake.add("greet", text("Hello"))
     async with at(fake) as made:
         assert said(await call(made, "greet", name="Ada")) == "Hello"
-        assert made.describe()[0]["version"] == NEW
+        assert made.describe()[0].version == NEW
     assert fake.methods() == ["server/discover", "tools/list", "tools/call"]
     assert fake.calls()[0]["arguments"] == {"name": "Ada"}
     assert fake.headers[-1]["Mcp-Name"] == "greet"
@@ -50,7 +50,7 @@ async def test_where_it_is_not_spoken_a_session_is_begun_and_ended() -> None:
     fake.add("greet", text("Hello"))
     async with at(fake) as made:
         assert said(await call(made, "greet")) == "Hello"
-        assert made.describe()[0]["version"] == OLD
+        assert made.describe()[0].version == OLD
     assert fake.methods() == [
         "server/discover",
         "initialize",
@@ -66,7 +66,7 @@ async def test_an_older_version_that_the_server_chooses_is_spoken() -> None:
     fake = only("old")
     fake.version = "2025-06-18"
     async with at(fake) as made:
-        assert made.describe()[0]["version"] == "2025-06-18"
+        assert made.describe()[0].version == "2025-06-18"
 
 
 async def test_a_version_that_nobody_knows_is_told() -> None:

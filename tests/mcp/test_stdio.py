@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.mcp_server.messages import McpError
+from jupyter_agent.plugs.mcp.messages import McpError
 from tests.waiting import until
 
 from .conftest import Child, Clock, call, said, servers
@@ -49,7 +49,7 @@ async def test_a_program_that_does_not_answer_unknown_requests_is_asked_the_old_
 ) -> None:
     async with servers(child.configured("deaf", timeout=3)) as made:
         assert await made.fetch_offers() != []
-        assert made.describe()[0]["version"] == "2025-11-25"
+        assert made.describe()[0].version == "2025-11-25"
 
 
 async def test_its_environment_is_minimal(child: Child) -> None:

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
@@ -110,8 +110,8 @@ class Sources:
         """`sources` by the names of their plugs."""
         self._sources = sources
         self._log = log
-        self._broken: dict[str, str] = {}
-        """Sentences about sources that raised when they were asked last."""
+        self._broken: dict[tuple[str, str], str] = {}
+        """Sentences about sources, by what they raised in when they were asked last."""
 
     @classmethod
     def load(cls, options: Any, log: logging.Logger) -> Self:
@@ -139,7 +139,7 @@ class Sources:
         return list({tool.name: tool for tools in reversed(offered) for tool in tools}.values())
 
     async def _tools(self, name: str, ask: bool) -> Sequence[type[Tool]]:
-        with self._guarded(name):
+        with self._guarded(name, "tools"):
             async with asyncio.timeout(_PATIENCE_S):
                 tools = [*await self._sources[name].tools(ask=ask)]
             for tool in tools:
@@ -149,13 +149,15 @@ class Sources:
 
     async def connect(self) -> None:
         """Connects all."""
-        await self._all({name: source.connect() for name, source in self._sources.items()})
+        await asyncio.gather(
+            *(self._act(name, "connect", source.connect) for name, source in self._sources.items())
+        )
 
     def secrets(self) -> frozenset[str]:
         """Values that must not reach a model."""
         found: set[str] = set()
         for name, source in self._sources.items():
-            with self._guarded(name):
+            with self._guarded(name, "secrets"):
                 found |= source.secrets()
         return frozenset(found)
 
@@ -163,7 +165,7 @@ class Sources:
         """All MCP servers."""
         found: list[McpServerState] = []
         for name, source in self._sources.items():
-            with self._guarded(name):
+            with self._guarded(name, "describe"):
                 found += source.describe()
         return found
 
@@ -171,32 +173,33 @@ class Sources:
         """Sentences about what is missing."""
         found: list[str] = []
         for name, source in self._sources.items():
-            with self._guarded(name):
+            with self._guarded(name, "faults"):
                 found += source.faults()
         return [*found, *self._broken.values()]
 
     async def close(self) -> None:
         """Closes all."""
-        await self._all({name: source.close() for name, source in self._sources.items()})
+        await asyncio.gather(
+            *(self._act(name, "close", source.close) for name, source in self._sources.items())
+        )
 
-    async def _all(self, works: Mapping[str, Awaitable[None]]) -> None:
-        async def guarded(name: str, work: Awaitable[None]) -> None:
-            with self._guarded(name):
-                async with asyncio.timeout(_PATIENCE_S):
-                    await work
-
-        await asyncio.gather(*(guarded(*each) for each in works.items()))
+    async def _act(self, name: str, what: str, act: Callable[[], Awaitable[None]]) -> None:
+        with self._guarded(name, what):
+            async with asyncio.timeout(_PATIENCE_S):
+                await act()
 
     @contextmanager
-    def _guarded(self, name: str) -> Iterator[None]:
+    def _guarded(self, name: str, what: str) -> Iterator[None]:
         """Names the source if it raises."""
         try:
             yield
         except Exception as error:  # noqa: BLE001  it is code of a plug
-            fault = f"The source of tools `{name}` failed: {describe(error)}."
-            if self._broken.get(name) != fault:
+            fault = f"The source of tools `{name}` failed in `{what}`: {describe(error)}."
+            if self._broken.get((name, what)) != fault:
                 self._log.warning("jupyter_agent: %s", fault)
-            self._broken[name] = fault
+            self._broken[name, what] = fault
+        else:
+            self._broken.pop((name, what), None)
 
 
 def server_of(name: str) -> str | None:

@@ -80,7 +80,7 @@ class ToolSource(ABC):
         return ()
 
     def faults(self) -> Sequence[str]:
-        """Sentences about what is missing now, for the next question."""
+        """Sentences about tools that are missing now, for the next question."""
         return [one.fault for one in self.describe() if one.note]
 
     async def close(self) -> None:  # noqa: B027  not every source has to
@@ -139,7 +139,7 @@ class Sources:
         return list({tool.name: tool for tools in reversed(offered) for tool in tools}.values())
 
     async def _tools(self, name: str, ask: bool) -> Sequence[type[Tool]]:
-        with self._guarded(name, "tools"):
+        with self._guard(name, "tools"):
             async with asyncio.timeout(_PATIENCE_S):
                 tools = [*await self._sources[name].tools(ask=ask)]
             for tool in tools:
@@ -157,7 +157,7 @@ class Sources:
         """Values that must not reach a model."""
         found: set[str] = set()
         for name, source in self._sources.items():
-            with self._guarded(name, "secrets"):
+            with self._guard(name, "secrets"):
                 found |= source.secrets()
         return frozenset(found)
 
@@ -165,15 +165,15 @@ class Sources:
         """All MCP servers."""
         found: list[McpServerState] = []
         for name, source in self._sources.items():
-            with self._guarded(name, "describe"):
+            with self._guard(name, "describe"):
                 found += source.describe()
         return found
 
     def faults(self) -> list[str]:
-        """Sentences about what is missing."""
+        """Sentences about missing tools."""
         found: list[str] = []
         for name, source in self._sources.items():
-            with self._guarded(name, "faults"):
+            with self._guard(name, "faults"):
                 found += source.faults()
         return [*found, *self._broken.values()]
 
@@ -184,12 +184,12 @@ class Sources:
         )
 
     async def _act(self, name: str, what: str, act: Callable[[], Awaitable[None]]) -> None:
-        with self._guarded(name, what):
+        with self._guard(name, what):
             async with asyncio.timeout(_PATIENCE_S):
                 await act()
 
     @contextmanager
-    def _guarded(self, name: str, what: str) -> Iterator[None]:
+    def _guard(self, name: str, what: str) -> Iterator[None]:
         """Names the source if it raises."""
         try:
             yield
@@ -209,7 +209,7 @@ def server_of(name: str) -> str | None:
 
 
 def _check(tool: object) -> None:
-    """Raises TypeError or ValueError for what is no tool that services accept."""
+    """Raises TypeError or ValueError for a tool that services would refuse."""
     if not (isinstance(tool, type) and issubclass(tool, Tool)):
         raise TypeError(f"{tool!r} is not a Tool")
     if not _NAME.fullmatch(tool.name):

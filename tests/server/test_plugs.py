@@ -74,6 +74,8 @@ async def test_tools_of_a_source_are_like_ours_and_one_that_fails_is_named(
 
 
 class TestServersWithoutThePlug:
+    """MCP servers are configured, and the plug for them is left out."""
+
     @pytest.fixture
     def jp_server_config(self, jp_server_config: dict[str, Any]) -> dict[str, Any]:
         jp_server_config["JupyterAgent"]["mcp_servers"] = {"db": {"url": "http://localhost/mcp"}}

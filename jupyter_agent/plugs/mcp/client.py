@@ -246,8 +246,8 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         *,
         _related_request_id: types.RequestId | None = None,
     ) -> dict[str, Any]:
-        """The result of a request. Raises MCPError for an error of the server, McpError if there
-        is no answer, _Answer for what is about tools.
+        """The result of a request; for one about tools it is raised as _Answer. Raises MCPError
+        for an error of the server, McpError without an answer.
         """
         id = next(self._ids)
         options: CallOptions = {**(opts or {}), "request_id": id}

@@ -127,7 +127,7 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
             return await self._resume(request)
         message = json.loads(request.content)
         if "method" not in message:
-            self._answered()
+            self._count_answer()
         if "id" not in message or "method" not in message:
             return await self._tell(request, _NOTE_S)
         try:
@@ -152,12 +152,12 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
             await self._renew(request)
             response = await self._send_surely(request)
         try:
-            kind = self._checked(response)
+            kind = self._kind_of(response)
             if method == "initialize" and response.is_success:
                 self._session = _session_of(response)
             headers = {_SESSION: self._session} if self._session else {}
             if kind == _EVENTS and response.is_success:
-                return self._passed_on(response, _Stream(id), headers)
+                return self._pass_on(response, _Stream(id), headers)
             message = await self._read(response, kind, id)
         except BaseException:
             await response.aclose()
@@ -171,7 +171,7 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
         return await self._client.send(request, stream=True)
 
     async def _send_surely(self, request: httpx2.Request) -> httpx2.Response:
-        """Tries again what was certainly not carried out. Raises McpError."""
+        """Sends, and repeats a request that was certainly not carried out. Raises McpError."""
         pause = _FIRST_PAUSE_S
         for attempt in range(1, _TRIES + 1):
             wait = None
@@ -219,7 +219,7 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
 
     # -- responses of the server
 
-    def _checked(self, response: httpx2.Response) -> str:
+    def _kind_of(self, response: httpx2.Response) -> str:
         """The type of a response. Raises McpError for one that is not read."""
         status = response.status_code
         if status in (401, 403):
@@ -235,7 +235,7 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
 
     async def _reply(self, response: httpx2.Response, id: int) -> RpcMessage:
         """The reply in a response of either type. Raises McpError."""
-        kind = self._checked(response)
+        kind = self._kind_of(response)
         if kind == _EVENTS and response.is_success:
             async with aclosing(self._events(response, _Stream(id))) as events:
                 async for _, message in events:
@@ -245,7 +245,7 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
         return await self._read(response, kind, id)
 
     async def _read(self, response: httpx2.Response, kind: str, id: int) -> RpcMessage:
-        """The reply in a response that is no stream. Raises McpError."""
+        """The reply in a JSON response. Raises McpError."""
         if kind == _JSON:
             message = await parse_message(await self._whole(response))
             if _answers(message, id):
@@ -280,12 +280,12 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
         stream.resumes += 1
         response = await self._send(request)
         with suppress(McpError):
-            if self._checked(response) == _EVENTS and response.is_success:
-                return self._passed_on(response, stream, {})
+            if self._kind_of(response) == _EVENTS and response.is_success:
+                return self._pass_on(response, stream, {})
         await response.aclose()
         return httpx2.Response(405)
 
-    def _passed_on(
+    def _pass_on(
         self, response: httpx2.Response, stream: _Stream, headers: Mapping[str, str]
     ) -> httpx2.Response:
         body = _Body(response, self._pieces(response, stream))
@@ -370,7 +370,7 @@ def _answers(message: RpcMessage, id: int) -> bool:
 
 
 def _error_reply(id: int) -> RpcMessage:
-    """The reply that ends a request for the SDK; why is told by `settle`."""
+    """The reply that ends a request for the SDK; `settle` returns the reason."""
     error = {"code": INTERNAL_ERROR, "message": "no reply"}
     return {"jsonrpc": "2.0", "id": id, "error": error}
 

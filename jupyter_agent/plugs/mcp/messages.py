@@ -41,7 +41,7 @@ def reason(text: str) -> str:
 
 async def parse_message(raw: bytes) -> RpcMessage:
     """One message as the SDK takes it: only the fields of JSON-RPC, of valid types. A reply that is
-    neither a result nor an error becomes an error. Raises McpError if it is no message.
+    neither a result nor an error becomes an error. Raises McpError for anything else.
     """
     load = asyncio.to_thread(_load, raw) if len(raw) > _LARGE else None
     value = await load if load is not None else _load(raw)

@@ -142,7 +142,7 @@ class Program(Way):
             async for each in sent:
                 message = each.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
                 if "method" not in message:
-                    self._answered()
+                    self._count_answer()
                 line = json.dumps(message, separators=(",", ":")).encode()  # ASCII: no line ends
                 self._process.stdin.write(line + b"\n")
                 await self._process.stdin.drain()

@@ -43,6 +43,6 @@ class Way(ABC):
             self._questions += 1
         return True
 
-    def _answered(self) -> None:
+    def _count_answer(self) -> None:
         """Counts our answer to a request of the server."""
         self._questions -= 1

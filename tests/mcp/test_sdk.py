@@ -25,14 +25,15 @@ async def test_without_the_sdk_each_server_says_how_to_install_it(
     assert state.note in caplog.text
 
 
+@pytest.mark.parametrize("old", ["1.26.0", "2.2.0"])
 async def test_an_sdk_that_a_neighbour_keeps_older_is_named(
-    child: Child, monkeypatch: pytest.MonkeyPatch
+    child: Child, monkeypatch: pytest.MonkeyPatch, old: str
 ) -> None:
-    monkeypatch.setattr(packages, "version", lambda name: "1.26.0")
+    monkeypatch.setattr(packages, "version", lambda name: old)
     async with servers(child.configured()) as made:
         assert await made.fetch_offers() == []
         (fault,) = made.faults()
-    assert "MCP servers need mcp 2, and mcp 1.26.0 is installed" in fault
+    assert f"MCP servers need mcp 2.3, and mcp {old} is installed" in fault
 
 
 async def test_a_folder_with_the_name_of_the_sdk_is_not_the_sdk(

@@ -12,7 +12,7 @@ OPENAI = 3
 """The lowest major version of OpenAI's SDK that we support: it reads answers with httpx2, whose
 bodies are bounded (`models/bounds.py`); earlier ones use httpx."""
 _MCP = (2, 3)
-"""The lowest version of the SDK of MCP that we support: a request may have an id of ours."""
+"""The lowest version of the SDK of MCP that we support: its requests may have our ids."""
 _PAGES = {"jupyterlab": ("JupyterLab", (4, 4)), "notebook": ("Jupyter Notebook", (7, 4))}
 """By package: the program whose pages have the panel, and the first version that we support."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")

@@ -332,6 +332,24 @@ async def fails_alone(odd: Any, match: str) -> None:
     assert len(fake.calls()) == 2
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "match"),
+    [
+        (400, {"jsonrpc": "2.0", "id": 3, "error": {"code": -32602, "message": "odd"}}, "^odd$"),
+        (404, {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "odd"}}, "^odd$"),
+        (500, {"detail": "odd"}, "HTTP status 500"),
+    ],
+)
+async def test_a_reason_that_comes_with_a_status_is_told(
+    status: int, body: dict[str, Any], match: str
+) -> None:
+    async def odd(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        exchange.set_status(status)
+        return json.dumps(body).encode()
+
+    await fails_alone(odd, match)
+
+
 async def ends_early(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
     await exchange.progress(1)
     exchange.finish()

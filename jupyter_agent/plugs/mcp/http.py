@@ -25,6 +25,7 @@ from jupyter_agent.models.bounds import bound
 from jupyter_agent.models.network import Network
 from jupyter_agent.plugs.mcp.messages import (
     MOST_OF_A_MESSAGE,
+    NO_REPLY,
     NO_VERSION,
     TOO_LARGE,
     McpError,
@@ -166,7 +167,7 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         assert self._client is not None
-        if _SESSION in request.headers:
+        if request.headers.pop(_SESSION, None) is not None and self._session:
             request.headers[_SESSION] = self._session
         return await self._client.send(request, stream=True)
 
@@ -198,13 +199,16 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
         knows only the first: it cannot begin another one in the same streams. Raises McpError.
         """
         async with self._renewing:
-            if rejected.headers[_SESSION] != self._session or self._initialize is None:
+            if rejected.headers.get(_SESSION) != self._session or self._initialize is None:
                 return  # another request has begun it
             response = await self._send_surely(self._initialize)
             try:
                 reply = await self._reply(response, json.loads(self._initialize.content)["id"])
-                version = reply.get("result", {}).get("protocolVersion")
-                if version != rejected.headers.get("mcp-protocol-version"):
+                if "error" in reply:
+                    raise McpError(reply["error"]["message"])
+                if reply["result"].get("protocolVersion") != rejected.headers.get(
+                    "mcp-protocol-version"
+                ):
                     raise McpError(NO_VERSION)
                 self._session = _session_of(response)
             finally:
@@ -248,11 +252,11 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
         """The reply in a JSON response. Raises McpError."""
         if kind == _JSON:
             message = await parse_message(await self._whole(response))
-            if _answers(message, id):
-                if response.is_success:
+            if response.is_success:
+                if _answers(message, id):
                     return message
-            elif not response.is_success and "error" in message:  # it may be rejected unread
-                return {**message, "id": id}
+            elif message.get("error", {}).get("message", NO_REPLY) != NO_REPLY:
+                return {**message, "id": id}  # one that was rejected unread may lack it
         if response.is_success:
             what = "a web page" if kind == "text/html" else "something else"
             raise McpError(f"{what} came instead of an MCP answer: is `url` right?")

@@ -13,6 +13,7 @@ from jupyter_agent.legible import clip, legible
 MOST_OF_A_MESSAGE = 8 * 2**20
 """Bytes of one message: enough for a few pictures."""
 TOO_LARGE = f"larger than {MOST_OF_A_MESSAGE >> 20} MiB"
+NO_REPLY = "its answer has neither a result nor an error"
 NO_VERSION = "no MCP version in common"
 _LARGE = 256 * 1024
 """Bytes above which JSON is parsed in a thread."""
@@ -63,7 +64,7 @@ async def parse_message(raw: bytes) -> RpcMessage:
 
 def _error(given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
-        return {"code": 0, "message": "its answer has neither a result nor an error"}
+        return {"code": 0, "message": NO_REPLY}
     code, text = given.get("code"), given.get("message")
     return {
         "code": code if type(code) is int else 0,

@@ -14,7 +14,7 @@ from jupyter_agent.plugs.mcp.messages import McpError
 from tests.waiting import until
 
 from .conftest import Clock, at, call, said, servers
-from .fake import NEW, OLD, Exchange, Fake, serving, text
+from .fake import META, NEW, OLD, Exchange, Fake, serving, text
 
 pytestmark = pytest.mark.plugs
 ERAS = pytest.mark.parametrize("era", ["new", "old"])
@@ -44,6 +44,8 @@ async def test_the_newer_era_is_tried_first_and_each_request_says_all() -> None:
     assert fake.methods() == ["server/discover", "tools/list", "tools/call"]
     assert fake.calls()[0]["arguments"] == {"name": "Ada"}
     assert fake.headers[-1]["Mcp-Name"] == "greet"
+    told = {"protocolVersion", "clientCapabilities", "clientInfo"}
+    assert fake.calls()[0]["_meta"].keys() == {f"{META}{key}" for key in told} | {"progressToken"}
 
 
 async def test_where_it_is_not_spoken_a_session_is_begun_and_ended() -> None:

@@ -97,7 +97,7 @@ class _LeftOut(ToolSource):
         why = (
             f"{ONLY} leaves out the plug `{_MCP}`, which connects to it"
             if ONLY in os.environ
-            else f"the plug `{_MCP}`, which connects to it, cannot be used; the log says why"
+            else f"the plug `{_MCP}`, which connects to it, is missing or unusable (see the log)"
         )
         names = sorted(map(str, self.options.mcp_servers))
         return [McpServerState(name=name, state="failed", note=why) for name in names]

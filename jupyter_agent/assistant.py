@@ -37,9 +37,6 @@ from jupyter_agent.conversations.usage import MonthlyBudgets
 from jupyter_agent.conversations.wakes import Wakes, WakeStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
-from jupyter_agent.mcp.config import servers_of
-from jupyter_agent.mcp.offer import Offer
-from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.mcp_server.catalogue import Catalogue
 from jupyter_agent.mcp_server.server import McpServer
 from jupyter_agent.models.facts import FactBook
@@ -52,7 +49,7 @@ from jupyter_agent.server.once import ONCE, Once
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools import toolbox
 from jupyter_agent.tools.base import Toolbox
-from jupyter_agent.tools.mcp import McpTools
+from jupyter_agent.tools.sources import Sources
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.paths import Identities, root_of
 from jupyter_agent.workspace.redactor import Redactor
@@ -70,12 +67,18 @@ class Plugs:
 
     models: Models
     toolbox: Toolbox
+    sources: Sources
     routes: routes.NotebookHandlers
 
     @classmethod
     def load(cls, options: JupyterAgent) -> Self:
-        """Imports the plugs: call it in a thread. Raises ValueError for unusable providers."""
-        return cls(models=_models(options), toolbox=toolbox(), routes=routes.load_plugs())
+        """Imports the plugs: call it in a thread. Raises ValueError for unusable options."""
+        return cls(
+            models=_models(options),
+            toolbox=toolbox(),
+            sources=Sources.load(options, options.log),
+            routes=routes.load_plugs(),
+        )
 
 
 class Assistant:
@@ -92,8 +95,8 @@ class Assistant:
     """Also from then on: finds runs that an earlier server left behind."""
     saving: asyncio.Task[None] | None = None
     """Also from then on: saves rooms while people type in them."""
-    greeting: asyncio.Task[list[Offer]] | None = None
-    """Also from then on: connects to MCP servers before the first question needs them."""
+    greeting: asyncio.Task[None] | None = None
+    """Also from then on: connects the sources of tools before the first question needs them."""
 
     def __init__(self, options: JupyterAgent, server: ServerApp, plugs: Plugs) -> None:
         self.options = options
@@ -101,8 +104,8 @@ class Assistant:
         self.log = options.log
         folder = Path(options.store_dir)
         self.models = plugs.models
-        self.mcp = Servers(servers_of(options.mcp_servers), log=self.log)
-        self.redactor = Redactor(lambda: self.models.secrets() | self.mcp.secrets())
+        self.sources = plugs.sources
+        self.redactor = Redactor(lambda: self.models.secrets() | self.sources.secrets())
         rules, allowances = self._rules(), self._allowances()
         database = Database(
             folder / "conversations.db",
@@ -127,7 +130,7 @@ class Assistant:
             self.toolbox,
             record=_audit_into(stores.audit),
             retries=options.read_retries,
-            external_tools=McpTools(self.mcp),
+            external_tools=self.sources.tools,
         )
         self.runner = TurnRunner(
             stores,
@@ -139,7 +142,7 @@ class Assistant:
             allowances,
             MonthlyBudgets(stores.usage, allowances),
             self.log,
-            missing=self.mcp.faults,
+            missing=self.sources.faults,
             active=partial(_note_activity, server.web_app.settings["last_activity_times"]),
         )
         self.wakes = Wakes(WakeStore(database), self.runner)
@@ -237,7 +240,7 @@ class Assistant:
             dispatcher=self.dispatcher,
             tabs=self.tabs,
             copies=self.recovery,
-            servers=self.mcp,
+            sources=self.sources,
             wakes=self.wakes,
             mcp_server=McpServer(clients, Catalogue(self.toolbox)),
             clients=clients,
@@ -267,7 +270,7 @@ class Assistant:
         shared, seconds = self.options.sharing.usable, self.options.room_save_seconds
         if shared is not None and seconds:
             self.saving = asyncio.create_task(shared.keep_saved(seconds, self.log))
-        self.greeting = asyncio.create_task(self.mcp.fetch_offers())
+        self.greeting = asyncio.create_task(self.sources.connect())
         self.watchdog = Watchdog(self.log)
         if (warning := namesake_warning()) is not None:
             self.log.warning("jupyter_agent: %s", warning)
@@ -307,7 +310,7 @@ class Assistant:
         async with AsyncExitStack() as steps:
             steps.callback(self.presence.close)
             steps.callback(self.database.close)
-            steps.push_async_callback(self.mcp.close)
+            steps.push_async_callback(self.sources.close)
             for task in filter(None, (self.tidying, self.saving, self.recovering, self.greeting)):
                 steps.push_async_callback(asyncio.wait, [task])
                 steps.callback(task.cancel)

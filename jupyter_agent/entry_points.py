@@ -1,7 +1,8 @@
 """What installed packages plug into the assistant, by their entry points.
 
 The groups are `jupyter_agent.models` (kinds of providers), `.carriers` (documents that pages
-share), `.tools`, `.routes` (handlers below a notebook's path) and `.commands`; see docs/plugs.md.
+share), `.tools`, `.sources` (of tools that change), `.routes` (handlers below a notebook's path)
+and `.commands`; see docs/plugs.md.
 Ours are in `plugs/` and named in `pyproject.toml`; those of other packages are loaded the same way.
 """
 
@@ -17,7 +18,7 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Group: TypeAlias = Literal["carriers", "commands", "models", "routes", "tools"]
+Group: TypeAlias = Literal["carriers", "commands", "models", "routes", "sources", "tools"]
 GROUPS: Sequence[Group] = get_args(Group)
 _OURS = "jupyter-live-agent"
 ONLY = "JUPYTER_AGENT_PLUGS"

@@ -19,9 +19,9 @@ from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Rule
 from jupyter_agent.conversations.allowances import Allowance, Allowances
 from jupyter_agent.extension import JupyterAgent
-from jupyter_agent.mcp.config import servers_of
 from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
+from jupyter_agent.plugs.mcp.config import servers_of
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

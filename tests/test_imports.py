@@ -30,17 +30,17 @@ MAY_IMPORT = {
     "kernel": "errors legible tasks",
     "workspace": "choices errors foreign legible tasks document carriers text analysis kernel",
     "models": "entry_points errors foreign packages tasks",
-    "mcp": "errors foreign legible tasks models",
-    "tools": "entry_points errors foreign legible tasks document text workspace mcp",
+    "tools": "entry_points errors foreign legible tasks document text workspace",
     "agent": "choices errors foreign legible tasks events document text analysis workspace "
     "tools models",
     "conversations": "choices errors legible tasks events document text workspace tools "
-    "models mcp agent",
-    "mcp_server": "errors legible tools workspace mcp agent conversations",
+    "models agent",
+    "mcp_server": "errors legible tools workspace agent conversations",
     "server": "choices entry_points errors foreign legible tasks events document carriers text "
-    "workspace tools models mcp agent conversations mcp_server packages",
+    "workspace tools models agent conversations mcp_server packages",
     "client": "choices errors tasks events document carriers text agent conversations server",
-    "cli": "entry_points carriers client conversations legible packages text mcp extension",
+    "cli": "entry_points carriers client conversations legible packages text mcp_server extension",
+    "plugs/mcp": "errors foreign legible packages tasks text workspace models tools",
     "plugs/providers": "errors models",
     "plugs/rooms": "errors tasks document carriers",
     "plugs/verify": "errors legible document text analysis kernel workspace tools server client "
@@ -119,7 +119,7 @@ def test_the_assistant_imports_no_sdk_before_it_is_asked() -> None:
     code = (
         "import sys; from jupyter_agent import assistant, extension;"
         "assistant.Plugs.load(extension.JupyterAgent());"
-        "print({'anthropic', 'openai'} & set(sys.modules))"
+        "print({'anthropic', 'mcp', 'openai'} & set(sys.modules))"
     )
     printed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -28,10 +28,10 @@ from jupyter_agent.workspace.workspace import Workspace
 
 
 class ExternalTools(Protocol):
-    """The tools of the configured MCP servers."""
+    """The tools of sources that change while the server runs, such as MCP servers."""
 
     async def __call__(self, *, ask: bool) -> Sequence[type[Tool]]:
-        """The tools that the servers offer now; without `ask`, those they offered last time."""
+        """The tools that they offer now; without `ask`, those they offered last time."""
 
 
 async def _record_nothing(audit: Audit) -> None:
@@ -39,7 +39,7 @@ async def _record_nothing(audit: Audit) -> None:
 
 
 async def _no_external_tools(*, ask: bool) -> Sequence[type[Tool]]:
-    """For servers without configured MCP servers."""
+    """For servers without such sources."""
     return ()
 
 
@@ -69,7 +69,7 @@ class Dispatcher:
         external_tools: ExternalTools = _no_external_tools,
     ) -> None:
         """`retries`: how often calls that only read are tried again, by name of the tool, `*` for
-        all other tools. `external_tools` are those that `with_mcp_tools` adds.
+        all other tools. `external_tools` are those that `with_external_tools` adds.
         """
         self._toolbox = toolbox
         self._external_tools = external_tools
@@ -81,10 +81,10 @@ class Dispatcher:
         """A copy with another record, which is awaited to its end even if a call is cancelled."""
         return self._copy(self._toolbox, record)
 
-    async def with_mcp_tools(self, *, ask: bool = True) -> Dispatcher:
-        """A copy that also has the tools of MCP servers, for one turn or one request.
+    async def with_external_tools(self, *, ask: bool = True) -> Dispatcher:
+        """A copy that also has the tools of other sources, for one turn or one request.
 
-        Asking the servers takes a moment; without `ask` it has the tools that they offered last.
+        Asking these takes a moment; without `ask` it has the tools that they offered last.
         """
         tools = await self._external_tools(ask=ask)
         return self._copy(self._toolbox.with_others(tools), self._record) if tools else self

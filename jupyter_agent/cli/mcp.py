@@ -19,8 +19,13 @@ from urllib.parse import urlencode, urlsplit
 
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.client.servers import Server, ServerRefused, find
-from jupyter_agent.mcp.client import header_value
-from jupyter_agent.mcp.messages import INTERNAL_ERROR, PARSE_ERROR, VERSION_KEY, error_reply
+from jupyter_agent.mcp_server.messages import (
+    INTERNAL_ERROR,
+    PARSE_ERROR,
+    VERSION_KEY,
+    error_reply,
+    header_value,
+)
 
 _SESSION = "Mcp-Session-Id"
 _MODES = ("read", "ask", "edit", "auto")

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 from jupyter_agent.agent.approval import Answer, Approval, Remember
 from jupyter_agent.agent.attempt import Audit
 from jupyter_agent.conversations.database import Database, now
-from jupyter_agent.mcp.offer import server_of
+from jupyter_agent.tools.sources import server_of
 
 _REMEMBERED: Mapping[Remember, str] = {
     "conversation": " From now on it is not asked here.",

@@ -426,7 +426,7 @@ class TurnRunner:
             *transcript.add_facts(preamble.text, shows=preamble.shows, outline=preamble.outline),
             *_add_instructions(transcript, stored),
         ]
-        dispatcher = await self._dispatcher.with_mcp_tools()
+        dispatcher = await self._dispatcher.with_external_tools()
         first_notices = [
             *await notices(self.stores.requests, opening, model, stored.project.notice()),
             *(Notice(kind="tools-missing", text=text) for text in self._missing()),

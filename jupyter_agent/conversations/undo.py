@@ -24,8 +24,8 @@ from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import UndoOutcome, undo
 from jupyter_agent.errors import Conflict, ToolError
 from jupyter_agent.legible import quoted
-from jupyter_agent.mcp.offer import server_of
 from jupyter_agent.tasks import surely
+from jupyter_agent.tools.sources import server_of
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
 

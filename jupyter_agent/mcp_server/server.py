@@ -13,16 +13,16 @@ from jupyter_agent.conversations.request import new_id
 from jupyter_agent.conversations.undo import UndoneTurn
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.legible import clip
-from jupyter_agent.mcp.messages import (
+from jupyter_agent.mcp_server import prompts, resources
+from jupyter_agent.mcp_server.catalogue import BEGIN_TURN, END_TURN, UNDO_TURN, Catalogue
+from jupyter_agent.mcp_server.forms import InputRequired, input_required
+from jupyter_agent.mcp_server.messages import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     SERVER_KEY,
     SESSIONS,
     STATELESS,
 )
-from jupyter_agent.mcp_server import prompts, resources
-from jupyter_agent.mcp_server.catalogue import BEGIN_TURN, END_TURN, UNDO_TURN, Catalogue
-from jupyter_agent.mcp_server.forms import InputRequired, input_required
 from jupyter_agent.tools.base import Progress
 from jupyter_agent.workspace.workspace import Authorize
 

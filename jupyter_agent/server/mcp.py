@@ -20,8 +20,8 @@ from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.choices import MODES, Mode, Share, WhileAway
 from jupyter_agent.conversations.clients import Caller, display_name
 from jupyter_agent.errors import RequestError, StoreUnavailable, ToolError
-from jupyter_agent.mcp.client import plain_value
-from jupyter_agent.mcp.messages import (
+from jupyter_agent.mcp_server.forms import RepeatedCallForm, StreamedForm, can_show
+from jupyter_agent.mcp_server.messages import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
     HEADER_MISMATCH,
@@ -37,8 +37,8 @@ from jupyter_agent.mcp.messages import (
     RpcMessage,
     error_reply,
     notification,
+    plain_value,
 )
-from jupyter_agent.mcp_server.forms import RepeatedCallForm, StreamedForm, can_show
 from jupyter_agent.mcp_server.server import (
     SERVED_SESSIONS,
     VERSIONS,

@@ -19,7 +19,6 @@ from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.wakes import Wakes
 from jupyter_agent.entry_points import UnusablePlug, find, load_class, usable
-from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.mcp_server.server import McpServer
 from jupyter_agent.mcp_server.sessions import Sessions
 from jupyter_agent.models.registry import Models
@@ -37,6 +36,7 @@ from jupyter_agent.server import (
     turns,
 )
 from jupyter_agent.server.openapi import describe, goes_beyond_path
+from jupyter_agent.tools.sources import Sources
 from jupyter_agent.workspace.workspace import Services
 
 ROOT = "api/agent"
@@ -100,7 +100,7 @@ def routes(
     dispatcher: Dispatcher,
     tabs: Tabs,
     copies: RecoveryCopies,
-    servers: Servers,
+    sources: Sources,
     wakes: Wakes,
     mcp_server: McpServer,
     clients: Clients,
@@ -116,7 +116,7 @@ def routes(
         *_notebooks(document, done, {"recovery": copies, "services": services}, plugs),
         *_runs(document, {**document, "wakes": wakes, "limits": limits}),
         *_tools({**kept, "dispatcher": dispatcher}, mcp_server),
-        *_server({"models": models, "allowances": runner.allowances}, {**kept, "mcp": servers}),
+        *_server({"models": models, "allowances": runner.allowances}, {**kept, "sources": sources}),
         Route("usage", status.UsageHandler, {"runner": runner}),
         Route("tab", tab.TabHandler, {"tabs": tabs}),
     ]

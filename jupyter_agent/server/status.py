@@ -19,7 +19,6 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.usage import GROUPINGS
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.errors import Busy, RequestError
-from jupyter_agent.mcp.servers import Servers
 from jupyter_agent.models.registry import Models
 from jupyter_agent.packages import namesake_warning, openai_warning, outdated_warnings
 from jupyter_agent.server.answers import (
@@ -32,6 +31,7 @@ from jupyter_agent.server.answers import (
     UsageAnswer,
 )
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
+from jupyter_agent.tools.sources import Sources
 from jupyter_agent.workspace.workspace import Services, Workspace
 
 
@@ -121,10 +121,10 @@ class KeyHandler(ProvidersHandler):
 class ProjectHandler(AgentHandler):
     """Base of the routes that need the instructions of a folder."""
 
-    def initialize(self, runner: TurnRunner, services: Services, mcp: Servers) -> None:
+    def initialize(self, runner: TurnRunner, services: Services, sources: Sources) -> None:
         self.runner = runner
         self.services = services
-        self.mcp = mcp
+        self.sources = sources
 
     async def project(self, path: str) -> ProjectInstructions:
         """The instructions for a notebook, or for any file in its folder."""
@@ -170,7 +170,7 @@ class StatusHandler(ProjectHandler):
                 "share": self.runner.share("all"),
                 "policy": self._policy(),
                 "instructions": describe(project.active),
-                "mcp_servers": self.mcp.describe(),
+                "mcp_servers": [asdict(server) for server in self.sources.describe()],
                 "store": {"ok": database.note is None, "note": database.note},
             }
         )

@@ -42,7 +42,7 @@ class ToolsHandler(CallHandler):
     @operation("read", gives=list[ListedTool])
     async def get(self) -> None:
         """Lists names, descriptions, input schemas and effects."""
-        self.answer((await self.dispatcher.with_mcp_tools(ask=False)).toolbox.describe())
+        self.answer((await self.dispatcher.with_external_tools(ask=False)).toolbox.describe())
 
 
 class ToolHandler(CallHandler):
@@ -54,7 +54,7 @@ class ToolHandler(CallHandler):
         tool."""
         dispatcher = self.dispatcher
         if name not in dispatcher.toolbox:
-            dispatcher = await dispatcher.with_mcp_tools()
+            dispatcher = await dispatcher.with_external_tools()
         if name not in dispatcher.toolbox:
             hint = dispatcher.toolbox.hint(name)
             raise RequestError(404, "unknown_tool", f"No tool `{name}`; see `GET tools`.{hint}")

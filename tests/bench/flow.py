@@ -37,7 +37,7 @@ from jupyter_agent.carriers.tab_link import TabLink
 from jupyter_agent.cli import demo
 from jupyter_agent.client.alone import own_server
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.mcp.messages import CAPABILITIES_KEY, STATELESS, VERSION_KEY
+from jupyter_agent.mcp_server.messages import CAPABILITIES_KEY, STATELESS, VERSION_KEY
 from jupyter_agent.models.base import Block
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.paths import Identities

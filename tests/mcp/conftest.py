@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.mcp.config import servers_of
-from jupyter_agent.mcp.servers import Servers
+from jupyter_agent.plugs.mcp.config import servers_of
+from jupyter_agent.plugs.mcp.servers import Servers
 from tests.waiting import until
 
 from .fake import Fake, serving

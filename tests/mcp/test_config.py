@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.extension import JupyterAgent
-from jupyter_agent.mcp.config import servers_of
+from jupyter_agent.plugs.mcp.config import servers_of
 
 URL = "https://host/mcp"
 

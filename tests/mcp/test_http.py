@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from jupyter_agent.mcp.messages import McpError
+from jupyter_agent.plugs.mcp.messages import McpError
 from tests.waiting import until
 
 from .conftest import Clock, at, call, said, servers
-from .fake import NEW, OLD, Exchange, Fake, serving, text
+from .fake import META, NEW, OLD, Exchange, Fake, serving, text
 
+pytestmark = pytest.mark.plugs
 ERAS = pytest.mark.parametrize("era", ["new", "old"])
 
 
@@ -39,10 +40,12 @@ async def test_the_newer_era_is_tried_first_and_each_request_says_all() -> None:
     fake.add("greet", text("Hello"))
     async with at(fake) as made:
         assert said(await call(made, "greet", name="Ada")) == "Hello"
-        assert made.describe()[0]["version"] == NEW
+        assert made.describe()[0].version == NEW
     assert fake.methods() == ["server/discover", "tools/list", "tools/call"]
     assert fake.calls()[0]["arguments"] == {"name": "Ada"}
     assert fake.headers[-1]["Mcp-Name"] == "greet"
+    told = {"protocolVersion", "clientCapabilities", "clientInfo"}
+    assert fake.calls()[0]["_meta"].keys() == {f"{META}{key}" for key in told} | {"progressToken"}
 
 
 async def test_where_it_is_not_spoken_a_session_is_begun_and_ended() -> None:
@@ -50,7 +53,7 @@ async def test_where_it_is_not_spoken_a_session_is_begun_and_ended() -> None:
     fake.add("greet", text("Hello"))
     async with at(fake) as made:
         assert said(await call(made, "greet")) == "Hello"
-        assert made.describe()[0]["version"] == OLD
+        assert made.describe()[0].version == OLD
     assert fake.methods() == [
         "server/discover",
         "initialize",
@@ -66,7 +69,7 @@ async def test_an_older_version_that_the_server_chooses_is_spoken() -> None:
     fake = only("old")
     fake.version = "2025-06-18"
     async with at(fake) as made:
-        assert made.describe()[0]["version"] == "2025-06-18"
+        assert made.describe()[0].version == "2025-06-18"
 
 
 async def test_a_version_that_nobody_knows_is_told() -> None:
@@ -176,6 +179,38 @@ async def test_a_session_that_ended_is_begun_again_and_the_call_repeated() -> No
     assert fake.ended == ["session-2"]
 
 
+async def test_a_session_that_ended_is_begun_again_once_for_all_calls() -> None:
+    fake = only("old")
+    fake.add("greet", text("Hello"))
+    async with at(fake) as made:
+        offer = await made.current("s", "greet")
+        assert offer is not None
+        fake.sessions.clear()
+        results = await asyncio.gather(*(made.call(offer, {"n": n}) for n in range(5)))
+        assert [said(result) for result in results] == ["Hello"] * 5
+    assert fake.methods().count("initialize") == 2
+    assert len(fake.ended) == 1
+
+
+async def test_a_session_whose_answers_are_all_streams_is_begun_again() -> None:
+    """As a server of the official SDK answers."""
+    fake = only("old")
+    fake.add("greet", text("Hello"))
+
+    def streams(exchange: Exchange, reply: Mapping[str, Any], id: Any = ...) -> None:
+        exchange.set_header("Content-Type", "text/event-stream")
+        message = {"jsonrpc": "2.0", "id": exchange.message["id"], **reply}
+        exchange.finish(f"event: message\r\ndata: {json.dumps(message)}\r\n\r\n")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Exchange, "_finish_with", streams)
+        async with at(fake) as made:
+            assert said(await call(made, "greet")) == "Hello"
+            fake.sessions.clear()
+            assert said(await call(made, "greet")) == "Hello"
+    assert fake.ended == ["session-2"]
+
+
 @pytest.mark.full
 async def test_a_stream_that_was_closed_early_is_asked_for_again() -> None:
     async def closes(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
@@ -246,6 +281,15 @@ async def test_a_redirect_is_not_followed() -> None:
     assert thief.headers == []
 
 
+async def test_a_redirect_within_the_server_is_not_followed_either() -> None:
+    fake = Fake()
+    async with serving(fake), servers({"s": {"url": fake.url}}) as made:
+        fake.statuses = [(308, {"Location": "/mcp"})] * 2
+        assert await made.fetch_offers() == []
+        assert "redirects, which is not followed" in made.faults()[0]
+    assert len(fake.received) == 2
+
+
 @pytest.mark.full
 async def test_nobody_there_is_told() -> None:
     async with serving(Fake()) as fake:
@@ -290,6 +334,24 @@ async def fails_alone(odd: Any, match: str) -> None:
     assert len(fake.calls()) == 2
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "match"),
+    [
+        (400, {"jsonrpc": "2.0", "id": 3, "error": {"code": -32602, "message": "odd"}}, "^odd$"),
+        (404, {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "odd"}}, "^odd$"),
+        (500, {"detail": "odd"}, "HTTP status 500"),
+    ],
+)
+async def test_a_reason_that_comes_with_a_status_is_told(
+    status: int, body: dict[str, Any], match: str
+) -> None:
+    async def odd(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        exchange.set_status(status)
+        return json.dumps(body).encode()
+
+    await fails_alone(odd, match)
+
+
 async def ends_early(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
     await exchange.progress(1)
     exchange.finish()
@@ -313,9 +375,33 @@ async def writes_on(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
         await asyncio.wait([asyncio.ensure_future(exchange.flush())])
 
 
+async def never_gets_to_the_point(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+    while not exchange.fake.left.is_set():
+        await exchange.say("x" * 2**20, event="noise")
+
+
+async def asks_and_asks(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+    asked = [{"jsonrpc": "2.0", "id": n, "method": "ping"} for n in range(1000)]
+    exchange.set_header("Content-Type", "text/event-stream")
+    exchange.write("".join(f"data: {json.dumps(each)}\n\n" for each in asked))
+    await exchange.flush()
+    await exchange.say({"jsonrpc": "2.0", "id": exchange.message["id"], "result": text("asked")})
+    exchange.finish()
+
+
+async def test_more_questions_than_are_answered_at_once_are_dropped() -> None:
+    fake = doing(asks_and_asks, "old")
+    async with at(fake) as made:
+        assert said(await call(made, "work")) == "asked"
+        assert said(await call(made, "work")) == "asked"
+        await until(lambda: len(fake.answers()) >= 8)
+    assert len(fake.answers()) < 500
+
+
 @pytest.mark.parametrize(
     ("does", "match"),
     [
+        pytest.param(never_gets_to_the_point, "larger than", marks=pytest.mark.full),
         (ends_early, "was incomplete"),
         (shows_a_page, "a web page came"),
         (packs, "unexpected Content-Encoding"),

@@ -10,7 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from jupyter_agent.mcp.offer import Offer, name_of, offers, server_of
+from jupyter_agent.plugs.mcp.offer import Offer, name_of, offers
+from jupyter_agent.tools.sources import server_of
 
 from .fake import tool
 

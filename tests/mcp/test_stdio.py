@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.mcp.messages import McpError
+from jupyter_agent.plugs.mcp.messages import McpError
 from tests.waiting import until
 
 from .conftest import Child, Clock, call, said, servers
 from .fake import check_envelope, check_message
 
+pytestmark = pytest.mark.plugs
 ERAS = pytest.mark.parametrize("era", ["new", "old"])
 
 
@@ -49,7 +50,15 @@ async def test_a_program_that_does_not_answer_unknown_requests_is_asked_the_old_
 ) -> None:
     async with servers(child.configured("deaf", timeout=3)) as made:
         assert await made.fetch_offers() != []
-        assert made.describe()[0]["version"] == "2025-11-25"
+        assert made.describe()[0].version == "2025-11-25"
+
+
+async def test_one_that_is_starting_does_not_hold_up_the_end(child: Child) -> None:
+    async with servers(child.configured("deaf"), patience=0.1) as made:
+        assert await made.fetch_offers() == []
+        await child.got(lambda message: message.get("method") == "server/discover")
+        ending = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - ending < 5
 
 
 async def test_its_environment_is_minimal(child: Child) -> None:

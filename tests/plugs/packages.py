@@ -9,10 +9,10 @@ from typing import Protocol
 import pytest
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "plugs.md"
-ECHO, COUNT_WORDS, WORDS, SHOUT = re.findall(
+ECHO, COUNT_WORDS, SENSORS, WORDS, SHOUT = re.findall(
     r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.S
 )
-"""The examples of a kind, a tool, a route and a command."""
+"""The examples of a kind, a tool, a source of tools, a route and a command."""
 
 
 class Install(Protocol):

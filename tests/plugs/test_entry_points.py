@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from jupyter_agent.agent.prompt import system
 from jupyter_agent.carriers.sharing import Sharing
 from jupyter_agent.cli.main import main, parser
 from jupyter_agent.errors import Busy
+from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.models.registry import Models
 from jupyter_agent.tools import toolbox
+from jupyter_agent.tools.sources import Sources
 
 from ..models.conftest import read
-from .packages import COUNT_WORDS, ECHO, SHOUT, Install, installer
+from .packages import COUNT_WORDS, ECHO, SENSORS, SHOUT, Install, installer
 
 
 @pytest.fixture
@@ -233,3 +236,63 @@ def test_a_command_of_another_package_runs_and_is_listed(
     assert "shout" in parser().format_help()
     assert "`ask` of lab_shout (lab_shout:add_to) has the name of a command" in caplog.text
     assert "`whisper` of lab_whisper (lab_whisper:add_to) cannot be added" in caplog.text
+
+
+# ---- sources of tools
+
+
+def sources(**traits: Any) -> Sources:
+    options = JupyterAgent(**traits)
+    return Sources.load(options, logging.getLogger(__name__))
+
+
+async def test_sources_of_several_packages_work_beside_each_other(install: Install) -> None:
+    install("lab_sensors", SENSORS, "sources", sensors="Sensors")
+    install("lab_doors", SENSORS.replace("measure", "open_door"), "sources", doors="Sensors")
+    loaded = sources()
+    assert loaded.faults() == ["The sensors are not connected."] * 2
+    await loaded.connect()
+    assert {tool.name for tool in await loaded.tools(ask=True)} == {"measure", "open_door"}
+    assert loaded.faults() == []
+    await loaded.close()
+    assert await loaded.tools(ask=False) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        ("await self.tools(ask=True)", "1 / 0", "failed in `connect`: ZeroDivisionError"),
+        ("[Measure]", "[7]", "7 is not a Tool"),
+        ('name = "measure"', 'name = "mea sure"', "'mea sure' is not a name of"),
+        ('name = "measure"', 'name = "measure"; examples = (1j,)', "TypeError"),
+        ("if self.found else", "if self.nothing else", "has no attribute 'nothing'"),
+    ],
+)
+async def test_a_source_that_raises_is_named_and_the_others_work(
+    old: str, new: str, cause: str, install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert old in SENSORS
+    install(f"lab_odd_{len(cause)}", SENSORS.replace(old, new), "sources", odd="Sensors")
+    install("lab_doors", SENSORS.replace("measure", "open_door"), "sources", doors="Sensors")
+    loaded = sources()
+    await loaded.connect()
+    assert "open_door" in [tool.name for tool in await loaded.tools(ask=True)]
+    (fault,) = [each for each in loaded.faults() if "`odd`" in each]
+    assert cause in fault
+    assert fault in caplog.text
+    await loaded.close()
+
+
+def test_a_source_that_cannot_be_made_is_named(
+    install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    odd = SENSORS.replace("    found", "    def __init__(self, *given): 1 / 0\n    found", 1)
+    install("lab_odd_source", odd, "sources", odd="Sensors")
+    sources()
+    assert "The plug `odd` of lab_odd_source" in caplog.text
+    assert "cannot be used: ZeroDivisionError" in caplog.text
+
+
+def test_an_invalid_list_of_servers_is_refused() -> None:
+    with pytest.raises(ValueError, match="mcp_servers.s: it needs either `url` or `command`"):
+        sources(mcp_servers={"s": {}})

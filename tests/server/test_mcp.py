@@ -17,6 +17,7 @@ from tests.fakes.script import FakeReply
 from ..mcp.fake import Exchange, Fake, serving, text
 from .conftest import PATH, Call, ask, frames
 
+pytestmark = pytest.mark.plugs
 RUN = "mcp__db__query"
 READ = "mcp__db__look"
 TOKEN = "tok-of-the-database"

@@ -5,6 +5,7 @@ server without any plug.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,8 @@ from jupyter_agent import entry_points
 from tests.fakes import FakeAnthropic, calls, says
 from tests.fakes.script import FakeReply
 
-from ..plugs.packages import COUNT_WORDS, WORDS, installer
-from .conftest import PATH, Call, ask
+from ..plugs.packages import COUNT_WORDS, SENSORS, WORDS, installer
+from .conftest import PATH, Call, ask, frames
 
 
 @pytest.fixture
@@ -47,6 +48,55 @@ async def test_a_tool_and_a_route_of_another_package_are_like_ours(
     below = {path.partition("notebooks/{path}/")[2].partition("/")[0] for path in listed}
     ours = "blame cells changes clear edits events kernel recovery run save".split()
     assert below - {""} == {"words", "verify", "verified", *ours}
+
+
+@pytest.fixture
+def sensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install = installer(tmp_path / "packages", monkeypatch)
+    install("lab_sensors", SENSORS, "sources", sensors="Sensors")
+    odd = SENSORS.replace("[Measure]", "1 / 0")
+    install("lab_odd_sensors", odd, "sources", odd="Sensors")
+
+
+@pytest.mark.plugs
+async def test_tools_of_a_source_are_like_ours_and_one_that_fails_is_named(
+    sensors: None, call: Call, notebook: Path, fake: FakeAnthropic, replies: list[FakeReply]
+) -> None:
+    replies += [[calls("measure", sensor="door")], [says("Warm.")]]
+    chunks = frames((await call("POST", "chat", body=ask("How warm?"))).text)
+    notices = [chunk["data"]["text"] for chunk in chunks if chunk["type"] == "data-notice"]
+    assert (
+        "The source of tools `odd` failed in `tools`: ZeroDivisionError('division by zero')."
+        in notices
+    )
+    (result,) = fake.requests[1]["messages"][-1]["content"]
+    assert result["content"][0]["text"] == "door: 21.5"
+
+
+class TestServersWithoutThePlug:
+    """MCP servers are configured, and the plug for them is left out."""
+
+    @pytest.fixture
+    def jp_server_config(self, jp_server_config: dict[str, Any]) -> dict[str, Any]:
+        jp_server_config["JupyterAgent"]["mcp_servers"] = {"db": {"url": "http://localhost/mcp"}}
+        return jp_server_config
+
+    async def test_servers_that_nothing_connects_to_are_told(
+        self, none_at_all: None, call: Call, notebook: Path, replies: list[FakeReply]
+    ) -> None:
+        replies += [[says("Hello.")]]
+        chunks = frames((await call("POST", "chat", body=ask("Hi"))).text)
+        (notice,) = [chunk["data"] for chunk in chunks if chunk["type"] == "data-notice"]
+        why = "JUPYTER_AGENT_PLUGS leaves out the plug `mcp`, which connects to it"
+        assert notice == {"kind": "tools-missing", "text": f"MCP server `db`: {why}."}
+        (server,) = (await call("GET", "status")).body["mcp_servers"]
+        assert server == {
+            "name": "db",
+            "state": "failed",
+            "tools": 0,
+            "version": None,
+            "note": why,
+        }
 
 
 async def test_a_server_without_plugs_edits_and_runs(

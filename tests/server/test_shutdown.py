@@ -301,8 +301,19 @@ ROUTES: Mapping[Callable[[Desk], None], str | None] = {
 """What the process waits for, and the state of its conversation afterwards."""
 
 
+NEED_PLUGS = {mcp_call_without_an_answer, mcp_server_that_does_not_want_to_end}
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("waits", ROUTES, ids=lambda waits: waits.__name__)
+@pytest.mark.parametrize(
+    "waits",
+    [
+        pytest.param(
+            waits, id=waits.__name__, marks=[pytest.mark.plugs] if waits in NEED_PLUGS else []
+        )
+        for waits in ROUTES
+    ],
+)
 def test_a_server_that_is_told_to_end_ends_whatever_waits(
     desk: Desk, idle: float, waits: Callable[[Desk], None]
 ) -> None:

@@ -16,6 +16,7 @@ from tests.ui.panel import Panel
 from tests.ui.screenshots import RESIZE
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.plugs
 PROGRAM = Path(__file__).parent.parent / "mcp" / "program.py"
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from jupyter_agent.errors import ToolError
 from jupyter_agent.legible import clip, legible, quoted
-from jupyter_agent.mcp.messages import McpError
-from jupyter_agent.mcp.offer import Offer
-from jupyter_agent.mcp.servers import Servers
+from jupyter_agent.plugs.mcp.config import servers_of
+from jupyter_agent.plugs.mcp.messages import McpError
+from jupyter_agent.plugs.mcp.offer import Offer
+from jupyter_agent.plugs.mcp.servers import Servers
 from jupyter_agent.text.images import KINDS, pick_last
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.tools.sources import McpServerState, ToolSource
 from jupyter_agent.workspace.lease import Lease
 
 MOST_CHARACTERS = 20_000
@@ -115,17 +118,15 @@ class McpTool(Tool):
         return ToolError(f"The MCP server `{self.offer.server}` failed:\n{why}")
 
 
-class McpTools:
-    """The tools that servers offer; a class per tool and definition."""
+class McpTools(ToolSource):
+    """The tools of the servers in the trait `mcp_servers`; a class per tool and definition."""
 
-    def __init__(self, servers: Servers) -> None:
-        self._servers = servers
+    def __init__(self, options: Any, log: logging.Logger) -> None:
+        super().__init__(options, log)
+        self._servers = Servers(servers_of(options.mcp_servers), log=log)
         self._made: dict[str, type[McpTool]] = {}
 
-    async def __call__(self, *, ask: bool) -> Sequence[type[Tool]]:
-        """The currently offered tools; without `ask`, those that were offered last, without asking
-        the servers.
-        """
+    async def tools(self, *, ask: bool) -> Sequence[type[Tool]]:
         offered = await self._servers.fetch_offers() if ask else self._servers.known_offers
         before, self._made = self._made, {}
         for offer in offered:
@@ -134,6 +135,21 @@ class McpTools:
                 made if made is not None and made.offer == offer else _tool(self._servers, offer)
             )
         return list(self._made.values())
+
+    async def connect(self) -> None:
+        await self._servers.fetch_offers()
+
+    def secrets(self) -> frozenset[str]:
+        return self._servers.secrets()
+
+    def describe(self) -> Sequence[McpServerState]:
+        return self._servers.describe()
+
+    def faults(self) -> Sequence[str]:
+        return self._servers.faults()
+
+    async def close(self) -> None:
+        await self._servers.close()
 
 
 def _tool(servers: Servers, offer: Offer) -> type[McpTool]:

@@ -8,17 +8,18 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from jupyter_agent import __version__
 from jupyter_agent.errors import ModelError
-from jupyter_agent.mcp.client import Client, Transport, argument_headers
-from jupyter_agent.mcp.config import ServerConfig
-from jupyter_agent.mcp.http import HttpTransport
-from jupyter_agent.mcp.messages import McpError, RpcMessage
-from jupyter_agent.mcp.offer import MOST_TOOLS, Offer, offers
-from jupyter_agent.mcp.stdio import StdioTransport
-from jupyter_agent.models.network import Network, mask_secrets
+from jupyter_agent.models.network import mask_secrets
+from jupyter_agent.packages import mcp_warning
+from jupyter_agent.plugs.mcp.config import ServerConfig
+from jupyter_agent.plugs.mcp.messages import McpError
+from jupyter_agent.plugs.mcp.offer import MOST_TOOLS, Offer, offers
+from jupyter_agent.tools.sources import McpServerState, State
+
+if TYPE_CHECKING:
+    from jupyter_agent.plugs.mcp.client import Client
 
 _PATIENCE_S = 5.0
 """Seconds a question waits for servers that are starting."""
@@ -26,9 +27,6 @@ _GLANCE_S = 1.0
 """The same for servers that failed last time."""
 _FRESH_S = 10.0
 """Seconds for which a list of tools is fresh enough for a decision."""
-_ABOUT = {"name": "jupyter_agent", "version": __version__}
-
-ServerState: TypeAlias = Literal["ready", "starting", "failed"]
 
 log = logging.getLogger(__name__)
 
@@ -89,15 +87,13 @@ class Servers:
     def _every(self) -> list[Offer]:
         return [offer for server in self._servers.values() for offer in server.offers]
 
-    def describe(self) -> list[dict[str, Any]]:
-        """For `GET status`: name, state, number of tools, and problems."""
+    def describe(self) -> list[McpServerState]:
+        """For `GET status`."""
         return [server.describe() for server in self._servers.values()]
 
     def faults(self) -> list[str]:
-        """Sentences about servers with missing tools."""
-        faults = [
-            f"MCP server `{one['name']}`: {one['note']}." for one in self.describe() if one["note"]
-        ]
+        """Sentences about missing tools."""
+        faults = [one.fault for one in self.describe() if one.note]
         if (left := len(self._every) - MOST_TOOLS) > 0:
             faults.append(
                 f"{left} tools of MCP servers are left out: models take {MOST_TOOLS} of them. "
@@ -165,12 +161,11 @@ class _Server:
         client = self._client
         if client is None:
             raise McpError(self._fault or "it is not ready yet")
-        headers = argument_headers(offer.headers, arguments)
-        return await client.call(offer.tool, arguments, headers=headers)
+        return await client.call(offer.tool, arguments)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> McpServerState:
         busy = self._updating is not None and not self._updating.done()
-        state: ServerState = "failed" if self._fault else "ready" if self._client else "starting"
+        state: State = "failed" if self._fault else "ready" if self._client else "starting"
         note = self._fault
         if not note and self._left_out:
             note = f"left out: {', '.join(self._left_out[:3])}"
@@ -178,13 +173,13 @@ class _Server:
                 note += f" and {len(self._left_out) - 3} more"
         if not note and busy and state == "starting":
             note = "still starting"
-        return {
-            "name": self._config.name,
-            "state": state,
-            "tools": len(self.offers),
-            "version": self._client.version if self._client else None,
-            "note": note or None,
-        }
+        return McpServerState(
+            name=self._config.name,
+            state=state,
+            tools=len(self.offers),
+            version=self._client.version if self._client else None,
+            note=note or None,
+        )
 
     async def close(self) -> None:
         if self._updating is not None:
@@ -219,41 +214,14 @@ class _Server:
 
     async def _connect(self) -> Client:
         self.secrets = self._config.secrets(self._environment)
-        client = self._make_client(*self._way())
+        client = (await asyncio.to_thread(_load_client_for))(
+            self._config, self._environment, self._mask, self._log
+        )
         async with AsyncExitStack() as undo:
             undo.push_async_callback(client.close)
             await client.open()
             undo.pop_all()
         return client
-
-    def _way(self) -> tuple[Network | None, Mapping[str, str]]:
-        if self._config.url is not None:
-            return self._config.network(self._environment), {}
-        return None, self._config.environment(self._environment)
-
-    def _make_client(self, network: Network | None, environment: Mapping[str, str]) -> Client:
-        config = self._config
-
-        def transport(on_message: Callable[[RpcMessage], None]) -> Transport:
-            if config.url is not None and network is not None:
-                agent = f"{_ABOUT['name']}/{_ABOUT['version']}"
-                return HttpTransport(config.url, network, agent=agent, on_message=on_message)
-            return StdioTransport(
-                config.name,
-                config.command,
-                environment=environment,
-                cwd=config.cwd,
-                on_message=on_message,
-                mask=self._mask,
-                log=self._log,
-            )
-
-        return Client(
-            transport,
-            about=_ABOUT,
-            timeout=config.timeout,
-            cancels_by_closing=config.url is not None,
-        )
 
     def _take(self, listed: Sequence[Mapping[str, Any]]) -> None:
         chosen = [
@@ -277,3 +245,14 @@ class _Server:
 
     def _mask(self, text: str) -> str:
         return mask_secrets(text, self.secrets)
+
+
+def _load_client_for() -> Callable[..., Client]:
+    """Imports the SDK, which takes a moment. Raises McpError if it is absent or cannot be used."""
+    if (missing := mcp_warning()) is not None:
+        raise McpError(missing)
+    try:
+        from jupyter_agent.plugs.mcp.client import client_for
+    except ImportError as error:
+        raise McpError(f"the SDK of MCP cannot be loaded ({error})") from None
+    return client_for

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from jupyter_agent.models.keys import SHORTEST_SECRET, secrets_in
 from jupyter_agent.models.network import Network, Value, reveal, reveal_all
+from jupyter_agent.tools.sources import UnusableOptions
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*")
 _MOST_OF_A_NAME = 24
@@ -93,13 +94,13 @@ class ServerConfig:
 
 
 def servers_of(configured: Mapping[str, Any]) -> list[ServerConfig]:
-    """The servers in the trait `mcp_servers`. Raises ValueError with a sentence."""
+    """The servers in the trait `mcp_servers`. Raises UnusableOptions."""
     return [_server(name, given) for name, given in sorted(configured.items())]
 
 
 def _server(name: Any, given: Any) -> ServerConfig:
     if not (isinstance(name, str) and _NAME.fullmatch(name) and len(name) <= _MOST_OF_A_NAME):
-        raise ValueError(
+        raise UnusableOptions(
             f"mcp_servers: {name!r} is not a valid server name. It is part of its tools' names: "
             f"at most {_MOST_OF_A_NAME} letters and digits, with single `-` or `_` between them."
         )
@@ -167,8 +168,8 @@ def _is_value(given: Any) -> bool:
     )
 
 
-def _wrong(name: str, why: str) -> ValueError:
-    return ValueError(f"mcp_servers.{name}: {why}.")
+def _wrong(name: str, why: str) -> UnusableOptions:
+    return UnusableOptions(f"mcp_servers.{name}: {why}.")
 
 
 def _secrets(given: Mapping[str, Value], found: Mapping[str, str]) -> set[str]:

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.legible import clip, legible, tool_name
-from jupyter_agent.mcp.client import header_params
+from jupyter_agent.tools.sources import PREFIX
 
-PREFIX = "mcp__"
-"""Of the names of all MCP tools."""
 MOST_OF_A_NAME = 64
 """Characters that every service accepts: letters, digits, `_` and `-`."""
 _MOST_OF_A_TOOL = 256
@@ -54,8 +52,6 @@ class Offer:
     """Whether the server declares it read-only."""
     definition: str
     """A hash of the server's whole definition: approvals are bound to it."""
-    headers: Mapping[tuple[str, ...], str]
-    """Arguments that are also sent as headers."""
 
 
 def offers(server: str, listed: Sequence[Mapping[str, Any]]) -> tuple[list[Offer], list[str]]:
@@ -92,12 +88,6 @@ def name_of(server: str, tool: str) -> str:
     return f"{name[: MOST_OF_A_NAME - _HASH - 1]}_{digest}"
 
 
-def server_of(name: str) -> str | None:
-    """The server of a tool by its name here; None for our own tools."""
-    server, _, tool = name.removeprefix(PREFIX).partition("__")
-    return server if name.startswith(PREFIX) and tool else None
-
-
 def _offer(server: str, tool: str, described: Mapping[str, Any]) -> Offer | str:
     """The offer, or why the tool cannot be offered."""
     execution = described.get("execution")
@@ -126,7 +116,6 @@ def _offer(server: str, tool: str, described: Mapping[str, Any]) -> Offer | str:
         schema=schema,
         reads=isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True,
         definition=hashlib.sha256(whole.encode()).hexdigest(),
-        headers=header_params(given),
     )
 
 

@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PATIENCE_S = 15.0
 """Seconds that a question waits for the tools of a source, and a server that ends for its end."""
 
-State: TypeAlias = Literal["ready", "starting", "failed"]
+ServerState: TypeAlias = Literal["ready", "starting", "failed"]
 
 
 class UnusableOptions(ValueError):
@@ -41,7 +41,7 @@ class McpServerState:
     """A configured MCP server, as in `GET status`."""
 
     name: str
-    state: State
+    state: ServerState
     tools: int = 0
     version: str | None = None
     """The version of the protocol."""

@@ -109,6 +109,7 @@ class Extension:
     """An extension whose pages share documents."""
 
     disable_rtc = False
+    ystore_class = type("Store", (), {"configured": True})
 
 
 def test_a_carrier_of_another_package_has_the_documents_that_we_cannot_work_in(

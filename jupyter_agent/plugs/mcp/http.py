@@ -30,7 +30,7 @@ from jupyter_agent.plugs.mcp.messages import (
     TOO_LARGE,
     McpError,
     McpUnreachable,
-    RpcMessage,
+    ServerMessage,
     parse_message,
     reason,
 )
@@ -237,7 +237,7 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
             raise McpError("unexpected Content-Encoding")
         return str(response.headers.get("content-type", "").partition(";")[0].strip().lower())
 
-    async def _reply(self, response: httpx2.Response, id: int) -> RpcMessage:
+    async def _reply(self, response: httpx2.Response, id: int) -> ServerMessage:
         """The reply in a response of either type. Raises McpError."""
         kind = self._kind_of(response)
         if kind == _EVENTS and response.is_success:
@@ -248,7 +248,7 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
             raise McpError(_INCOMPLETE)
         return await self._read(response, kind, id)
 
-    async def _read(self, response: httpx2.Response, kind: str, id: int) -> RpcMessage:
+    async def _read(self, response: httpx2.Response, kind: str, id: int) -> ServerMessage:
         """The reply in a JSON response. Raises McpError."""
         if kind == _JSON:
             message = await parse_message(await self._whole(response))
@@ -320,7 +320,7 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
 
     async def _events(
         self, response: httpx2.Response, stream: _Stream
-    ) -> AsyncGenerator[tuple[int | None, RpcMessage | None], None]:
+    ) -> AsyncGenerator[tuple[int | None, ServerMessage | None], None]:
         """The pause that an event asks for, and its message, if it concerns us. Raises McpError,
         HTTPError if the connection breaks.
         """
@@ -367,19 +367,19 @@ class _Body(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
-def _answers(message: RpcMessage, id: int) -> bool:
+def _answers(message: ServerMessage, id: int) -> bool:
     """Whether it is the reply to the request with this id."""
     given = message.get("id")
     return "method" not in message and type(given) is int and given == id
 
 
-def _error_reply(id: int) -> RpcMessage:
+def _error_reply(id: int) -> ServerMessage:
     """The reply that ends a request for the SDK; `settle` returns the reason."""
     error = {"code": INTERNAL_ERROR, "message": "no reply"}
     return {"jsonrpc": "2.0", "id": id, "error": error}
 
 
-def _event(id: str, retry: int | None, message: RpcMessage | None) -> bytes:
+def _event(id: str, retry: int | None, message: ServerMessage | None) -> bytes:
     """An event for the SDK; without a message only its id counts."""
     lines = [f"id: {id}"] if id else []
     if retry is not None:

@@ -20,7 +20,7 @@ _LARGE = 256 * 1024
 _MOST_OF_A_REASON = 500
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
-RpcMessage: TypeAlias = dict[str, Any]
+ServerMessage: TypeAlias = dict[str, Any]
 
 
 class McpError(Exception):
@@ -40,7 +40,7 @@ def reason(text: str) -> str:
     return clip(" ".join(legible(text).split()), _MOST_OF_A_REASON, " [...]")
 
 
-async def parse_message(raw: bytes) -> RpcMessage:
+async def parse_message(raw: bytes) -> ServerMessage:
     """One message as the SDK takes it: only the fields of JSON-RPC, of valid types. A reply that is
     neither a result nor an error becomes an error. Raises McpError for anything else.
     """
@@ -49,7 +49,7 @@ async def parse_message(raw: bytes) -> RpcMessage:
     if not isinstance(value, dict):
         raise McpError("it sent an invalid MCP message")
     id, method, params = value.get("id"), value.get("method"), value.get("params")
-    message: RpcMessage = {"jsonrpc": "2.0"}
+    message: ServerMessage = {"jsonrpc": "2.0"}
     if "id" in value:
         message["id"] = id
     if "method" in value:

@@ -16,7 +16,7 @@ from jupyter_agent.packages import mcp_warning
 from jupyter_agent.plugs.mcp.config import ServerConfig
 from jupyter_agent.plugs.mcp.messages import McpError
 from jupyter_agent.plugs.mcp.offer import MOST_TOOLS, Offer, offers
-from jupyter_agent.tools.sources import McpServerState, State
+from jupyter_agent.tools.sources import McpServerState, ServerState
 
 if TYPE_CHECKING:
     from jupyter_agent.plugs.mcp.client import Client
@@ -165,7 +165,7 @@ class _Server:
 
     def describe(self) -> McpServerState:
         busy = self._updating is not None and not self._updating.done()
-        state: State = "failed" if self._fault else "ready" if self._client else "starting"
+        state: ServerState = "failed" if self._fault else "ready" if self._client else "starting"
         note = self._fault
         if not note and self._left_out:
             note = f"left out: {', '.join(self._left_out[:3])}"

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
-from jupyter_agent.plugs.mcp.messages import McpError, RpcMessage
+from jupyter_agent.plugs.mcp.messages import McpError, ServerMessage
 
 _MOST_QUESTIONS = 8
 """Requests of a server that are answered at the same time; others are dropped."""
@@ -35,7 +35,7 @@ class Way(ABC):
         """Forgets a request that has ended, and returns why it has no reply of the server."""
         return self.fault
 
-    def _admits(self, message: RpcMessage) -> bool:
+    def _admits(self, message: ServerMessage) -> bool:
         """Whether a message of the server is passed on: not too many unanswered requests."""
         if "method" in message and "id" in message:
             if self._questions >= _MOST_QUESTIONS:

@@ -15,7 +15,6 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers.sharing import Keep, OnLateEdit
 from jupyter_agent.errors import Busy, UnreadableNotebook
-from jupyter_agent.plugs.rooms.late_rooms import configure_stores
 from jupyter_agent.plugs.rooms.live_room import Room
 from jupyter_agent.plugs.rooms.room_pages import Pin, is_connected, send_at_once
 
@@ -35,7 +34,6 @@ class Collaboration:
         """`extension` is the server's YDocExtension, `files` its file id manager."""
         self._extension = extension
         self._files = files
-        configure_stores(extension)
 
     def id_of(self, path: str) -> str:
         """The permanent id of the file, which survives renames; created if necessary. Raises

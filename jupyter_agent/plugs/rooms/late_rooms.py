@@ -38,6 +38,7 @@ class LateRooms(SharedDocuments):
                 "package."
             )
         self._extension = settings[COLLABORATION]
+        _configure_stores(self._extension)
 
     @cached_property
     def rooms(self) -> Collaboration:
@@ -60,7 +61,6 @@ class LateRooms(SharedDocuments):
         server = getattr(self._extension, "ywebsocket_server", None)
         if server is None:
             return
-        configure_stores(self._extension)
         add = server.add_room
 
         def add_first(name: str, room: Any) -> None:
@@ -79,7 +79,7 @@ class LateRooms(SharedDocuments):
             await self.rooms.close()
 
 
-def configure_stores(extension: Any) -> None:
+def _configure_stores(extension: Any) -> None:
     """Passes the server's configuration to the stores of the YDocExtension. `get_document` makes
     them without it: if another database is configured, they would not use the one of the
     websockets' stores, and a page that returns after a restart would find its document with a

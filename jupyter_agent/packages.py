@@ -11,8 +11,6 @@ from importlib.util import find_spec
 OPENAI = 3
 """The lowest major version of OpenAI's SDK that we support: it reads answers with httpx2, whose
 bodies are bounded (`models/bounds.py`); earlier ones use httpx."""
-_MCP = (2, 3)
-"""The lowest version of the SDK of MCP that we support: its requests may have our ids."""
 _PAGES = {"jupyterlab": ("JupyterLab", (4, 4)), "notebook": ("Jupyter Notebook", (7, 4))}
 """By package: the program whose pages have the panel, and the first version that we support."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -76,31 +74,17 @@ def outdated_warnings() -> list[str]:
 
 def openai_warning() -> str | None:
     """A warning if no usable OpenAI SDK is installed; else None."""
-    return _extra_warning("openai", (OPENAI,), "OpenAI's and compatible models need")
-
-
-def mcp_warning() -> str | None:
-    """A warning if no usable MCP SDK is installed; else None."""
-    return _extra_warning("mcp", _MCP, "MCP servers need")
-
-
-def _extra_warning(package: str, least: tuple[int, ...], who_needs: str) -> str | None:
-    """A warning if the package of the extra with its name is missing or older than that."""
-    try:
-        installed = version(package) if find_spec(package) is not None else None
-    except PackageNotFoundError:  # a folder of that name
-        installed = None
-    if installed is None:
-        return f'{who_needs} `pip install "jupyter-live-agent[{package}]"`.'
-    release = _RELEASE.match(installed)
-    if release is None or (int(release[1]), int(release[2])) >= least:
+    if find_spec("openai") is None:
+        return "OpenAI's and compatible models need `pip install 'jupyter-live-agent[openai]'`."
+    installed = version("openai")
+    if int(installed.partition(".")[0]) >= OPENAI:
         return None
-    bringers = ", ".join(brought_by(package))
+    bringers = ", ".join(brought_by("openai"))
     brought = f", brought by {bringers}, which may need it" if bringers else ""
     return (
-        f"{who_needs} {package} {'.'.join(map(str, least))}, and {package} {installed} is "
-        f'installed{brought}. Install "jupyter-live-agent[{package}]" in another environment, or '
-        f"here if nothing else uses {package}."
+        f"OpenAI's and compatible models need openai {OPENAI}, and openai {installed} is "
+        f"installed{brought}. Install 'jupyter-live-agent[openai]' in another environment, or here "
+        "if nothing else uses openai."
     )
 
 

@@ -94,7 +94,7 @@ def test_a_release_says_what_it_is_made_of_in_both_languages(tmp_path: Path) -> 
 
 NEEDS_NO_LINE = {
     *("charset_normalizer", "jupyter_agent", "jupyterlab", "openai", "pydantic_core"),
-    *("anyio", "mcp", "mcp_types", "IPython"),
+    "IPython",
 }
 """Ourselves, packages of the extras, a part of pydantic, which pins it, and packages for our code
 that runs in a kernel.

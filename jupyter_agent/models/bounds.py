@@ -26,8 +26,8 @@ _ANY_HEADER = zlib.MAX_WBITS | 32
 _WITHOUT_LINES = "application/vnd.amazon.eventstream"
 
 
-async def bound(response: httpx2.Response, *, most: int = MOST_OF_A_REPLY) -> None:
-    """Limit the body of a response that was not read yet to `most` bytes; a hook for httpx clients.
+async def bound(response: httpx2.Response) -> None:
+    """Limit the body of a response that was not read yet; a hook for httpx clients.
 
     Reading it raises ModelError: `too_large`, or `broken_stream` for an encoding that was not
     requested.
@@ -35,19 +35,16 @@ async def bound(response: httpx2.Response, *, most: int = MOST_OF_A_REPLY) -> No
     encodings = response.headers.pop("content-encoding", "identity").lower()
     has_lines = not response.headers.get("content-type", "").startswith(_WITHOUT_LINES)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _Bounded(response.stream, encodings.strip(), has_lines, most)
+    response.stream = _Bounded(response.stream, encodings.strip(), has_lines)
 
 
 class _Bounded(httpx2.AsyncByteStream):
     """A body that is decompressed and counted piece by piece."""
 
-    def __init__(
-        self, body: httpx2.AsyncByteStream, encoding: str, has_lines: bool, most: int
-    ) -> None:
+    def __init__(self, body: httpx2.AsyncByteStream, encoding: str, has_lines: bool) -> None:
         self._body = body
         self._encoding = encoding
         self._has_lines = has_lines
-        self._most = most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         total = line = 0
@@ -58,8 +55,8 @@ class _Bounded(httpx2.AsyncByteStream):
                 first, last = _ends(piece)
                 longest = line + max(first, 0)
                 line = line + len(piece) if last < 0 else len(piece) - last - 1
-                if total > self._most:
-                    raise _too_large("the reply", self._most)
+                if total > MOST_OF_A_REPLY:
+                    raise _too_large("the reply", MOST_OF_A_REPLY)
                 if self._has_lines and max(line, longest) > MOST_OF_A_LINE:
                     raise _too_large("an event of it", MOST_OF_A_LINE)
                 yield piece

@@ -1,1 +1,1 @@
-"""Tools of MCP servers: which there are, and calls of them, by the protocol's official SDK."""
+"""Tools of MCP servers: which there are, and calls of them."""

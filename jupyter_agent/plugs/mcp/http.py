@@ -1,8 +1,7 @@
-"""A server behind a URL: the SDK's transport, over an HTTP client that keeps our bounds.
+"""A server behind a URL: each message is a POST, answered with one JSON or a stream of events.
 
-The SDK's own tasks end with the first error that a request raises, and it reports little of it. So
-nothing is raised here: what fails is answered to the SDK with an error reply, and the reason is
-kept for `settle`.
+In the older era the server may assign a session, which goes with every request, and may close a
+stream early: the client then requests the rest by the id of the last event.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
@@ -12,334 +11,232 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
-
-import httpx2
-from mcp.client.streamable_http import streamable_http_client
-from mcp_types import INTERNAL_ERROR
+from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.bounds import bound
+from jupyter_agent.mcp_server.messages import RpcMessage
 from jupyter_agent.models.network import Network
 from jupyter_agent.plugs.mcp.messages import (
     MOST_OF_A_MESSAGE,
-    NO_REPLY,
-    NO_VERSION,
-    TOO_LARGE,
     McpError,
     McpUnreachable,
-    ServerMessage,
+    SessionEnded,
     parse_message,
     reason,
 )
-from jupyter_agent.plugs.mcp.way import Streams, Way
 
-_INCOMPLETE = "its answer was incomplete; what it did is unknown"
-_JSON = "application/json"
-_EVENTS = "text/event-stream"
-_SESSION = "mcp-session-id"
+if TYPE_CHECKING:
+    import httpx2
+
+_MOST_OF_A_STREAM = 64 * 2**20
 _MOST_OF_A_SESSION = 1024
 _TRIES = 3
 """Attempts for a request that certainly did not arrive, or that the server refused for now."""
 _FIRST_PAUSE_S = 0.5
+_SHORTEST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 10.0
-_RESUMES = 50
-"""How often the rest of one stream is requested."""
-_PAUSES_MS = (100, 10_000)
-"""The shortest and longest pause before that, whatever the server wishes."""
+_RESUMES = 5
+"""Attempts in a row to fetch the rest of a stream without receiving any of it."""
 _FOR_NOW = (429, 503)
-_NOTE_S = 2.0
-"""Seconds for sending a message without an answer."""
-_END_S = 1.0
-"""Seconds for telling a server that its session ends."""
 
 
 @dataclass
-class _Stream:
-    """What is needed to request the rest of a stream."""
+class _StreamProgress:
+    """The progress of a reply's stream."""
 
-    request: int
-    """The id of the request that it answers."""
-    resumes: int = 0
     last: str = ""
     """The id of its last event."""
+    pause: float = 1.0
+    """Seconds to wait before requesting the rest, as the server wishes."""
+    received: int = 0
+    """How many events with an id have arrived."""
 
 
-class HttpWay(Way, httpx2.AsyncBaseTransport):
-    """The way over HTTP; for the SDK's HTTP client it is the transport."""
+class HttpTransport:
+    """The transport over HTTP. `on_message` gets each message that is not a reply to a request."""
 
-    def __init__(self, url: str, network: Network, *, agent: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        network: Network,
+        *,
+        agent: str,
+        on_message: Callable[[RpcMessage], None],
+    ) -> None:
         """`agent` is our user agent."""
-        super().__init__()
         self._url = url
         self._network = network
         self._agent = agent
-        self._client: httpx2.AsyncClient | None = None
-        self._faults: dict[int, McpError] = {}
-        """By the id of a request, why it has no reply of the server."""
-        self._streams: dict[int, _Stream] = {}
-        """Streams that may be resumed, by the id of their request."""
-        self._initialize: httpx2.Request | None = None
+        self._on_message = on_message
         self._session = ""
-        """The session that every request belongs to, whatever the SDK believes."""
-        self._renewing = asyncio.Lock()
+        self._client: httpx2.AsyncClient | None = None
 
-    @asynccontextmanager
-    async def streams(self) -> AsyncIterator[Streams]:
+    async def open(self) -> None:
         """Makes the client; sends nothing yet. Raises McpError for a configuration that cannot be
         used."""
-        headers = {
-            **self._network.headers,
-            "Accept-Encoding": "identity",
-            "User-Agent": self._agent,
-        }
         try:
             self._client = await asyncio.to_thread(self._network.client)
-            client = httpx2.AsyncClient(
-                transport=self, headers=headers, timeout=self._client.timeout
-            )
-            client.build_request("POST", self._url)
         except ModelError as error:
             raise McpError(error.message) from None
-        except (httpx2.InvalidURL, ValueError) as error:
-            raise McpError(self._error_text(error)) from None
-        async with (
-            self._client,
-            client,
-            streamable_http_client(
-                self._url, http_client=client, max_sse_event_size=None
-            ) as streams,
-        ):
-            yield streams
 
-    def settle(self, id: int) -> McpError | None:
-        self._streams.pop(id, None)
-        return self._faults.pop(id, None)
+    @property
+    def fault(self) -> McpError | None:
+        """Always None: each request is a connection of its own."""
+        return None
 
-    # -- requests of the SDK
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The response for the SDK, which needs no more checks."""
-        if request.method == "DELETE":
-            return await self._tell(request, _END_S)
-        if request.method == "GET":
-            return await self._resume(request)
-        message = json.loads(request.content)
-        if "method" not in message:
-            self._count_answer()
-        if "id" not in message or "method" not in message:
-            return await self._tell(request, _NOTE_S)
-        try:
-            return await self._ask(request, message["id"], message["method"])
-        except McpError as error:
-            self._faults[message["id"]] = error
-            return httpx2.Response(200, json=_error_reply(message["id"]))
-
-    async def _tell(self, request: httpx2.Request, seconds: float) -> httpx2.Response:
-        """Sends a request whose response does not matter."""
-        with suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError):
-            async with asyncio.timeout(seconds):
-                await (await self._send(request)).aclose()
-        return httpx2.Response(200 if request.method == "DELETE" else 202)
-
-    async def _ask(self, request: httpx2.Request, id: int, method: str) -> httpx2.Response:
-        if method == "initialize":
-            self._initialize = request
-        response = await self._send_surely(request)
-        if response.status_code == 404 and self._session and _SESSION in request.headers:
-            await response.aclose()
-            await self._renew(request)
-            response = await self._send_surely(request)
-        try:
-            kind = self._kind_of(response)
-            if method == "initialize" and response.is_success:
-                self._session = _session_of(response)
-            headers = {_SESSION: self._session} if self._session else {}
-            if kind == _EVENTS and response.is_success:
-                return self._pass_on(response, _Stream(id), headers)
-            message = await self._read(response, kind, id)
-        except BaseException:
-            await response.aclose()
-            raise
-        return httpx2.Response(200, json=message, headers=headers)
-
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
-        assert self._client is not None
-        if request.headers.pop(_SESSION, None) is not None and self._session:
-            request.headers[_SESSION] = self._session
-        return await self._client.send(request, stream=True)
-
-    async def _send_surely(self, request: httpx2.Request) -> httpx2.Response:
-        """Sends, and repeats a request that was certainly not carried out. Raises McpError."""
+    async def exchange(self, request: RpcMessage, headers: Mapping[str, str]) -> RpcMessage:
+        """The reply to a request. Raises McpError, SessionEnded if the session has ended."""
+        if request["method"] == "initialize":
+            self._session = ""
         pause = _FIRST_PAUSE_S
         for attempt in range(1, _TRIES + 1):
-            wait = None
-            try:
-                response = await self._send(request)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                if attempt == _TRIES:
-                    why = self._error_text(error)
-                    raise McpUnreachable(f"it cannot be reached ({why})") from None
-            except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-                raise self._broken(error) from None
-            else:
-                wait = _seconds(response.headers.get("retry-after"))
-                again = attempt < _TRIES and (wait or 0) <= _LONGEST_PAUSE_S
-                if response.status_code not in _FOR_NOW or not again:
-                    return response
-                await response.aclose()
+            reply, wait = await self._once(request, headers, last=attempt == _TRIES)
+            if reply is not None:
+                return reply
             await asyncio.sleep(pause if wait is None else wait)
             pause *= 2
         raise AssertionError("the last attempt returns or raises")
 
-    async def _renew(self, rejected: httpx2.Request) -> None:
-        """Begins another session in place of the one that the server no longer knows. The SDK
-        knows only the first: it cannot begin another one in the same streams. Raises McpError.
-        """
-        async with self._renewing:
-            if rejected.headers.get(_SESSION) != self._session or self._initialize is None:
-                return  # another request has begun it
-            response = await self._send_surely(self._initialize)
-            try:
-                reply = await self._reply(response, json.loads(self._initialize.content)["id"])
-                if "error" in reply:
-                    raise McpError(reply["error"]["message"])
-                if reply["result"].get("protocolVersion") != rejected.headers.get(
-                    "mcp-protocol-version"
-                ):
-                    raise McpError(NO_VERSION)
-                self._session = _session_of(response)
-            finally:
-                await response.aclose()
-            headers = rejected.headers.copy()
-            del headers["content-length"]
-            begun = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-            note = httpx2.Request(
-                "POST", self._url, headers=headers, json=begun, extensions=rejected.extensions
-            )
-            await self._tell(note, _NOTE_S)
+    async def send(self, message: RpcMessage, headers: Mapping[str, str] | None = None) -> None:
+        """Posts a message that is not a request. The server's response does not matter."""
+        import httpx2
 
-    # -- responses of the server
+        content, sent = _body(message), self._headers(headers or {})
+        try:
+            async with self._open.stream("POST", self._url, content=content, headers=sent):
+                pass
+        except httpx2.HTTPError as error:
+            raise self._broken(error) from None
 
-    def _kind_of(self, response: httpx2.Response) -> str:
-        """The type of a response. Raises McpError for one that is not read."""
+    async def close(self) -> None:
+        """Ends the session, if the server supports that, and closes all connections."""
+        import httpx2
+
+        if self._client is None:
+            return
+        with suppress(httpx2.HTTPError, TimeoutError):
+            if self._session:
+                async with asyncio.timeout(1.0):
+                    await self._client.delete(self._url, headers=self._headers({}))
+        await self._client.aclose()
+
+    async def _once(
+        self, request: RpcMessage, headers: Mapping[str, str], *, last: bool
+    ) -> tuple[RpcMessage | None, float | None]:
+        """The reply; or None if another attempt is due, and the seconds that the server wishes."""
+        import httpx2
+
+        stream = _StreamProgress()
+        content, sent = _body(request), self._headers(headers)
+        try:
+            async with self._open.stream("POST", self._url, content=content, headers=sent) as got:
+                if got.status_code in _FOR_NOW and not last:
+                    wait = _seconds(got.headers.get("retry-after"))
+                    if wait is None or wait <= _LONGEST_PAUSE_S:
+                        return None, wait
+                reply = await self._reply(got, request, stream)
+                if reply is not None:
+                    return reply, None
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if last:
+                raise self._unreachable(error) from None
+            return None, None
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+            if not stream.last:
+                raise self._broken(error) from None
+        return await self._rest(request, stream), None
+
+    async def _reply(
+        self, response: httpx2.Response, request: RpcMessage, stream: _StreamProgress
+    ) -> RpcMessage | None:
+        """The reply, or None if the stream ended before it. Raises McpError."""
+        self._refuse_status(response)
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
+            raise McpError("unexpected Content-Encoding")
+        if response.is_success and request["method"] == "initialize":
+            self._begin(response.headers.get("mcp-session-id", ""))
+        if kind == "text/event-stream" and response.is_success:
+            return await self._read_stream(response, request, stream)
+        if kind == "application/json":
+            message = await parse_message(await _whole(response))
+            if _answers(message, request, rejected=not response.is_success):
+                return {**message, "id": request["id"]}
+        if response.is_success:
+            what = "a web page" if kind == "text/html" else "something else"
+            raise McpError(f"{what} came instead of an MCP answer: is `url` right?")
+        raise McpError(f"it answered with HTTP status {response.status_code}")
+
+    def _refuse_status(self, response: httpx2.Response) -> None:
         status = response.status_code
         if status in (401, 403):
             raise McpUnreachable(
                 f"it rejected our credentials (HTTP status {status}): see its `headers` in "
                 "`mcp_servers`"
             )
+        if status == 404 and "mcp-session-id" in response.request.headers:
+            raise SessionEnded("its session has ended")
         if response.is_redirect:
             raise McpError("it redirects, which is not followed: use the new address as `url`")
-        if response.headers.get("content-encoding", "identity").lower() not in ("identity", ""):
-            raise McpError("unexpected Content-Encoding")
-        return str(response.headers.get("content-type", "").partition(";")[0].strip().lower())
 
-    async def _reply(self, response: httpx2.Response, id: int) -> ServerMessage:
-        """The reply in a response of either type. Raises McpError."""
-        kind = self._kind_of(response)
-        if kind == _EVENTS and response.is_success:
-            async with aclosing(self._events(response, _Stream(id))) as events:
-                async for _, message in events:
-                    if message is not None and "method" not in message:
-                        return message
-            raise McpError(_INCOMPLETE)
-        return await self._read(response, kind, id)
+    def _begin(self, session: str) -> None:
+        if len(session) > _MOST_OF_A_SESSION or not session.isascii():
+            raise McpError("it sent an invalid session id")
+        self._session = session
 
-    async def _read(self, response: httpx2.Response, kind: str, id: int) -> ServerMessage:
-        """The reply in a JSON response. Raises McpError."""
-        if kind == _JSON:
-            message = await parse_message(await self._whole(response))
-            if response.is_success:
-                if _answers(message, id):
+    async def _read_stream(
+        self, response: httpx2.Response, request: RpcMessage, stream: _StreamProgress
+    ) -> RpcMessage | None:
+        async with aclosing(_events(response, stream)) as events:
+            async for data in events:
+                message = await parse_message(data)
+                if "method" in message:
+                    self._on_message(message)
+                elif _answers(message, request):
                     return message
-            elif message.get("error", {}).get("message", NO_REPLY) != NO_REPLY:
-                return {**message, "id": id}  # one that was rejected unread may lack it
-        if response.is_success:
-            what = "a web page" if kind == "text/html" else "something else"
-            raise McpError(f"{what} came instead of an MCP answer: is `url` right?")
-        raise McpError(f"it answered with HTTP status {response.status_code}")
+        return None
 
-    async def _whole(self, response: httpx2.Response) -> bytes:
-        await bound(response, most=MOST_OF_A_MESSAGE)
-        try:
-            return await response.aread()
-        except ModelError:
-            raise McpError(f"its answer is {TOO_LARGE}") from None
-        except httpx2.HTTPError as error:
-            raise self._broken(error) from None
+    async def _rest(self, request: RpcMessage, stream: _StreamProgress) -> RpcMessage:
+        """Fetches the rest of a stream that ended early and returns the reply."""
+        import httpx2
 
-    # -- streams
+        tries = 0
+        while stream.last and tries < _RESUMES:
+            received = stream.received
+            await asyncio.sleep(min(max(stream.pause, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S))
+            headers = {**self._headers({}), "Last-Event-ID": stream.last}
+            with suppress(httpx2.HTTPError):
+                async with self._open.stream("GET", self._url, headers=headers) as response:
+                    if not response.is_success:
+                        break
+                    reply = await self._read_stream(response, request, stream)
+                    if reply is not None:
+                        return reply
+            tries = 0 if stream.received > received else tries + 1
+        raise McpError("its answer was incomplete; what it did is unknown")
 
-    async def _resume(self, request: httpx2.Request) -> httpx2.Response:
-        """The rest of a stream that ended early. Streams of the server itself are not opened: they
-        would be held open for as long as Jupyter runs.
-        """
-        last = request.headers.get("last-event-id")
-        stream = next((each for each in self._streams.values() if each.last == last), None)
-        if stream is None or stream.resumes >= _RESUMES:
-            return httpx2.Response(405)
-        stream.resumes += 1
-        response = await self._send(request)
-        with suppress(McpError):
-            if self._kind_of(response) == _EVENTS and response.is_success:
-                return self._pass_on(response, stream, {})
-        await response.aclose()
-        return httpx2.Response(405)
+    def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        session = {"Mcp-Session-Id": self._session} if self._session else {}
+        return {
+            **self._network.headers,
+            "Accept": "application/json, text/event-stream",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            "User-Agent": self._agent,
+            **session,
+            **headers,
+        }
 
-    def _pass_on(
-        self, response: httpx2.Response, stream: _Stream, headers: Mapping[str, str]
-    ) -> httpx2.Response:
-        body = _Body(response, self._pieces(response, stream))
-        return httpx2.Response(200, headers={**headers, "content-type": _EVENTS}, stream=body)
+    @property
+    def _open(self) -> httpx2.AsyncClient:
+        assert self._client is not None
+        return self._client
 
-    async def _pieces(
-        self, response: httpx2.Response, stream: _Stream
-    ) -> AsyncGenerator[bytes, None]:
-        """The stream for the SDK. It ends with a reply, unless the rest can be requested."""
-        fault, resumes = McpError(_INCOMPLETE), True
-        try:
-            async with aclosing(self._events(response, stream)) as events:
-                async for retry, message in events:
-                    if message is not None and "method" not in message:
-                        self._faults.pop(stream.request, None)
-                        yield _event(stream.last, retry, message)
-                        return
-                    yield _event(stream.last, retry, message)
-        except McpError as error:
-            fault, resumes = error, False
-        except httpx2.HTTPError as error:
-            fault = fault if stream.last else self._broken(error)
-        self._faults[stream.request] = fault
-        if resumes and stream.last:
-            self._streams[stream.request] = stream
-        else:
-            yield _event("", None, _error_reply(stream.request))
-
-    async def _events(
-        self, response: httpx2.Response, stream: _Stream
-    ) -> AsyncGenerator[tuple[int | None, ServerMessage | None], None]:
-        """The pause that an event asks for, and its message, if it concerns us. Raises McpError,
-        HTTPError if the connection breaks.
-        """
-        await bound(response)
-        response.encoding = "utf-8"
-        try:
-            async for event in httpx2.EventSource(response, max_event_size=MOST_OF_A_MESSAGE):
-                if event.id.isascii():
-                    stream.last = event.id
-                message = None
-                if event.event == "message" and event.data.strip():
-                    message = await parse_message(event.data.encode())
-                    ours = "method" in message or _answers(message, stream.request)
-                    message = message if ours and self._admits(message) else None
-                yield event.retry, message
-        except (ModelError, httpx2.SSEError):
-            raise McpError(f"its answer is {TOO_LARGE}") from None
-
-    # -- errors
+    def _unreachable(self, error: Exception) -> McpUnreachable:
+        return McpUnreachable(f"it cannot be reached ({self._error_text(error)})")
 
     def _broken(self, error: Exception) -> McpError:
         return McpError(
@@ -351,50 +248,76 @@ class HttpWay(Way, httpx2.AsyncBaseTransport):
         return self._network.mask(reason(str(error))) or type(error).__name__
 
 
-class _Body(httpx2.AsyncByteStream):
-    """The body of a response for the SDK, made from that of a server."""
-
-    def __init__(self, response: httpx2.Response, pieces: AsyncGenerator[bytes, None]) -> None:
-        self._response = response
-        self._pieces = pieces
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._pieces:
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._pieces.aclose()
-        await self._response.aclose()
+def _body(message: RpcMessage) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode()
 
 
-def _answers(message: ServerMessage, id: int) -> bool:
-    """Whether it is the reply to the request with this id."""
-    given = message.get("id")
-    return "method" not in message and type(given) is int and given == id
-
-
-def _error_reply(id: int) -> ServerMessage:
-    """The reply that ends a request for the SDK; `settle` returns the reason."""
-    error = {"code": INTERNAL_ERROR, "message": "no reply"}
-    return {"jsonrpc": "2.0", "id": id, "error": error}
-
-
-def _event(id: str, retry: int | None, message: ServerMessage | None) -> bytes:
-    """An event for the SDK; without a message only its id counts."""
-    lines = [f"id: {id}"] if id else []
-    if retry is not None:
-        lines.append(f"retry: {min(max(retry, _PAUSES_MS[0]), _PAUSES_MS[1])}")
-    data = "" if message is None else json.dumps(message, ensure_ascii=False)
-    return "\n".join([*lines, f"data: {data}", "", ""]).encode()
-
-
-def _session_of(response: httpx2.Response) -> str:
-    session = str(response.headers.get(_SESSION, ""))
-    if len(session) > _MOST_OF_A_SESSION or not session.isascii():
-        raise McpError("it sent an invalid session id")
-    return session
+def _answers(message: Mapping[str, Any], request: RpcMessage, *, rejected: bool = False) -> bool:
+    """Whether it is the reply to this request; one rejected unread may have no id."""
+    id = message.get("id")
+    if rejected:
+        return "error" in message
+    return type(id) is int and id == request["id"]
 
 
 def _seconds(text: str | None) -> float | None:
     """`Retry-After` in seconds; dates are too rare to support."""
     return float(text) if text and text.isdecimal() and len(text) < 9 else None
+
+
+async def _whole(response: httpx2.Response) -> bytes:
+    body = bytearray()
+    async for piece in response.aiter_raw():
+        body += piece
+        if len(body) > MOST_OF_A_MESSAGE:
+            raise McpError(f"its answer is larger than {MOST_OF_A_MESSAGE >> 20} MiB")
+    return bytes(body)
+
+
+async def _events(
+    response: httpx2.Response, stream: _StreamProgress
+) -> AsyncGenerator[bytes, None]:
+    """The data of the events with messages.
+
+    https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
+    """
+    data: list[bytes] = []
+    size = 0
+    kind = b""
+    async for line in _lines(response):
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if not line:
+            if data and kind in (b"", b"message"):
+                yield b"\n".join(data)
+            data, size, kind = [], 0, b""
+        elif name == b"data":
+            if value:  # empty lines have no meaning in JSON
+                data.append(value)
+            size += len(value)
+            if size > MOST_OF_A_MESSAGE:
+                raise McpError(f"its answer is larger than {MOST_OF_A_MESSAGE >> 20} MiB")
+        elif name == b"event":
+            kind = value
+        elif name == b"id" and value.isascii() and b"\0" not in value:
+            stream.last = value.decode()
+            stream.received += 1
+        elif name == b"retry" and value.isdigit():
+            stream.pause = int(value[:9]) / 1000
+
+
+async def _lines(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """Lines without their ends, limited one by one and in total."""
+    held: list[bytes] = []
+    total = size = 0
+    async for piece in response.aiter_raw():
+        total += len(piece)
+        first, *lines = piece.split(b"\n")
+        held.append(first)
+        size += len(first)
+        for line in lines:
+            yield b"".join(held).removesuffix(b"\r")
+            held, size = [line], len(line)
+        if size > MOST_OF_A_MESSAGE or total > _MOST_OF_A_STREAM:
+            raise McpError(f"its answer is larger than {MOST_OF_A_MESSAGE >> 20} MiB")
+        await asyncio.sleep(0)  # serve others, however much it sends

@@ -1,26 +1,27 @@
-"""Errors of MCP servers, and careful reading of their messages."""
+"""Messages to and from MCP servers: requests, errors, and careful parsing of foreign JSON."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from jupyter_agent import foreign
 from jupyter_agent.legible import clip, legible
+from jupyter_agent.mcp_server.messages import (
+    CAPABILITIES_KEY,
+    CLIENT_KEY,
+    VERSION_KEY,
+    RpcMessage,
+)
 
 MOST_OF_A_MESSAGE = 8 * 2**20
 """Bytes of one message: enough for a few pictures."""
-TOO_LARGE = f"larger than {MOST_OF_A_MESSAGE >> 20} MiB"
-NO_REPLY = "its answer has neither a result nor an error"
-NO_VERSION = "no MCP version in common"
 _LARGE = 256 * 1024
 """Bytes above which JSON is parsed in a thread."""
 _MOST_OF_A_REASON = 500
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-
-ServerMessage: TypeAlias = dict[str, Any]
 
 
 class McpError(Exception):
@@ -31,8 +32,48 @@ class McpError(Exception):
         self.message = message
 
 
+class ErrorReply(McpError):
+    """The server answered with a JSON-RPC error."""
+
+    def __init__(self, message: str, code: int, data: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
 class McpUnreachable(McpError):
     """The server cannot be reached or refuses access: nothing was done."""
+
+
+class SessionEnded(McpError):
+    """The server no longer knows our session: nothing was done, and a new one may be started."""
+
+
+def request(id: int, method: str, params: Mapping[str, Any]) -> RpcMessage:
+    """A request as JSON."""
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
+
+
+def envelope(version: str, client: Mapping[str, Any]) -> dict[str, Any]:
+    """The `_meta` of each stateless request: we have no capabilities besides calls."""
+    return {
+        VERSION_KEY: version,
+        CLIENT_KEY: dict(client),
+        CAPABILITIES_KEY: {},
+    }
+
+
+def result_of(reply: RpcMessage) -> Mapping[str, Any]:
+    """The result in a reply. Raises ErrorReply, or McpError for an invalid reply."""
+    error = reply.get("error")
+    if isinstance(error, Mapping):
+        code, text = error.get("code"), error.get("message")
+        why = reason(text if isinstance(text, str) else "no reason given")
+        raise ErrorReply(why, code if isinstance(code, int) else 0, error.get("data"))
+    result = reply.get("result")
+    if not isinstance(result, Mapping):
+        raise McpError("its answer has neither a result nor an error")
+    return result
 
 
 def reason(text: str) -> str:
@@ -40,37 +81,14 @@ def reason(text: str) -> str:
     return clip(" ".join(legible(text).split()), _MOST_OF_A_REASON, " [...]")
 
 
-async def parse_message(raw: bytes) -> ServerMessage:
-    """One message as the SDK takes it: only the fields of JSON-RPC, of valid types. A reply that is
-    neither a result nor an error becomes an error. Raises McpError for anything else.
-    """
+async def parse_message(raw: bytes) -> RpcMessage:
+    """Parses one message. Raises McpError if it is invalid, or a list, which no used version
+    allows."""
     load = asyncio.to_thread(_load, raw) if len(raw) > _LARGE else None
     value = await load if load is not None else _load(raw)
     if not isinstance(value, dict):
         raise McpError("it sent an invalid MCP message")
-    id, method, params = value.get("id"), value.get("method"), value.get("params")
-    message: ServerMessage = {"jsonrpc": "2.0"}
-    if "id" in value:
-        message["id"] = id
-    if "method" in value:
-        if not isinstance(method, str) or ("id" in value and type(id) not in (int, str)):
-            raise McpError("it sent an invalid MCP message")
-        given = {"params": params} if isinstance(params, dict) else {}
-        return {**message, "method": method, **given}
-    if isinstance(result := value.get("result"), dict) and "error" not in value:
-        return {**message, "result": result}
-    return {**message, "error": _error(value.get("error"))}
-
-
-def _error(given: Any) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        return {"code": 0, "message": NO_REPLY}
-    code, text = given.get("code"), given.get("message")
-    return {
-        "code": code if type(code) is int else 0,
-        "message": reason(text if isinstance(text, str) else "no reason given"),
-        "data": given.get("data"),
-    }
+    return value
 
 
 def _load(raw: bytes) -> Any:

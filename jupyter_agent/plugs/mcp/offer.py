@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.legible import clip, legible, tool_name
+from jupyter_agent.plugs.mcp.client import header_params
 from jupyter_agent.tools.sources import PREFIX
 
 MOST_OF_A_NAME = 64
@@ -52,6 +53,8 @@ class Offer:
     """Whether the server declares it read-only."""
     definition: str
     """A hash of the server's whole definition: approvals are bound to it."""
+    headers: Mapping[tuple[str, ...], str]
+    """Arguments that are also sent as headers."""
 
 
 def offers(server: str, listed: Sequence[Mapping[str, Any]]) -> tuple[list[Offer], list[str]]:
@@ -116,6 +119,7 @@ def _offer(server: str, tool: str, described: Mapping[str, Any]) -> Offer | str:
         schema=schema,
         reads=isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True,
         definition=hashlib.sha256(whole.encode()).hexdigest(),
+        headers=header_params(given),
     )
 
 

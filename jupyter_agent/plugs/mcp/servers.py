@@ -8,18 +8,19 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jupyter_agent import __version__
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.network import mask_secrets
-from jupyter_agent.packages import mcp_warning
+from jupyter_agent.mcp_server.messages import RpcMessage
+from jupyter_agent.models.network import Network, mask_secrets
+from jupyter_agent.plugs.mcp.client import Client, Transport, argument_headers
 from jupyter_agent.plugs.mcp.config import ServerConfig
+from jupyter_agent.plugs.mcp.http import HttpTransport
 from jupyter_agent.plugs.mcp.messages import McpError
 from jupyter_agent.plugs.mcp.offer import MOST_TOOLS, Offer, offers
+from jupyter_agent.plugs.mcp.stdio import StdioTransport
 from jupyter_agent.tools.sources import McpServerState, ServerState
-
-if TYPE_CHECKING:
-    from jupyter_agent.plugs.mcp.client import Client
 
 _PATIENCE_S = 5.0
 """Seconds a question waits for servers that are starting."""
@@ -27,6 +28,7 @@ _GLANCE_S = 1.0
 """The same for servers that failed last time."""
 _FRESH_S = 10.0
 """Seconds for which a list of tools is fresh enough for a decision."""
+_ABOUT = {"name": "jupyter_agent", "version": __version__}
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +163,8 @@ class _Server:
         client = self._client
         if client is None:
             raise McpError(self._fault or "it is not ready yet")
-        return await client.call(offer.tool, arguments)
+        headers = argument_headers(offer.headers, arguments)
+        return await client.call(offer.tool, arguments, headers=headers)
 
     def describe(self) -> McpServerState:
         busy = self._updating is not None and not self._updating.done()
@@ -214,14 +217,41 @@ class _Server:
 
     async def _connect(self) -> Client:
         self.secrets = self._config.secrets(self._environment)
-        client = (await asyncio.to_thread(_load_client_for))(
-            self._config, self._environment, self._mask, self._log
-        )
+        client = self._make_client(*self._way())
         async with AsyncExitStack() as undo:
             undo.push_async_callback(client.close)
             await client.open()
             undo.pop_all()
         return client
+
+    def _way(self) -> tuple[Network | None, Mapping[str, str]]:
+        if self._config.url is not None:
+            return self._config.network(self._environment), {}
+        return None, self._config.environment(self._environment)
+
+    def _make_client(self, network: Network | None, environment: Mapping[str, str]) -> Client:
+        config = self._config
+
+        def transport(on_message: Callable[[RpcMessage], None]) -> Transport:
+            if config.url is not None and network is not None:
+                agent = f"{_ABOUT['name']}/{_ABOUT['version']}"
+                return HttpTransport(config.url, network, agent=agent, on_message=on_message)
+            return StdioTransport(
+                config.name,
+                config.command,
+                environment=environment,
+                cwd=config.cwd,
+                on_message=on_message,
+                mask=self._mask,
+                log=self._log,
+            )
+
+        return Client(
+            transport,
+            about=_ABOUT,
+            timeout=config.timeout,
+            cancels_by_closing=config.url is not None,
+        )
 
     def _take(self, listed: Sequence[Mapping[str, Any]]) -> None:
         chosen = [
@@ -245,14 +275,3 @@ class _Server:
 
     def _mask(self, text: str) -> str:
         return mask_secrets(text, self.secrets)
-
-
-def _load_client_for() -> Callable[..., Client]:
-    """Imports the SDK, which takes a moment. Raises McpError if it is absent or cannot be used."""
-    if (missing := mcp_warning()) is not None:
-        raise McpError(missing)
-    try:
-        from jupyter_agent.plugs.mcp.client import client_for
-    except ImportError as error:
-        raise McpError(f"the SDK of MCP cannot be loaded ({error})") from None
-    return client_for

@@ -1,9 +1,4 @@
-"""A server that we start as a program: one message per line on its standard streams.
-
-Not by the SDK's `stdio_client`: it reads a line of any length into memory, lets a program inherit
-other variables than we do, takes only a file for its standard error, and tells neither how a
-program ended nor how deep a message is.
-"""
+"""A server that we start as a program: one message per line on its standard streams."""
 
 from __future__ import annotations
 
@@ -14,30 +9,23 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
-
-import anyio
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from jupyter_agent.legible import legible
-from jupyter_agent.plugs.mcp.messages import MOST_OF_A_MESSAGE, TOO_LARGE, McpError, parse_message
-from jupyter_agent.plugs.mcp.way import Streams, Way
+from jupyter_agent.mcp_server.messages import RpcMessage
+from jupyter_agent.plugs.mcp.messages import MOST_OF_A_MESSAGE, McpError, parse_message
 from jupyter_agent.tasks import surely
 
 _PIECE = 64 * 1024
-_MOST_UNWRITTEN = 8
-"""Messages that wait until a program reads: that a call was cancelled need not be waited for."""
 _MOST_LOGGED = 64 * 1024
 """Bytes of a program's standard error to log; the rest is read and dropped."""
 _GRACE_S = 1.0
 """Seconds for a program to exit once its input is closed, and again after SIGTERM."""
 
 
-class Program(Way):
-    """The way to a child process."""
+class StdioTransport:
+    """The transport to a child process. `on_message` gets each message that is not a reply."""
 
     def __init__(
         self,
@@ -46,43 +34,26 @@ class Program(Way):
         *,
         environment: Mapping[str, str],
         cwd: str | None,
+        on_message: Callable[[RpcMessage], None],
         mask: Callable[[str], str],
         log: logging.Logger,
     ) -> None:
-        super().__init__()
         self._name = name
         self._command = command
         self._environment = environment
         self._cwd = cwd
+        self._on_message = on_message
         self._mask = mask
         self._log = log
         self._process: Process | None = None
+        self._waiting: dict[int, asyncio.Future[RpcMessage]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._fault: McpError | None = None
         """Why it can no longer be used."""
+        self._writing = asyncio.Lock()
 
-    @asynccontextmanager
-    async def streams(self) -> AsyncIterator[Streams]:
-        """Starts the program, and stops it and all its children in the end. Raises McpError if it
-        does not start."""
-        await self._start()
-        received, read = anyio.create_memory_object_stream[SessionMessage](0)
-        write, sent = anyio.create_memory_object_stream[SessionMessage](_MOST_UNWRITTEN)
-        reading = asyncio.create_task(self._read(received))
-        self._tasks = [
-            reading,
-            asyncio.create_task(self._read_errors()),
-            asyncio.create_task(self._write(sent, reading)),
-        ]
-        with read, write:
-            try:
-                yield read, write
-            finally:
-                read.close()  # or what it still says would wait to be read
-                write.close()
-                await surely(self._close())
-
-    async def _start(self) -> None:
+    async def open(self) -> None:
+        """Starts the program. Raises McpError if that fails."""
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -100,28 +71,61 @@ class Program(Way):
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "invalid characters"
             raise McpError(f"`{self._command[0]}` cannot be started ({why})") from None
+        self._tasks = [
+            asyncio.create_task(self._read()),
+            asyncio.create_task(self._read_errors()),
+        ]
 
     @property
     def fault(self) -> McpError | None:
+        """Why the program cannot be used any more; None while it can."""
         return self._fault
 
+    async def exchange(self, request: RpcMessage, headers: Mapping[str, str]) -> RpcMessage:
+        """The reply to a request. Raises McpError if the program exits first."""
+        reply: asyncio.Future[RpcMessage] = asyncio.get_running_loop().create_future()
+        self._waiting[request["id"]] = reply
+        try:
+            await self.send(request)
+            return await reply
+        finally:
+            del self._waiting[request["id"]]
+
+    async def send(self, message: RpcMessage, headers: Mapping[str, str] | None = None) -> None:
+        """Writes a message; waits while the program does not read. Raises McpError."""
+        if self._fault is not None:
+            raise self._fault
+        assert self._process is not None
+        assert self._process.stdin is not None
+        line = json.dumps(message, separators=(",", ":")).encode() + b"\n"  # ASCII: no line ends
+        async with self._writing:
+            try:
+                self._process.stdin.write(line)
+                await self._process.stdin.drain()
+            except (ConnectionError, RuntimeError):
+                raise self._fault or McpError("it exited") from None
+
+    async def close(self) -> None:
+        """Stops the program and all its children: politely, then by force."""
+        await surely(self._close())
+
     async def _close(self) -> None:
-        """Politely, then by force."""
         process, self._fault = self._process, self._fault or McpError("it was stopped")
-        assert process is not None
-        assert process.stdin is not None
-        process.stdin.close()
-        for end in (None, signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
-            if end is not None:
-                self._signal(process, end)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _GRACE_S)
-                break
-        self._signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # remaining children
-        await asyncio.wait(self._tasks, timeout=_GRACE_S)  # they read to the end of the pipes
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.wait(self._tasks)
+        if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()
+            for end in (None, signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+                if end is not None:
+                    self._signal(process, end)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), _GRACE_S)
+                    break
+            self._signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))  # remaining children
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_GRACE_S)  # they read to the end of the pipes
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
 
     def _signal(self, process: Process, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -130,27 +134,9 @@ class Program(Way):
             else:
                 os.killpg(process.pid, number)
 
-    # -- messages
+    # -- reading
 
-    async def _write(
-        self, sent: MemoryObjectReceiveStream[SessionMessage], reading: asyncio.Task[None]
-    ) -> None:
-        """Writes messages; the sender waits while the program does not read."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with sent, suppress(ConnectionError, RuntimeError):
-            async for each in sent:
-                message = each.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-                if "method" not in message:
-                    self._count_answer()
-                line = json.dumps(message, separators=(",", ":")).encode()  # ASCII: no line ends
-                self._process.stdin.write(line + b"\n")
-                await self._process.stdin.drain()
-            return
-        await asyncio.wait([reading], timeout=_GRACE_S)  # which knows more if it has exited
-        self._fault = self._fault or McpError("it no longer reads its input")
-
-    async def _read(self, received: MemoryObjectSendStream[SessionMessage]) -> None:
+    async def _read(self) -> None:
         """Reads until the program closes its output, or sends something unreadable."""
         assert self._process is not None
         assert self._process.stdout is not None
@@ -160,39 +146,39 @@ class Program(Way):
             while piece := await self._process.stdout.read(_PIECE):
                 *lines, rest = piece.split(b"\n")
                 for line in lines:
-                    await self._take(bytes(held) + line, received)
+                    await self._take(bytes(held) + line)
                     held.clear()
                 held += rest
                 if len(held) > MOST_OF_A_MESSAGE:
-                    raise McpError(f"it sent a message {TOO_LARGE}")
+                    raise McpError(f"it sent a message larger than {MOST_OF_A_MESSAGE >> 20} MiB")
                 await asyncio.sleep(0)  # serve others, however much it writes
         except McpError as error:
             fault = error
-        why = fault or McpError(f"it exited{await self._exit_text()}")
-        self._fault = self._fault or why
-        received.close()  # ends what waits for a reply
+        self._end(fault or McpError(f"it exited{await self._exit_text()}"))
         if fault is not None:
             self._signal(self._process, getattr(signal, "SIGKILL", signal.SIGTERM))
             while await self._process.stdout.read(_PIECE):
                 pass  # an unread pipe would stay open
 
-    async def _take(self, line: bytes, received: MemoryObjectSendStream[SessionMessage]) -> None:
+    async def _take(self, line: bytes) -> None:
         if not line.strip():
             return
         if len(line) > MOST_OF_A_MESSAGE:
-            raise McpError(f"it sent a message {TOO_LARGE}")
+            raise McpError(f"it sent a message larger than {MOST_OF_A_MESSAGE >> 20} MiB")
         try:
             message = await parse_message(line)
         except McpError as error:  # the program's own print: not a reason to give up on it
             self._log.debug("MCP server `%s`: %s", self._name, error.message)
             return
-        if "method" not in message and type(message.get("id")) is not int:
+        if "method" in message:
+            self._on_message(message)
+            return
+        id = message.get("id")
+        reply = self._waiting.get(id) if type(id) is int else None
+        if reply is None or reply.done():
             self._log.debug("MCP server `%s` sent a reply that no one waits for.", self._name)
-        elif self._admits(message):
-            with suppress(anyio.BrokenResourceError):  # nobody listens any more
-                await received.send(
-                    SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False))
-                )
+        else:
+            reply.set_result(message)
 
     async def _exit_text(self) -> str:
         """How it ended: it may only have closed its output."""
@@ -201,6 +187,12 @@ class Program(Way):
             code = await asyncio.wait_for(self._process.wait(), _GRACE_S)
             return f" (signal {-code})" if code < 0 else f" (exit code {code})"
         return ""
+
+    def _end(self, fault: McpError) -> None:
+        self._fault = self._fault or fault
+        for reply in self._waiting.values():
+            if not reply.done():
+                reply.set_exception(self._fault)
 
     async def _read_errors(self) -> None:
         """Logs a limited part; reads to the end, or the program would block."""

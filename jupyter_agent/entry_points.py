@@ -2,8 +2,8 @@
 
 The groups are `jupyter_agent.models` (kinds of providers), `.carriers` (documents that pages
 share), `.tools`, `.sources` (of tools that change), `.routes` (handlers below a notebook's path)
-and `.commands`; see docs/plugs.md.
-Ours are in `plugs/` and named in `pyproject.toml`; those of other packages are loaded the same way.
+and `.commands`; see docs/plugs.md. Ours are in `plugs/` and named in `pyproject.toml`; those of
+other packages are loaded the same way.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def find(group: Group) -> Mapping[str, EntryPoint]:
     """
     plugs: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=f"jupyter_agent.{group}"), key=_rank):
-        if _is_wanted(point.name):
+        if not is_left_out(point.name):
             plugs.setdefault(point.name, point)
     return plugs
 
@@ -50,13 +50,19 @@ def find_one(group: Group, name: str) -> EntryPoint | None:
     """The plug of that name, None without one. Quick if it is ours: other packages are read only if
     it is not.
     """
-    if not _is_wanted(name):
+    if is_left_out(name):
         return None
     with suppress(PackageNotFoundError):
         ours = distribution(_OURS).entry_points.select(group=f"jupyter_agent.{group}", name=name)
         if ours:
             return next(iter(ours))
     return find(group).get(name)
+
+
+def is_left_out(name: str) -> bool:
+    """Whether the environment leaves out plugs of that name."""
+    only = os.environ.get(ONLY)
+    return only is not None and name not in (each.strip() for each in only.split(","))
 
 
 def load(point: EntryPoint, expected: type[T]) -> T:
@@ -78,6 +84,19 @@ def load_class(point: EntryPoint, base: type[T]) -> type[T]:
     if not issubclass(plug, base):
         raise UnusablePlug(point, f"is not a {base.__name__}")
     return plug
+
+
+def make(point: EntryPoint, base: type[T], *given: Any, refuses: type[Exception]) -> T:
+    """An object of a plug's class, made from `given`. Raises UnusablePlug, or `refuses`, with which
+    the class says that it is not to be used here.
+    """
+    plug = load_class(point, base)
+    try:
+        return plug(*given)
+    except refuses:
+        raise
+    except Exception as error:  # it is code of a plug
+        raise UnusablePlug(point, f"cannot be used: {describe(error)}") from error
 
 
 def usable(points: Mapping[str, EntryPoint], use: Callable[[EntryPoint], T]) -> dict[str, T]:
@@ -116,11 +135,6 @@ def of_other_packages() -> Iterator[tuple[str, str | None]]:
 
 def _is_ours(point: EntryPoint) -> bool:
     return _package(point) == _OURS
-
-
-def _is_wanted(name: str) -> bool:
-    only = os.environ.get(ONLY)
-    return only is None or name in (each.strip() for each in only.split(","))
 
 
 def _package(point: EntryPoint) -> str:

@@ -96,7 +96,7 @@ print(*sorted(sys.modules))"""
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("rooms", "most"), [(False, 16), (True, 20)], ids=["alone", "with rooms"])
+@pytest.mark.parametrize(("rooms", "most"), [(False, 14), (True, 20)], ids=["alone", "with rooms"])
 def test_starting_jupyter_imports_little_of_ours(rooms: bool, most: int, tmp_path: Path) -> None:
     def imported(ours: bool) -> set[str]:
         extensions = {

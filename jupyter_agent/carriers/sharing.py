@@ -7,12 +7,9 @@ Imported when the server starts, so it imports little.
 from __future__ import annotations
 
 import logging
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
-
-from jupyter_agent.errors import Busy
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -92,6 +89,8 @@ class Sharing:
         self._settings = settings
         self._documents: dict[str, SharedDocuments] = {}
         """By the setting of the extension that shares them."""
+        self._points: dict[str, EntryPoint | None] = {}
+        """The plugs that work in them, None for none, by that setting: looked for once."""
 
     def documents(self) -> SharedDocuments | None:
         """The shared documents; None if this server has no such thing.
@@ -99,52 +98,47 @@ class Sharing:
         Raises Busy if no plug works in them: a write into the file, past them, is lost, or their
         text is.
         """
-        if DOCUMENTS in self._settings:
-            return self._get(DOCUMENTS, _documents_refusal)
-        extension = self._settings.get(COLLABORATION)
-        if extension is None or extension.disable_rtc:
-            return None
-        return self._get(COLLABORATION, _collaboration_refusal)
+        setting = self._setting()
+        return None if setting is None else self._load(setting)
 
     @property
     def usable(self) -> SharedDocuments | None:
         """The same, but None if no plug works in them."""
+        setting = self._setting()
+        if setting is None:
+            return None
+        from jupyter_agent.errors import Busy
+
         try:
-            return self.documents()
+            return self._load(setting)
         except Busy:
             return None
 
-    def _get(self, setting: str, refusal: Callable[[str], str]) -> SharedDocuments:
-        """The documents from the plug of that name; `refusal` makes a message of a cause."""
-        if setting not in self._documents:
-            self._documents[setting] = _load(setting, self._settings, refusal)
-        return self._documents[setting]
+    def _setting(self) -> str | None:
+        """The setting of the extension that shares documents on this server; None without one."""
+        if DOCUMENTS in self._settings:
+            return DOCUMENTS
+        extension = self._settings.get(COLLABORATION)
+        return None if extension is None or extension.disable_rtc else COLLABORATION
 
+    def _load(self, setting: str) -> SharedDocuments:
+        from jupyter_agent.entry_points import UnusablePlug, find_one, make
+        from jupyter_agent.errors import Busy
 
-def _load(
-    setting: str, settings: Mapping[str, Any], refusal: Callable[[str], str]
-) -> SharedDocuments:
-    from jupyter_agent.entry_points import UnusablePlug, find_one
-
-    point = find_one("carriers", setting)
-    if point is None:
-        raise Busy(refusal(""))
-    try:
-        return _use(point, settings)
-    except UnusablePlug as error:
-        raise Busy(refusal(str(error))) from error
-
-
-def _use(point: EntryPoint, settings: Mapping[str, Any]) -> SharedDocuments:
-    from jupyter_agent.entry_points import UnusablePlug, describe, load_class
-
-    plug = load_class(point, SharedDocuments)  # type: ignore[type-abstract]
-    try:
-        return plug(settings)
-    except Busy:
-        raise
-    except Exception as error:  # whatever it does
-        raise UnusablePlug(point, f"cannot be used: {describe(error)}") from error
+        if setting in self._documents:
+            return self._documents[setting]
+        if setting not in self._points:
+            self._points[setting] = find_one("carriers", setting)
+        point, cause = self._points[setting], ""
+        if point is not None:
+            try:
+                made = make(point, SharedDocuments, self._settings, refuses=Busy)  # type: ignore[type-abstract]
+            except UnusablePlug as error:
+                cause = str(error)
+            else:
+                self._documents[setting] = made
+                return made
+        raise Busy(_REFUSALS[setting](cause))
 
 
 def _documents_refusal(cause: str) -> str:
@@ -161,12 +155,19 @@ def _documents_refusal(cause: str) -> str:
 
 
 def _collaboration_refusal(cause: str) -> str:
-    from jupyter_agent.entry_points import ONLY
+    from jupyter_agent.entry_points import ONLY, is_left_out
 
     if not cause:
         cause = f"The plug `{COLLABORATION}`, which works in its rooms, is not used"
-        cause += f": {ONLY} leaves it out." if ONLY in os.environ else ": install us again."
+        cause += f": {ONLY} leaves it out." if is_left_out(COLLABORATION) else ": install us again."
     return (
         f"Real-time collaboration (jupyter-collaboration) is on. {cause} Nothing was changed. "
         "Mend that, or start Jupyter with --YDocExtension.disable_rtc=True."
     )
+
+
+_REFUSALS: Mapping[str, Callable[[str], str]] = {
+    DOCUMENTS: _documents_refusal,
+    COLLABORATION: _collaboration_refusal,
+}
+"""By setting: makes the message of the cause why its plug cannot be used; empty without a plug."""

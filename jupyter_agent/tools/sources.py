@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Any, Literal, Self, TypeAlias
 
-from jupyter_agent.entry_points import ONLY, UnusablePlug, describe, find, load_class, usable
+from jupyter_agent.entry_points import ONLY, describe, find, is_left_out, make, usable
 from jupyter_agent.tools.base import Tool
 
 PREFIX = "mcp__"
@@ -96,7 +95,7 @@ class _LeftOut(ToolSource):
     def describe(self) -> Sequence[McpServerState]:
         why = (
             f"{ONLY} leaves out the plug `{_MCP}`, which connects to it"
-            if ONLY in os.environ
+            if is_left_out(_MCP)
             else f"the plug `{_MCP}`, which connects to it, is missing or unusable (see the log)"
         )
         names = sorted(map(str, self.options.mcp_servers))
@@ -120,13 +119,8 @@ class Sources:
         """
 
         def use(point: EntryPoint) -> ToolSource:
-            source = load_class(point, ToolSource)  # type: ignore[type-abstract]
-            try:
-                return source(options, log)
-            except UnusableOptions:
-                raise
-            except Exception as error:  # it is code of a plug
-                raise UnusablePlug(point, f"cannot be used: {describe(error)}") from error
+            given = (options, log)
+            return make(point, ToolSource, *given, refuses=UnusableOptions)  # type: ignore[type-abstract]
 
         sources = usable(find("sources"), use)
         if options.mcp_servers and _MCP not in sources:

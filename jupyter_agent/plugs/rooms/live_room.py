@@ -100,17 +100,13 @@ class Room:
     def _keep_shadow(self, shadow: Shadow) -> None:
         if self.pages.shadow is None:
             self.pages.attach_shadow(shadow)
-        if (
-            self.pages.clients or self.hold_timer is None
-        ):  # else an hourly changed file keeps the room
+        if self.pages.clients or self.hold_timer is None:
+            # Else a file that changes every hour would keep the room.
             self._rooms.hold(self, Timeouts.offline)
 
     def _report_late_edits(self) -> None:
-        if (
-            self._on_late_edit is not None
-            and self.pages.shadow is not None
-            and self.pages.shadow.pending()
-        ):
+        shadow = self.pages.shadow
+        if self._on_late_edit is not None and shadow is not None and shadow.pending():
             begin(self._on_late_edit(self.contents.path), self._tasks)
 
     @property

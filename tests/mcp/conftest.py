@@ -68,7 +68,9 @@ class Child:
         return {"s": {"command": [sys.executable, PROGRAM, era, str(self.log)], **more}}
 
     def received(self) -> list[dict[str, Any]]:
-        """All messages that it has received."""
+        """All messages that it has received; none before it runs."""
+        if not self.log.exists():
+            return []
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     async def got(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:

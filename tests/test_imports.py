@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "tasks": "",
     "events": "",
     "legible": "",
+    "words": "legible",
     "packages": "",
     "foreign": "",
     "entry_points": "",
@@ -30,21 +31,22 @@ MAY_IMPORT = {
     "kernel": "errors legible tasks",
     "workspace": "choices errors foreign legible tasks document carriers text analysis kernel",
     "models": "entry_points errors foreign packages tasks",
-    "tools": "entry_points errors foreign legible tasks document text workspace",
+    "tools": "entry_points errors foreign legible tasks words document text workspace",
     "agent": "choices errors foreign legible tasks events document text analysis workspace "
     "tools models",
     "conversations": "choices errors legible tasks events document text workspace tools "
     "models agent",
-    "mcp_server": "errors legible tools workspace agent conversations",
-    "server": "choices entry_points errors foreign legible tasks events document carriers text "
-    "workspace tools models agent conversations mcp_server packages",
+    "mcp_server": "errors legible words tools workspace agent conversations",
+    "server": "choices entry_points errors foreign legible tasks words events document carriers "
+    "text workspace tools models agent conversations mcp_server packages",
     "client": "choices errors tasks events document carriers text agent conversations server",
-    "cli": "entry_points carriers client conversations legible packages text mcp_server extension",
+    "cli": "entry_points carriers client conversations legible packages text tools words "
+    "mcp_server extension",
     "plugs/mcp": "errors foreign legible tasks text workspace models tools mcp_server",
     "plugs/providers": "errors models",
     "plugs/rooms": "errors tasks document carriers",
-    "plugs/verify": "errors legible document text analysis kernel workspace tools server client "
-    "cli",
+    "plugs/verify": "errors legible words document text analysis kernel workspace tools server "
+    "client cli",
 }
 """The direction of imports: `assistant` knows everything, only `extension` knows it, and only the
 command line knows that."""

@@ -8,20 +8,12 @@ from typing import Any
 
 from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.terminal import Console, Working
-from jupyter_agent.cli.words import Cells, describe_change, phrase, pluralize
+from jupyter_agent.cli.words import Cells, describe_change, pluralize
 from jupyter_agent.text.outputs import images
+from jupyter_agent.words import Phrasebook
 
 _SHOWN_LINES = 24
 """Of a call's result."""
-_SHOWN_TOOLS = (
-    "run_cell",
-    "run_cells",
-    "run_code",
-    "verify_notebook",
-    "wait_for_run",
-    "write_plan",
-)
-"""Tools whose result is worth showing to people."""
 _QUIET = ("approval", "answered")
 """Notices that are shown in other ways."""
 
@@ -34,12 +26,14 @@ class AnswerPrinter:
         console: Console,
         working: Working,
         cells: Cells,
+        phrases: Phrasebook,
         outputs_of: Callable[[Mapping[str, Any]], Sequence[Any]] = itemgetter("outputs"),
     ) -> None:
         """`outputs_of` returns the outputs of a run; events do not carry large ones."""
         self._console = console
         self._working = working
         self._cells = cells
+        self._phrases = phrases
         self._outputs_of = outputs_of
         self._calls: dict[str, tuple[str, Any]] = {}
         """Tool and input by call id."""
@@ -72,7 +66,7 @@ class AnswerPrinter:
 
     def describe_call(self, call_id: str, tool: str, given: Any) -> str:
         """A call in words."""
-        return phrase(tool, given, self._cells.name)
+        return self._phrases.todo(tool, given, self._cells.name)
 
     def summary(self) -> Iterator[str]:
         """What the turn did and used, and how to undo it."""
@@ -171,7 +165,7 @@ class AnswerPrinter:
             return
         tool, _ = self._calls.get(call_id, ("", {}))
         runs = list(_runs_of(output))
-        if runs or tool in _SHOWN_TOOLS or tool.startswith("mcp__"):
+        if runs or self._phrases.shows_result(tool):
             self._write_indented(str(output.get("text", "")))
         if self._console.shows_pictures:
             for run in runs:

@@ -16,20 +16,21 @@ from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, Working, exact, standard
-from jupyter_agent.cli.words import Cells, Line, phrase, style_diff_line
+from jupyter_agent.cli.words import Cells, Line, style_diff_line
 from jupyter_agent.client.chat import Chat
-from jupyter_agent.client.servers import Server, existing, serving
+from jupyter_agent.client.servers import existing, serving
+from jupyter_agent.words import Phrasebook
 
 Approval = Mapping[str, Any]
 _NOBODY = "No one can answer questions any more. Do not try again; say what remains to be done."
 
 
 def settle(
-    console: Console, approvals: Sequence[Approval], cells: Cells
+    console: Console, approvals: Sequence[Approval], cells: Cells, phrases: Phrasebook
 ) -> list[dict[str, Any]] | None:
     """The answers to the approvals of one group, as the route takes them; None if no one can
     answer."""
-    words = [phrase(each["tool"], each["input"], cells.name) for each in approvals]
+    words = [phrases.todo(each["tool"], each["input"], cells.name) for each in approvals]
     console.tell("")
     console.tell(f"{'; '.join(map(exact, words))}?", "strong")
     for approval in approvals:
@@ -162,7 +163,8 @@ def run(given: argparse.Namespace) -> int:
         )
         return Exit.USAGE
     with serving(notebook, given.store) as server:
-        if unknown := _unknown_tools(server, given.yes):
+        tools = server.ask("GET", "tools")
+        if unknown := _unknown_tools(tools, given.yes):
             console.tell(unknown)
             return Exit.USAGE
         body = {
@@ -180,7 +182,8 @@ def run(given: argparse.Namespace) -> int:
         cells = server.ask("GET", f"{server.route(notebook)}?outputs=none")["cells"]
         with shown.working() as working:
             chat = Chat(server, body)
-            asking = _TerminalTurn(chat, shown, working, Cells([cell["id"] for cell in cells]))
+            named = Cells([cell["id"] for cell in cells])
+            asking = _TerminalTurn(chat, shown, working, named, Phrasebook(tools))
             asking.follow()
         if given.json:
             console.json(chat.outcome())
@@ -193,14 +196,17 @@ def run(given: argparse.Namespace) -> int:
 class _TerminalTurn:
     """One turn at the terminal."""
 
-    def __init__(self, chat: Chat, console: Console, working: Working, cells: Cells) -> None:
+    def __init__(
+        self, chat: Chat, console: Console, working: Working, cells: Cells, phrases: Phrasebook
+    ) -> None:
         self._chat = chat
         self._console = console
         self._working = working
         self._cells = cells
+        self._phrases = phrases
         self._refused: dict[str, Mapping[str, Any]] = {}
         self._stopping = False
-        self.answer = AnswerPrinter(console, working, cells, chat.outputs_of)
+        self.answer = AnswerPrinter(console, working, cells, phrases, chat.outputs_of)
 
     def follow(self) -> None:
         """Shows the answer to its end; Ctrl-C stops the turn and shows what it did until then.
@@ -244,7 +250,7 @@ class _TerminalTurn:
 
     def _refuse(self, approval: Mapping[str, Any]) -> None:
         """Shows what the server declines because no one is there to answer."""
-        settle(self._console, [approval], self._cells)
+        settle(self._console, [approval], self._cells, self._phrases)
         self._refused[approval["tool"]] = approval
 
     def _settle(self) -> None:
@@ -255,7 +261,7 @@ class _TerminalTurn:
             self._reply(group)
 
     def _reply(self, approvals: Sequence[Mapping[str, Any]]) -> None:
-        replies = settle(self._console, approvals, self._cells)
+        replies = settle(self._console, approvals, self._cells, self._phrases)
         if replies is None:
             replies = refusals(approvals)
             self._refused.update({each["tool"]: each for each in approvals})
@@ -275,11 +281,8 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _unknown_tools(server: Server, names: Sequence[str]) -> str:
+def _unknown_tools(tools: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     """An error for tools that do not exist; empty if all do."""
-    if not names:
-        return ""
-    tools = server.ask("GET", "tools")
     known = [tool["name"] for tool in tools]
     taken = {*known, *(name for tool in tools for name in tool.get("former_names", ()))}
     unknown = [name for name in names if name not in taken and not name.startswith("mcp__")]

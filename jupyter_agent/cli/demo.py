@@ -20,6 +20,7 @@ from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
 from jupyter_agent.cli.words import Cells
 from jupyter_agent.client.servers import ALONE, is_root, own
+from jupyter_agent.words import Phrasebook
 
 NOTEBOOK = "coffee.ipynb"
 QUESTION = "Show me what you can do in this notebook, from the command line."
@@ -111,7 +112,8 @@ def headless(model: str, server: Sequence[str]) -> int:
             "mode": "auto",
         }
         with console.working() as working:
-            answer = AnswerPrinter(console, working, Cells(before))
+            phrases = Phrasebook(running.ask("GET", "tools"))
+            answer = AnswerPrinter(console, working, Cells(before), phrases)
             for _, chunk in running.stream("POST", "chat", body):
                 answer.show(chunk)
         cells = running.ask("GET", running.route(notebook))["cells"]

@@ -14,6 +14,7 @@ from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
 from jupyter_agent.cli.words import Cells
 from jupyter_agent.client.servers import ServerRefused
+from jupyter_agent.words import Phrasebook
 
 EXAMPLES = """\
   jupyter agent conversations cli-4f0c --json > talk.json && jupyter agent replay talk.json
@@ -39,11 +40,14 @@ def run(given: argparse.Namespace) -> int:
     """Prints the turns; returns the exit code of the last one."""
     console = standard()
     code = Exit.FAILED
+    from jupyter_agent.tools import toolbox  # takes a second: only here
+
+    phrases = Phrasebook(toolbox().describe())
     with console.working() as working:
         for question, events in _turns(given.file):
             if question:
                 console.line(f"> {question}", "strong")
-            answer = AnswerPrinter(console, working, Cells())
+            answer = AnswerPrinter(console, working, Cells(), phrases)
             try:
                 for event in events:
                     answer.show(event)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jupyter_agent.agent.permissions import hints
 from jupyter_agent.tools.base import Tool, Toolbox
+from jupyter_agent.words import Phrasebook
 
 BEGIN_TURN, END_TURN, UNDO_TURN = "begin_turn", "end_turn", "undo_turn"
 FIRST = (
@@ -76,6 +77,11 @@ class Catalogue:
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._toolbox.current_name(name) in self._tools
+
+    @property
+    def phrases(self) -> Phrasebook:
+        """The words for questions about calls."""
+        return Phrasebook(self._toolbox.describe())
 
     @property
     def names(self) -> Sequence[str]:

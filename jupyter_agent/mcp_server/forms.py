@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.legible import legible, quoted, quoted_id
+from jupyter_agent.words import Phrasebook
 
 ALLOW, ALWAYS, DECLINE = "Allow", "Always allow in this notebook", "Decline"
 _SCHEMA = {
@@ -24,14 +25,6 @@ _SCHEMA = {
         },
     },
     "required": ["answer"],
-}
-_WANTS = {
-    "delete_cell": "delete a cell of {notebook}",
-    "move_cell": "move a cell of {notebook}",
-    "create_notebook": "create a notebook",
-    "verify_notebook": "run a copy of {notebook} from top to bottom",
-    "restart_kernel": "restart the kernel of {notebook}; all variables are lost",
-    "interrupt_kernel": "interrupt the kernel of {notebook}",
 }
 _ODD = "This text has characters that are invisible or change how it is shown; see it in full."
 
@@ -70,11 +63,11 @@ class RepeatedCallForm:
 _KEY = "approval"
 
 
-def input_required(client: str, approval: Approval) -> dict[str, Any]:
+def input_required(client: str, approval: Approval, phrases: Phrasebook) -> dict[str, Any]:
     """The result of a call that needs an answer first. The state is the question's id: it cannot
     be guessed, the question knows its owner, call and code, and is answered only once.
     """
-    request = {"method": "elicitation/create", "params": form(client, approval)}
+    request = {"method": "elicitation/create", "params": form(client, approval, phrases)}
     return {
         "resultType": "input_required",
         "inputRequests": {_KEY: request},
@@ -85,21 +78,22 @@ def input_required(client: str, approval: Approval) -> dict[str, Any]:
 class StreamedForm:
     """Before 2026-07-28: our request on the stream of the call's answer."""
 
-    def __init__(self, client: str, ask: Asks) -> None:
+    def __init__(self, client: str, ask: Asks, phrases: Phrasebook) -> None:
         self._client = client
         self._ask = ask
+        self._phrases = phrases
 
     async def answer(self, approval: Approval) -> Answer:
         """The user's answer."""
-        params = form(self._client, approval)
+        params = form(self._client, approval, self._phrases)
         return answer_of(await self._ask("elicitation/create", params))
 
 
-def form(client: str, approval: Approval) -> dict[str, Any]:
+def form(client: str, approval: Approval, phrases: Phrasebook) -> dict[str, Any]:
     """The parameters of `elicitation/create`."""
     return {
         "mode": "form",
-        "message": "\n\n".join(_message(client, approval)),
+        "message": "\n\n".join(_message(client, approval, phrases)),
         "requestedSchema": _SCHEMA,
     }
 
@@ -121,14 +115,12 @@ def can_show(capabilities: Any) -> bool:
     return isinstance(has, Mapping) and (not has or "form" in has)
 
 
-def _message(client: str, approval: Approval) -> Iterator[str]:
-    question = approval.question
+def _message(client: str, approval: Approval, phrases: Phrasebook) -> Iterator[str]:
+    tool, given, question = approval.tool, approval.input, approval.question
     notebook = quoted(question.notebook) if question.notebook else "a notebook"
-    where = f"cell `{quoted_id(question.cell_id)}` of {notebook}" if question.cell_id else notebook
-    runs = question.code is not None or bool(question.codes)
-    does = " and ".join(["change"] * (question.diff is not None) + ["run code in"] * runs)
-    wants = _WANTS.get(approval.tool, f"{does or f'call `{approval.tool}` on'} {{notebook}}")
-    yield f"{client} wants to {wants.format(notebook=where)}."
+    wish = phrases.todo(tool, given, lambda cell_id: f"cell `{quoted_id(cell_id)}`", notebook)
+    caution = phrases.caution(tool, given)
+    yield f"{client} wants to {wish[:1].lower()}{wish[1:]}{f'; {caution}' if caution else ''}."
     if question.diff is not None:
         yield from _fenced_text(question.diff, "diff")
     if question.codes:

@@ -145,6 +145,7 @@ class McpServer:
     def __init__(self, clients: Clients, catalogue: Catalogue) -> None:
         self._clients = clients
         self._catalogue = catalogue
+        self.phrases = catalogue.phrases
         self._methods: Mapping[
             str, Callable[[Mapping[str, Any], RequestContext], Awaitable[dict[str, Any]]]
         ] = {
@@ -202,7 +203,7 @@ class McpServer:
                 progress=context.progress,
             )
         except InputRequired as required:
-            return input_required(context.caller.name, required.approval)
+            return input_required(context.caller.name, required.approval, self.phrases)
         except ToolError as error:
             return of_error(error)
         return of_outcome(outcome)

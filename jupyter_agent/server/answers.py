@@ -11,6 +11,7 @@ from jupyter_agent.conversations.log import TurnState
 from jupyter_agent.conversations.usage import Grouping
 from jupyter_agent.document.cell import CarrierName, CellType, ChangeKind
 from jupyter_agent.tools.base import Effect
+from jupyter_agent.words import Icon
 from jupyter_agent.workspace.runs import RunStatus
 
 
@@ -388,6 +389,22 @@ class ToolAnswer(AnswerModel):
     images: list[dict[str, str]] = []
 
 
+class ToolWords(AnswerModel):
+    """Templates for a call (docs/plugs.md); a pair is for one and for several."""
+
+    todo: str | tuple[str, str]
+    doing: str | tuple[str, str]
+    done: str | tuple[str, str]
+    scope: str = ""
+    """What one allows by "always"."""
+    given: str = ""
+    """The field that an input must have; empty for any input."""
+    counts: str = ""
+    """The field with the list that `{count}` counts."""
+    caution: str = ""
+    """What else a person has to know to decide."""
+
+
 class ListedTool(AnswerModel):
     """A tool."""
 
@@ -398,6 +415,15 @@ class ListedTool(AnswerModel):
     strict: bool = False
     """Whether a service that supports it should hold the model to the schema."""
     effect: Effect
+    in_kernel: bool
+    """Whether it runs code in the notebook's kernel."""
+    names_notebook: bool
+    """Whether a call is about one notebook."""
+    shows_result: bool
+    """Whether people want to read its result as text."""
+    words: list[ToolWords]
+    """What people read about a call: the first whose `given` its input has."""
+    icon: Icon
     former_names: list[str] = []
     """Old names that are still accepted."""
 

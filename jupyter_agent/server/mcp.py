@@ -264,7 +264,8 @@ class McpHandler(AgentHandler):
             return self._answer_request(message, {})
         form = None
         if can_show(session.capabilities) and self._accepts(_STREAM):
-            form = StreamedForm(_name_of(session.client), _Questions(session, self._stream).ask)
+            questions = _Questions(session, self._stream)
+            form = StreamedForm(_name_of(session.client), questions.ask, self.server.phrases)
         context = self._context(message, self._caller(session.client, session.id), form=form)
         result = await self._result(method, params, context, session=session, id=message["id"])
         if result is not None:

@@ -35,6 +35,7 @@ from jupyter_agent.tools.run import (
     RunCode,
     WaitForRun,
 )
+from jupyter_agent.words import Words
 
 OURS: Sequence[type[Tool]] = (
     GetNotebookState,
@@ -113,6 +114,8 @@ def _fault(tool: type[Tool], name: str) -> str | None:
     former: object = tool.former_names
     if not (isinstance(former, tuple) and all(isinstance(each, str) for each in former)):
         return "has `former_names` that are not a tuple of texts"
+    if not all(isinstance(words, Words) for words in tool.words):
+        return "has `words` that are not `Words`"
     if isabstract(tool):
         return "does not implement `run`"
     return None if tool.__doc__ else "has no docstring, which is its description for models"

@@ -20,6 +20,7 @@ from jupyter_agent.errors import InvalidInput
 from jupyter_agent.foreign import MOST_IN_PATH
 from jupyter_agent.legible import clip, quoted_id
 from jupyter_agent.tools.elsewhere import NAMES_ELSEWHERE
+from jupyter_agent.words import Icon, Words
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.workspace import Need as Need
 
@@ -137,6 +138,11 @@ class Tool(BaseModel, ABC):
     """Whether a service that supports it should hold the model to the schema: for nested inputs."""
     examples: ClassVar[Sequence[Mapping[str, Any]]] = ()
     """Example inputs."""
+    words: ClassVar[Sequence[Words]] = ()
+    """What people read about a call: the first that fit its input."""
+    icon: ClassVar[Icon] = "tool"
+    shows_result: ClassVar[bool] = False
+    """Whether people want to read its result as text, beside runs with their outputs."""
     advice: ClassVar[str] = ""
     """A sentence for the system prompt: when a model should use it unasked."""
 
@@ -295,6 +301,11 @@ class Toolbox:
             {
                 **spec,
                 "effect": tool.effect,
+                "in_kernel": tool.in_kernel,
+                "names_notebook": tool.names_notebook,
+                "shows_result": tool.shows_result,
+                "words": [words.describe() for words in tool.words],
+                "icon": tool.icon,
                 **({"former_names": [*tool.former_names]} if tool.former_names else {}),
             }
             for spec, tool in zip(self._specs, self._tools.values(), strict=True)

@@ -37,6 +37,7 @@ from jupyter_agent.tools.base import (
     stale_sentence,
 )
 from jupyter_agent.tools.run import RunCells, results_of, run_written
+from jupyter_agent.words import Icon, Words
 from jupyter_agent.workspace.lease import Lease, Snapshot
 
 _MOST_CELLS = 50
@@ -120,6 +121,27 @@ class CreateCells(CellWriter):
 
     name: ClassVar[str] = "create_cells"
     former_names: ClassVar[tuple[str, ...]] = ("create_cell",)
+    words: ClassVar[Sequence[Words]] = (
+        Words(
+            (
+                "Add a cell{place| at the end} and run it",
+                "Add {count} cells{place| at the end} and run them",
+            ),
+            ("Adding a cell{place} and running it", "Adding {count} cells{place} and running them"),
+            ("{cells} added and run", "{count} cells added and run"),
+            scope="add and run any cells",
+            given="run",
+            counts="cells",
+        ),
+        Words(
+            ("Add a cell{place| at the end}", "Add {count} cells{place| at the end}"),
+            ("Adding a cell{place}", "Adding {count} cells{place}"),
+            ("{cells} added", "{count} cells added"),
+            scope="add any cells",
+            counts="cells",
+        ),
+    )
+    icon: ClassVar[Icon] = "add"
     strict: ClassVar[bool] = True
     examples: ClassVar[Sequence[Mapping[str, Any]]] = (
         {"cells": [{"source": "df.head()"}], "run": True},
@@ -203,6 +225,17 @@ class EditCells(CellWriter):
 
     name: ClassVar[str] = "edit_cells"
     former_names: ClassVar[tuple[str, ...]] = ("update_cell",)
+    words: ClassVar[Sequence[Words]] = (
+        Words(
+            "Edit and run {cells}",
+            "Editing and running {cells}",
+            "{cells} edited and run",
+            scope="edit and run any cells",
+            given="run",
+        ),
+        Words("Edit {cells}", "Editing {cells}", "{cells} edited", scope="edit any cells"),
+    )
+    icon: ClassVar[Icon] = "edit"
     strict: ClassVar[bool] = True
     examples: ClassVar[Sequence[Mapping[str, Any]]] = (
         {
@@ -261,6 +294,10 @@ class DeleteCell(CellTool):
     needed: never to hide an error. What it defined stays in the kernel."""
 
     name: ClassVar[str] = "delete_cell"
+    words: ClassVar[Sequence[Words]] = (
+        Words("Delete {cells}", "Deleting {cells}", "{cells} deleted", scope="delete any cell"),
+    )
+    icon: ClassVar[Icon] = "delete"
     action: ClassVar[Action] = "delete"
 
     cell_id: str
@@ -291,6 +328,15 @@ class MoveCell(CellTool):
     `after` and `before`. You get its new position and which cells became stale. Runs nothing."""
 
     name: ClassVar[str] = "move_cell"
+    words: ClassVar[Sequence[Words]] = (
+        Words(
+            "Move {cells}{place| to the end}",
+            "Moving {cells}{place}",
+            "Moved {cells}{place}",
+            scope="move any cell",
+        ),
+    )
+    icon: ClassVar[Icon] = "move"
 
     cell_id: str
     """Id of the cell"""
@@ -323,6 +369,15 @@ class ClearCells(CellTool):
     it: results that took long are gone. Refused while one of the cells runs."""
 
     name: ClassVar[str] = "clear_outputs"
+    words: ClassVar[Sequence[Words]] = (
+        Words(
+            "Clear the outputs of {cells|all cells}",
+            "Clearing the outputs of {cells|all cells}",
+            "Cleared the outputs of {cells|all cells}",
+            scope="clear any outputs",
+        ),
+    )
+    icon: ClassVar[Icon] = "delete"
     action: ClassVar[Action] = "delete"
 
     cell_ids: list[str] | None = None
@@ -364,8 +419,11 @@ class CreateNotebook(EditTool):
     fill it, name its path as `notebook` in the next calls."""
 
     name: ClassVar[str] = "create_notebook"
-
     names_notebook: ClassVar[bool] = False
+    words: ClassVar[Sequence[Words]] = (
+        Words("Create {path}", "Creating {path}", "Created {path}", scope="create notebooks"),
+    )
+    icon: ClassVar[Icon] = "add"
 
     path: str
     """Path below Jupyter's root, *.ipynb"""

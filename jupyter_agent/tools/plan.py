@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
+from jupyter_agent.words import Icon, Words, summary
 from jupyter_agent.workspace.lease import Lease
 
 _MOST_STEPS = 20
@@ -33,6 +34,9 @@ class WritePlan(Tool):
 
     name: ClassVar[str] = "write_plan"
     names_notebook: ClassVar[bool] = False
+    words: ClassVar[Sequence[Words]] = (Words("Write a plan", "Writing a plan", "Plan"),)
+    icon: ClassVar[Icon] = "list"
+    shows_result: ClassVar[bool] = True
     effect: ClassVar[Effect] = "read"
     action: ClassVar[Action] = "read"
     needs: ClassVar[Sequence[Need]] = ()
@@ -44,4 +48,5 @@ class WritePlan(Tool):
         steps = [step.model_dump() for step in self.steps]
         left = sum(step.state != "done" for step in self.steps)
         text = f"Noted: {len(steps)} steps, {left} to do." if left else "Noted: all steps are done."
-        return Result(text=text, facts={"steps": steps})
+        done = summary("{done} of {count} done", done=len(steps) - left, count=len(steps))
+        return Result(text=text, facts={"steps": steps, "summary": [done]})

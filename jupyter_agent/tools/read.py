@@ -11,6 +11,7 @@ from jupyter_agent.text.images import pick_last
 from jupyter_agent.text.notebook import MOST, pictures, render, render_cells, whole
 from jupyter_agent.text.search import search
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
+from jupyter_agent.words import Icon, Words, summary
 from jupyter_agent.workspace.lease import Lease
 
 _PICTURES = 5
@@ -19,6 +20,7 @@ _PICTURES = 5
 class ReadTool(Tool):
     """A tool that only reads."""
 
+    icon: ClassVar[Icon] = "look"
     effect: ClassVar[Effect] = "read"
     action: ClassVar[Action] = "read"
     needs: ClassVar[Sequence[Need]] = (("read", "contents"),)
@@ -30,6 +32,13 @@ class GetNotebookState(ReadTool):
     lost."""
 
     name: ClassVar[str] = "get_notebook_state"
+    words: ClassVar[Sequence[Words]] = (
+        Words(
+            "Read {notebook|the notebook}",
+            "Reading {notebook|the notebook}",
+            "Read {notebook|the notebook}",
+        ),
+    )
 
     focus: str | None = None
     """Id of the cell around which to show full cells"""
@@ -59,6 +68,7 @@ class GetNotebookState(ReadTool):
             "notebook": nb.path,
             "cells": len(cells),
             "lines_only": shown.lines_only,
+            "summary": [summary(("{count} cell", "{count} cells"), count=len(cells))],
         }
         return Result(text=f"{head}\n\n{shown.text}", facts=facts)
 
@@ -69,6 +79,7 @@ class ReadCells(ReadTool):
     `output_from`."""
 
     name: ClassVar[str] = "read_cells"
+    words: ClassVar[Sequence[Words]] = (Words("Read {cells}", "Reading {cells}", "Read {cells}"),)
 
     cell_ids: list[str]
     """Ids of the cells"""
@@ -103,6 +114,10 @@ class SearchNotebook(ReadTool):
     notebooks, to learn where a name is used. It does not search files or variables."""
 
     name: ClassVar[str] = "search_notebook"
+    words: ClassVar[Sequence[Words]] = (
+        Words("Search for “{query}”", "Searching for “{query}”", "Searched for “{query}”"),
+    )
+    icon: ClassVar[Icon] = "search"
 
     query: str
     """Text to find"""
@@ -128,6 +143,11 @@ class ReadFile(ReadTool):
     name: ClassVar[str] = "read_file"
     former_names: ClassVar[tuple[str, ...]] = ("list_files",)
     names_notebook: ClassVar[bool] = False
+    words: ClassVar[Sequence[Words]] = (
+        Words("Read {path}", "Reading {path}", "Read {path}", given="path"),
+        Words("List files", "Listing files", "Listed files"),
+    )
+    icon: ClassVar[Icon] = "file"
 
     path: str = ""
     """File or folder below Jupyter's root (default: the root)"""
@@ -177,6 +197,13 @@ class InspectVariables(ReadTool):
     data that is loaded already. It shows values in memory, which may differ from the cells."""
 
     name: ClassVar[str] = "inspect_variables"
+    words: ClassVar[Sequence[Words]] = (
+        Words(
+            "Look at {names|the variables}",
+            "Looking at {names|the variables}",
+            "Looked at {names|the variables}",
+        ),
+    )
     needs: ClassVar[Sequence[Need]] = (("execute", "kernels"),)
 
     names: list[str] | None = None

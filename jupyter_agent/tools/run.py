@@ -16,6 +16,7 @@ from jupyter_agent.legible import quoted_id
 from jupyter_agent.text.images import pick_last
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.words import Icon, Words
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Workspace
@@ -41,6 +42,8 @@ INTERRUPT_GRACE_S = 5.0
 class RunTool(Tool):
     """A tool that acts on a kernel."""
 
+    icon: ClassVar[Icon] = "run"
+    shows_result: ClassVar[bool] = True
     effect: ClassVar[Effect] = "run"
     action: ClassVar[Action] = "run"
     needs: ClassVar[Sequence[Need]] = (("execute", "kernels"), ("write", "contents"))
@@ -54,6 +57,10 @@ class RunCode(RunTool):
     name: ClassVar[str] = "run_code"
     in_kernel: ClassVar[bool] = True
     like: ClassVar[frozenset[str]] = frozenset({"run_cell", "run_cells"})
+    words: ClassVar[Sequence[Words]] = (
+        Words("Run code", "Running code", "Ran code", scope="run any code"),
+    )
+    icon: ClassVar[Icon] = "code"
 
     code: str
     """In the kernel's language, e.g. df.isna().sum()"""
@@ -86,6 +93,14 @@ class RunCells(RunTool):
 
     name: ClassVar[str] = "run_cells"
     former_names: ClassVar[tuple[str, ...]] = ("run_cell",)
+    words: ClassVar[Sequence[Words]] = (
+        Words(
+            "Run {ran|all cells}",
+            "Running {ran|all cells}",
+            "Ran {ran|all cells}",
+            scope="run any cells",
+        ),
+    )
     in_kernel: ClassVar[bool] = True
 
     cell_ids: list[str] | None = None
@@ -141,6 +156,11 @@ class WaitForRun(Tool):
     needs: ClassVar[Sequence[Need]] = (("read", "contents"),)
 
     names_notebook: ClassVar[bool] = False
+    words: ClassVar[Sequence[Words]] = (
+        Words("Wait for a run", "Waiting for a run", "Waited for a run"),
+    )
+    icon: ClassVar[Icon] = "run"
+    shows_result: ClassVar[bool] = True
 
     run_id: str
     """Id from the result of the call that started it"""
@@ -176,6 +196,15 @@ class InterruptKernel(KernelTool):
     react."""
 
     name: ClassVar[str] = "interrupt_kernel"
+    words: ClassVar[Sequence[Words]] = (
+        Words(
+            "Interrupt the kernel",
+            "Interrupting the kernel",
+            "Interrupted the kernel",
+            scope="interrupt the kernel",
+        ),
+    )
+    icon: ClassVar[Icon] = "stop"
     action: ClassVar[Action] = "interrupt"
 
     async def current_action(self, nb: Lease) -> Action:
@@ -214,6 +243,16 @@ class RestartKernel(KernelTool):
     not to tidy up, nor to test from scratch. The person is asked."""
 
     name: ClassVar[str] = "restart_kernel"
+    words: ClassVar[Sequence[Words]] = (
+        Words(
+            "Restart the kernel",
+            "Restarting the kernel",
+            "Restarted the kernel",
+            scope="restart the kernel",
+            caution="all variables are lost",
+        ),
+    )
+    icon: ClassVar[Icon] = "refresh"
     action: ClassVar[Action] = "restart"
 
     kernel: str | None = None

@@ -29,6 +29,7 @@ import { Denial } from './chat/denial';
 import { ModeOffer } from './chat/modeOffer';
 import { Obstacle } from './chat/obstacle';
 import { Sharing } from './chat/sharing';
+import { Tools } from './chat/tools';
 import { ConversationUsage } from './chat/usage';
 import { Completion } from './composer/completion';
 import { CopiedCells } from './composer/copiedCells';
@@ -124,7 +125,8 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       draft,
       new Models(client),
       new Instructions(client),
-      new Listing(client)
+      new Listing(client),
+      new Tools(client, trans)
     );
     const { baseUrl } = app.serviceManager.serverSettings;
     const conflicts = new FileConflicts(tabBridge, `jupyter-agent:conflicts:${baseUrl}`);

@@ -52,7 +52,7 @@ async def test_the_form_shows_the_exact_diff_and_the_repeated_call_does_it(
     assert request["method"] == "elicitation/create"
     assert request["params"]["mode"] == "form"
     assert request["params"]["requestedSchema"]["required"] == ["answer"]
-    assert f"Claude Code wants to change cell `b2` of {PATH}." in shown(asked)
+    assert f"Claude Code wants to edit cell `b2` in {PATH}." in shown(asked)
     assert "-x = 1\n+x = 2" in shown(asked)
     assert sources(notebook)["b2"] == "x = 1"
     done = await tool("edit_cells", EDIT, capabilities=FORMS, given=answering(asked, ALLOWED))
@@ -66,7 +66,7 @@ async def test_the_form_shows_the_exact_diff_and_the_repeated_call_does_it(
 @pytest.mark.full
 async def test_a_run_shows_its_code_and_a_decline_says_why(tool: Tool, notebook: Path) -> None:
     asked = await tool("run_cell", RUN, capabilities=FORMS)
-    assert "run code in" in shown(asked)
+    assert f"wants to run cell `b2` in {PATH}." in shown(asked)
     assert "```\nx = 1\n```" in shown(asked)
     said = {"action": "accept", "content": {"answer": "Decline", "reason": "Use df instead."}}
     refused = await tool("run_cell", RUN, capabilities=FORMS, given=answering(asked, said))
@@ -172,7 +172,7 @@ async def test_in_a_session_the_question_comes_on_the_stream(
     async with streaming(ask, message("tools/call", params, 7)) as stream:
         request = await stream.next()
         assert request["method"] == "elicitation/create"
-        assert "Cursor wants to change cell `b2`" in request["params"]["message"]
+        assert "Cursor wants to edit cell `b2`" in request["params"]["message"]
         assert sources(notebook)["b2"] == "x = 1"
         reply = {"jsonrpc": "2.0", "id": request["id"], "result": ALLOWED}
         accepted = await ask(reply)

@@ -18,6 +18,7 @@ from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.models.registry import Models
 from jupyter_agent.tools import toolbox
 from jupyter_agent.tools.sources import Sources
+from jupyter_agent.words import Phrasebook
 
 from ..models.conftest import read
 from .packages import COUNT_WORDS, ECHO, SENSORS, SHOUT, Install, installer
@@ -172,6 +173,8 @@ def test_a_tool_of_another_package_is_offered_with_its_advice(install: Install) 
     (spec,) = [each for each in box.specs() if each["name"] == "count_words"]
     assert spec["description"].startswith("Count the words")
     assert [*box] == sorted(box)  # in one order, so that it is cached
+    words = Phrasebook(box.describe()).todo("count_words", {"cell_id": "b2"}, "cell {}".format)
+    assert words == "Count the words of cell b2"
     assert system(box.advice).count("- Give lengths of texts as `count_words` counts them.\n") == 1
 
 
@@ -195,6 +198,12 @@ def test_a_tool_of_another_package_is_offered_with_its_advice(install: Install) 
         ),
         ("    effect =", "    former_names = ([],)\n    effect =", "count_words", "not a tuple of"),
         ("    effect =", "    examples = ({1: {2}},)\n    effect =", "count_words", "not a usable"),
+        (
+            "    icon =",
+            '    words = ("Count {cells}",)\n    icon =',
+            "count_words",
+            "are not `Words`",
+        ),
         ('effect = "read"', 'effect = "run"', "count_words", "does not fit action 'read'"),
         ('(("read", "contents"),)', "None", "count_words", "is not a usable tool"),
         (

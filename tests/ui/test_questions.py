@@ -107,13 +107,14 @@ def test_the_questions_of_a_step_are_one_in_every_tab_and_answered_once(
     )
     replies.append([says("All done.")])
     panel.ask("Change, add and run.")
-    question(panel, "Edit cell 1, add a cell and run cell 1?")
+    title = "Edit cell 1, add a cell below cell 2 and run cell 1?"
+    question(panel, title)
     notebook.reload()
     panel.open()
     other = Panel(open_page(path=notebook.path).page).open()
     for one in (panel, other):
-        card = one.region.get_by_role("group", name="Edit cell 1, add a cell and run cell 1?")
-        for words in ("Edit cell 1", "x = 10", "Add a cell after 2", "z = 3", "Run cell 1"):
+        card = one.region.get_by_role("group", name=title)
+        for words in ("Edit cell 1", "x = 10", "Add a cell below cell 2", "z = 3", "Run cell 1"):
             expect(card).to_contain_text(words)
         expect(one.region.get_by_role("button", name="Allow", exact=True)).to_have_count(1)
     posts: list[str] = []
@@ -196,7 +197,7 @@ def test_nothing_is_allowed_before_its_end_was_in_view(
     replies.append([calls("create_cell", source=source)])
     replies.append([says("Added.")])
     panel.ask("Add it.")
-    question(panel, "Add a cell?")
+    question(panel, "Add a cell at the end?")
     box = panel.region.get_by_role("group", name="Code to approve")
     for line in (*LONG.split("\n")[:8], "def f():", "60 empty lines", "return 9", "last = 'evil'"):
         expect(box).to_contain_text(line)
@@ -419,20 +420,21 @@ def test_type_place_and_kernel_are_said(open_page: OpenPage, replies: Replies) -
     words = calls("create_cell", source="# Words", type="markdown", before="c1")
     raw = calls("create_cell", source="z", type="raw", after="nowhere")
     odd = calls("create_notebook", path="new.ipynb", kernel_name="i\u200br")
-    for block, facts in (
-        (words, "Markdown cell, above cell 2"),
-        (calls("create_cell", source="z = 3"), "Code cell, at the end of the notebook"),
-        (raw, "Raw cell, below cell “nowhere”"),
-        (calls("update_cell", cell_id="c0", type="markdown"), "Markdown cell"),
-        (calls("move_cell", cell_id="c0"), "To a place at the end of the notebook"),
-        (odd, "With the kernel “i⟨U+200B⟩r”"),
-        (calls("create_notebook", path="new.ipynb"), "With the default kernel"),
-        (calls("run_code", code="1"), "Kernel “python3”"),
+    create = calls("create_notebook", path="new.ipynb")
+    for block, title, facts in (
+        (words, "Add a cell above cell 2?", ["Markdown cell"]),
+        (calls("create_cell", source="z = 3"), "Add a cell at the end?", ["Code cell"]),
+        (raw, "Add a cell below cell “nowhere”?", ["Raw cell"]),
+        (calls("update_cell", cell_id="c0", type="markdown"), "Edit cell 1?", ["Markdown cell"]),
+        (calls("move_cell", cell_id="c0"), "Move cell 1 to the end?", []),
+        (odd, "Create new.ipynb?", ["With the kernel “i⟨U+200B⟩r”"]),
+        (create, "Create new.ipynb?", ["With the default kernel"]),
+        (calls("run_code", code="1"), "Run code?", ["Kernel “python3”"]),
     ):
         replies.append([block])
         replies.append([says("As you like.")])
         panel.ask("Change it.")
-        card = panel.region.locator(".jp-Agent-approval")
+        card = panel.region.get_by_role("group", name=title)
         expect(card.locator(".jp-Agent-facts")).to_have_text(facts)
         panel.button("Deny").click()
         expect(card).to_be_hidden()
@@ -463,7 +465,7 @@ def test_always_says_what_it_allows_and_for_how_long(open_page: OpenPage, replie
     expect(scopes(panel, f"Add any cells in {notebook.path}, in this conversation")).to_be_visible()
     panel.page.keyboard.press("Escape")
     expect(panel.region.get_by_role("menu")).to_have_count(0)
-    question(panel, "Add a cell?")  # Escape closed the menu, and nothing else
+    question(panel, "Add a cell at the end?")  # Escape closed the menu, and nothing else
     panel.button("Deny").click()
 
 
@@ -479,7 +481,7 @@ def test_an_edit_that_loads_from_elsewhere_is_asked_about_with_its_address(
     replies.append([calls("create_cell", type="markdown", source=f"![ ]({address})")])
     replies.append([says("Asked.")])
     panel.ask("Illustrate it.")
-    question(panel, "Add a cell?")
+    question(panel, "Add a cell at the end?")
     card = panel.region.locator(".jp-Agent-approval")
     note = card.get_by_role("note")
     expect(note).to_contain_text("contacts another server")

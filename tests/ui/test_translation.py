@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import json
 import os
 import re
@@ -19,6 +21,7 @@ from tests.ui.lab import Lab, Replies, running_lab
 from tests.ui.page import OpenNotebook
 
 SOURCES = Path(__file__).parents[2] / "labextension" / "src"
+PACKAGE = Path(__file__).parents[2] / "jupyter_agent"
 STRING = r"\s*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 ONE = re.compile(rf"trans\.__\({STRING}")
 MANY = re.compile(rf"trans\._n\({STRING},{STRING}")
@@ -68,7 +71,20 @@ def catalog() -> dict[str, Any]:
             found[text(literal)] = [f"⟦{text(literal)}⟧"]
         for one, many in MANY.findall(code):
             found[text(one)] = [f"⟦{text(one)}⟧", f"⟦{text(many)}⟧"]
+    for one, many in words_of_tools():
+        found[one] = [f"⟦{one}⟧", f"⟦{many}⟧"] if many else [f"⟦{one}⟧"]
     return found
+
+
+def words_of_tools() -> Iterator[tuple[str, str]]:
+    """The texts in calls of `Words` and `summary`, with their plurals."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Words", "summary"):
+                for given in [*node.args, *(one.value for one in node.keywords)]:
+                    with contextlib.suppress(ValueError):
+                        value = ast.literal_eval(given)
+                        yield (value, "") if isinstance(value, str) else value
 
 
 def install(folder: Path) -> None:
@@ -148,7 +164,7 @@ def test_every_word_of_the_panel_the_marks_errors_and_notices_is_translated(
         [calls("get_notebook_state"), calls("delete_cell", cell_id="c1")],
         [says("4")],
     )
-    for question in ("dit .*add a cell", "Run", "Delete"):
+    for question in ("dit .*dd a cell", "Run", "Delete"):
         card = region.get_by_role("group", name=re.compile(f"{question}.*[?]"))
         allow = card.get_by_role("button", name="⟦Allow⟧", exact=True)
         expect(allow).to_be_visible()

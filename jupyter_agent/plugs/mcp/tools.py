@@ -37,6 +37,7 @@ class McpTool(Tool):
     effect: ClassVar[Effect] = "run"
     action: ClassVar[Action] = "run"
     needs: ClassVar[Sequence[Need]] = (("execute", "agent:mcp"),)
+    names_notebook: ClassVar[bool] = False
     offer: ClassVar[Offer]
     servers: ClassVar[Servers]
 

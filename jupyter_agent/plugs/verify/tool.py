@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.legible import quoted, quoted_id
@@ -21,6 +21,7 @@ from jupyter_agent.plugs.verify.verification import (
 from jupyter_agent.text.notebook import head, hidden
 from jupyter_agent.text.outputs import output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.words import Icon, Words, summary
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.visibility import View
 
@@ -37,6 +38,16 @@ class VerifyNotebook(Tool):
     name: ClassVar[str] = "verify_notebook"
     effect: ClassVar[Effect] = "run"
     action: ClassVar[Action] = "run"
+    words: ClassVar[Sequence[Words]] = (
+        Words(
+            "Run a copy of {notebook|the notebook} from the top",
+            "Checking {notebook|the notebook}",
+            "Checked {notebook|the notebook}",
+            scope="run copies from the top",
+        ),
+    )
+    icon: ClassVar[Icon] = "run"
+    shows_result: ClassVar[bool] = True
     advice: ClassVar[str] = (
         "Before you say that a notebook runs from top to bottom, or is reproducible, use "
         "`verify_notebook`."
@@ -76,7 +87,7 @@ class VerifyNotebook(Tool):
         ran = [verdict.cell for verdict in done.cells if SKIP not in verdict.cell.tags]
         counts = (count for count, cell in enumerate(ran, start=1) if hidden(cell))
         view = replace(view, hidden_counts=frozenset(counts))  # counts of the fresh kernel
-        facts = {**done.describe(), "notebook": done.path}
+        facts = {**done.describe(), "notebook": done.path, "summary": _summary(done)}
         facts["cells"] = [
             {
                 **told,
@@ -86,6 +97,24 @@ class VerifyNotebook(Tool):
             for told, verdict in zip(facts["cells"], done.cells, strict=True)
         ]
         return Result(text=_text(done, view), facts=facts)
+
+
+def _summary(done: Verification) -> list[dict[str, Any]]:
+    """In a few words, for people."""
+    count = Counter(verdict.status for verdict in done.cells)
+    if done.ok:
+        return [
+            summary(
+                ("the cell gives the same results", "all {count} cells give the same results"),
+                count=count["same"],
+            )
+        ]
+    found = (
+        summary(("{count} differs", "{count} differ"), count=count["differs"]),
+        summary(("{count} is close", "{count} are close"), count=count["close"]),
+        summary("{count} failed", count=count["error"]),
+    )
+    return [each for each in found if each["values"]["count"]]
 
 
 def _text(done: Verification, view: View) -> str:

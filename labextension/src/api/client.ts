@@ -21,6 +21,8 @@ import type {
   IVerified
 } from './protocol';
 import type { IChatRequest } from './request';
+import type { ITool } from './tools';
+import { variablesIn } from './variables';
 
 interface IServerStatus {
   carriers: string[];
@@ -72,6 +74,11 @@ export class AgentClient {
 
   async answer(id: string, approvals: IApprovalAnswer[]): Promise<void> {
     await this._send('POST', `chat/${encodeURIComponent(id)}/approvals`, { approvals });
+  }
+
+  /** The tools for models, with the words for their calls. */
+  tools(): Promise<ITool[]> {
+    return this._read('tools');
   }
 
   /** A page of the user's conversations, and the number of the next. */
@@ -290,9 +297,4 @@ export class AgentClient {
 
   private readonly _changesReviewed = new Signal<this, void>(this);
   private _statusRead: Promise<IServerStatus> | null = null;
-}
-
-/** The variables in the output of `inspect_variables`: one starts on each line that is not indented. */
-export function variablesIn(text: string): { name: string; about: string }[] {
-  return [...text.matchAll(/^(\w+): (.*)$/gm)].map(([, name, about]) => ({ name, about }));
 }

@@ -17,6 +17,7 @@ import type { IModelChoice, Models } from './models';
 import { Modes } from './modes';
 import type { IQueued } from './queue';
 import { Queue } from './queue';
+import type { Tools } from './tools';
 
 const STATE = 'jupyter-agent:assistant';
 
@@ -48,7 +49,8 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     readonly draft: Draft,
     readonly models: Models,
     readonly instructions: Instructions,
-    readonly listing: Listing
+    readonly listing: Listing,
+    readonly tools: Tools
   ) {
     super({
       conversation: new Conversation(_client, _page, _announcements),
@@ -89,6 +91,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     this.models.choose({ model, effort, fallback });
     this._onDrafted();
     void this.models.read();
+    void this.tools.read();
     void this._modes.readFreest(this._client).then(() => this._showMode());
     const id =
       sessionStorage.getItem(STATE) ?? // this tab's; JupyterLab saves its state with a delay

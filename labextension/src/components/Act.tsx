@@ -5,7 +5,7 @@ import { legible, pieces } from '../wording/oddCharacters';
 import { factsOf, nameOfEdit } from '../wording/questionFacts';
 import { describeQuestion } from '../wording/questions';
 import { Code, Diff } from './Code';
-import { usePending, useServices } from './services';
+import { usePending, useServices, useTools } from './services';
 
 interface IActProps {
   approval: IApproval;
@@ -19,6 +19,7 @@ interface IActProps {
 /** The effect of one call: the code to run, or the lines to change. */
 export function Act({ approval, one, whole, onShowAll }: IActProps): React.JSX.Element {
   const { notebooks, trans } = useServices();
+  const tools = useTools();
   const { notebook, cell_id, code, cells, diff, input } = approval;
   const locate = (id: string): number | null =>
     notebook ? notebooks.position({ notebook, cell_id: id }) : null;
@@ -28,12 +29,12 @@ export function Act({ approval, one, whole, onShowAll }: IActProps): React.JSX.E
   const shown = several.length > 0 && several.every(({ cell_id: id }) => id === null); // the new cells are the only code
   const alone = code && !shown ? [{ cell_id: '', code }] : [];
   const runs = cells && cells.length > 1 ? cells : alone;
-  const facts = factsOf(approval, locate, trans);
+  const facts = factsOf(approval, tools, trans);
   const folded = whole ? [] : runs.filter(isKnown);
   const nameOf = (id: string): string => trans.__('cell %1', locate(id) ?? legible(id));
   return (
     <div>
-      {!one && <p className="jp-Agent-act">{describeQuestion(approval, locate, trans)}</p>}
+      {!one && <p className="jp-Agent-act">{describeQuestion(approval, locate, tools, trans)}</p>}
       {facts && <p className="jp-Agent-facts">{facts}</p>}
       {approval.server && (
         <Code text={JSON.stringify(input, null, 2)} mimeType="application/json" folded />

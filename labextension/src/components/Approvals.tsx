@@ -16,7 +16,8 @@ import {
   useIsReason,
   useModeOffer,
   useNotebookInFront,
-  useServices
+  useServices,
+  useTools
 } from './services';
 
 /** The question that the turn is waiting for, with exactly what would happen. */
@@ -39,6 +40,7 @@ interface ICardProps {
 function Card({ approvals, others }: ICardProps): React.JSX.Element {
   const { denial, notebooks, focusMessage, offer, trans } = useServices();
   const { conversation, mode } = useAssistant();
+  const tools = useTools();
   const front = useNotebookInFront();
   const offered = useModeOffer();
   useIsReason();
@@ -67,9 +69,9 @@ function Card({ approvals, others }: ICardProps): React.JSX.Element {
   const named = concerned.size > 1 || !concerned.has(front);
   const known = [...concerned, front].map(path => legible(path ?? ''));
   const names = named ? [...concerned].map(path => legible(path ?? '')) : [];
-  const words = trans.__('%1?', describeQuestions(approvals, locate, trans));
+  const words = trans.__('%1?', describeQuestions(approvals, locate, tools, trans));
   const loads = approvals.some(approval => approval.loads?.length); // only this one is allowed
-  const asks = mode === 'ask' && approvals.some(isEdit) && !loads;
+  const asks = mode === 'ask' && approvals.some(approval => isEdit(approval, tools)) && !loads;
   const scopes = useScopes(approvals, asks, answer);
   const byNotebook = [...Map.groupBy(approvals, ({ notebook }) => notebook)];
   const acts = (of: readonly IApproval[]): React.JSX.Element[] =>
@@ -155,6 +157,7 @@ type Answer = (how: Omit<IApprovalAnswer, 'id'>) => void;
 /** The longer approvals that can be given, each with exactly what it covers. */
 function useScopes(approvals: readonly IApproval[], asks: boolean, answer: Answer): IMenuItem[] {
   const { assistant, trans } = useServices();
+  const tools = useTools();
   const ofEdits: IMenuItem[] = [
     {
       label: trans.__('All edits in this answer'),
@@ -174,8 +177,8 @@ function useScopes(approvals: readonly IApproval[], asks: boolean, answer: Answe
   return [
     ...(asks ? ofEdits : []),
     {
-      label: scopeOf(approvals, trans),
-      about: exceptionOf(approvals, trans),
+      label: scopeOf(approvals, tools, trans),
+      about: exceptionOf(approvals, tools, trans),
       run: () => answer({ approved: true, remember: 'conversation' })
     },
     ...(asks ? edit : [])

@@ -6,13 +6,12 @@ import type { IDiffLine } from '../review/diff';
 import { diffLines } from '../review/diff';
 import { describeCall, isInProgress, notebookOf } from '../wording/callDescriptions';
 import { ownInput } from '../wording/mcpTools';
-import type { IInput } from '../wording/toolPhrases';
 import { Code, Diff, LineCount } from './Code';
 import { stepIcon } from './icons';
 import { LongRun } from './LongRun';
 import { Runs, lastErrorLine } from './Outputs';
 import { Review } from './Review';
-import { useNotebookInFront, useSeconds, useServices } from './services';
+import { useNotebookInFront, useSeconds, useServices, useTools } from './services';
 
 interface ICallProps {
   call: CallPart;
@@ -35,6 +34,7 @@ interface ICallProps {
 export const Call = React.memo(function Call(props: ICallProps) {
   const { call, changes, held, running } = props;
   const { notebooks, trans } = useServices();
+  const tools = useTools();
   const front = useNotebookInFront();
   const [chosen, setOpen] = React.useState<boolean | null>(null);
   const live = isInProgress(call, held);
@@ -43,7 +43,7 @@ export const Call = React.memo(function Call(props: ICallProps) {
   const locate = (cell_id: string): number | null =>
     notebook ? notebooks.position({ notebook, cell_id }) : null;
   const named = props.several || notebook !== front;
-  const words = describeCall(call, changes, locate, trans, {
+  const words = describeCall(call, changes, locate, tools, trans, {
     held,
     notebook: named ? notebook : null
   });
@@ -54,7 +54,7 @@ export const Call = React.memo(function Call(props: ICallProps) {
   const open = chosen ?? (streams || (running && props.isPlan));
   const fault = call.state === 'output-error' ? call.errorText : lastErrorLine(runs);
   const Caret = open ? caretDownIcon : caretRightIcon;
-  const Icon = stepIcon(call.toolName);
+  const Icon = stepIcon(tools(call.toolName));
   return (
     <div
       role="group"
@@ -119,7 +119,7 @@ function CallBody(props: ICallBodyProps): React.JSX.Element {
   const { call, changes, lines, notebook, cellId, turnId } = props;
   const { notebooks, trans } = useServices();
   const [details, setDetails] = React.useState(false);
-  const { type } = ownInput(call) as IInput;
+  const { type } = ownInput(call) as { type?: string };
   const mimeType = notebooks.mimeType(notebook, cellId, type);
   const { code: scratch, steps = [] } = ownOf(call);
   const cell = notebook && cellId ? { notebook, cell_id: cellId } : null;

@@ -5,7 +5,7 @@ import type { IActivity } from '../wording/activity';
 import { activityOf } from '../wording/activity';
 import { withSeconds } from '../wording/callDescriptions';
 import { Retrying } from './Retrying';
-import { useAssistant, useConversation, useNow, useServices } from './services';
+import { useAssistant, useConversation, useNow, useServices, useTools } from './services';
 
 /** What a running turn is doing or waiting for, and for how long. */
 export function Life(): React.JSX.Element | null {
@@ -34,7 +34,8 @@ function Clock({ text }: { text: string }): React.JSX.Element {
 
 function useActivity(last: AgentMessage | undefined): IActivity {
   const { assistant, notebooks, trans } = useServices();
+  const tools = useTools();
   const { conversation } = useAssistant();
   const isHeld = conversation.approvals.length > 0;
-  return activityOf(last, { isHeld, model: assistant.models.answering, notebooks }, trans);
+  return activityOf(last, { isHeld, model: assistant.models.answering, notebooks, tools }, trans);
 }

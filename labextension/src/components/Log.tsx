@@ -5,7 +5,13 @@ import { Failure } from './Failure';
 import { Life } from './Life';
 import { OutOfDate } from './OutOfDate';
 import { Question } from './Question';
-import { useAssistant, useConversation, useNotebookInFront, useServices } from './services';
+import {
+  useAssistant,
+  useConversation,
+  useNotebookInFront,
+  useServices,
+  useTools
+} from './services';
 import { Welcome } from './Welcome';
 
 /** The messages of the conversation in front. */
@@ -127,6 +133,7 @@ class Follower {
 /** Announces progress to screen readers: actions, not each word. */
 function Announcement(): React.JSX.Element {
   const { notebooks, trans } = useServices();
+  const tools = useTools();
   const { messages, progress } = useConversation();
   const last = messages.at(-1);
   const front = useNotebookInFront();
@@ -136,7 +143,7 @@ function Announcement(): React.JSX.Element {
   const locate = (cell_id: string): number | null =>
     notebook ? notebooks.position({ notebook, cell_id }) : null;
   const named = { notebook: notebook === front ? null : notebook };
-  const did = call && describeCall(call, [], locate, trans, named);
+  const did = call && describeCall(call, [], locate, tools, trans, named);
   const text =
     progress === 'running' ? [did?.text, did?.fault, did?.note].filter(Boolean).join(', ') : '';
   return (

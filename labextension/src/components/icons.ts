@@ -6,7 +6,6 @@ import {
   editIcon,
   extensionIcon,
   fileIcon,
-  folderIcon,
   listIcon,
   moveDownIcon,
   refreshIcon,
@@ -14,6 +13,7 @@ import {
   searchIcon,
   stopIcon
 } from '@jupyterlab/ui-components';
+import type { ITool } from '../api/tools';
 
 const svg = (path: string): string =>
   `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24"><g class="jp-icon3" fill="#616161">${path}</g></svg>`;
@@ -41,32 +41,21 @@ const lookIcon = new LabIcon({
 });
 
 const STEP_ICONS: Readonly<Record<string, LabIcon>> = {
-  create_cell: addIcon,
-  create_cells: addIcon,
-  create_notebook: addIcon,
-  update_cell: editIcon,
-  edit_cells: editIcon,
-  delete_cell: deleteIcon,
-  clear_outputs: deleteIcon,
-  move_cell: moveDownIcon,
-  run_cell: runIcon,
-  run_cells: runIcon,
-  wait_for_run: runIcon,
-  run_code: codeIcon,
-  verify_notebook: runIcon,
-  restart_kernel: refreshIcon,
-  interrupt_kernel: stopIcon,
-  get_notebook_state: lookIcon,
-  read_cells: lookIcon,
-  inspect_variables: lookIcon,
-  read_file: fileIcon,
-  list_files: folderIcon,
-  write_plan: listIcon,
-  search_notebook: searchIcon,
-  web_search: searchIcon
+  add: addIcon,
+  code: codeIcon,
+  delete: deleteIcon,
+  edit: editIcon,
+  file: fileIcon,
+  list: listIcon,
+  look: lookIcon,
+  move: moveDownIcon,
+  refresh: refreshIcon,
+  run: runIcon,
+  search: searchIcon,
+  stop: stopIcon
 };
 
-/** The icon for the kind of a tool. */
-export function stepIcon(tool: string): LabIcon {
-  return STEP_ICONS[tool] ?? extensionIcon;
+/** The icon of a tool. */
+export function stepIcon(tool: ITool | undefined): LabIcon {
+  return STEP_ICONS[tool?.icon ?? ''] ?? extensionIcon;
 }

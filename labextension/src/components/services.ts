@@ -27,6 +27,7 @@ import type { IUnsavedText, UnsavedTexts } from '../review/unsavedTexts';
 import type { StaleCells, Staleness } from '../review/staleness';
 import type { Verifications, VerifiedNotebooks } from '../review/verifications';
 import type { Store } from '../store';
+import type { FindTool } from '../wording/toolPhrases';
 
 /** The services that the panel's components need from the page. */
 export interface IServices {
@@ -100,6 +101,13 @@ export function useInstructions(): IInstructionsState {
 /** The available models and the chosen one. */
 export function useModels(): IModelsState {
   return useStore(useServices().assistant.models, eachFrame);
+}
+
+/** Looks up the assistant's tools. */
+export function useTools(): FindTool {
+  const { tools } = useServices().assistant;
+  useStore(tools, eachFrame);
+  return tools.find;
 }
 
 /** The list of conversations. */

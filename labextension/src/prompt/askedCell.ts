@@ -63,7 +63,8 @@ export class AskedCell implements IDisposable {
     }
     const { conversation } = assistant.state;
     const model = assistant.models.answering;
-    const context = { id: this._id, state, conversation, model, notebooks };
+    const tools = assistant.tools.find;
+    const context = { id: this._id, state, conversation, model, notebooks, tools };
     const status = statusOf({ ...context, elapsed: this._elapsed }, trans);
     if (status.key !== this._key) {
       this._key = status.key;

@@ -5,6 +5,7 @@ import { retryOf } from '../chat/message';
 import { activityOf } from '../wording/activity';
 import { failureWords, refusalWords } from '../wording/failureWords';
 import { retryWords, secondsLeft } from '../wording/retryWords';
+import type { FindTool } from '../wording/toolPhrases';
 import type { AskedState } from './askedState';
 import { answerTo, oneLine } from './askedState';
 
@@ -34,6 +35,7 @@ interface IStatusContext {
   /** The model that answers, as `provider:model`. */
   model: string;
   notebooks: Pick<OpenNotebooks, 'kernel' | 'position'>;
+  tools: FindTool;
   /** Seconds since the text was first shown. */
   elapsed: number;
 }
@@ -103,7 +105,7 @@ export function statusOf(context: IStatusContext, trans: TranslationBundle): ISt
 }
 
 function work(
-  { conversation, elapsed, model, notebooks }: IStatusContext,
+  { conversation, elapsed, model, notebooks, tools }: IStatusContext,
   trans: TranslationBundle
 ): Pick<IStatus, 'key' | 'show' | 'words'> {
   const last = conversation.state.messages.at(-1);
@@ -113,6 +115,6 @@ function work(
     return { key: 'retry', words: retryWords(retry, left, trans), show: trans.__('Show in panel') };
   }
   const isHeld = conversation.approvals.length > 0;
-  const { key, text } = activityOf(last, { isHeld, model, notebooks }, trans);
+  const { key, text } = activityOf(last, { isHeld, model, notebooks, tools }, trans);
   return { key, words: text, show: isHeld ? trans.__('Show request') : '' };
 }

@@ -4,6 +4,7 @@ import { runsOf } from '../api/toolRuns';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Locate } from './cellNames';
 import { currentCall, describeCall, modelName, notebookOf } from './callDescriptions';
+import type { FindTool } from './toolPhrases';
 
 /** The current activity of a turn: the key changes when another one starts. */
 export interface IActivity {
@@ -25,12 +26,13 @@ interface IActivityContext {
   /** The model that answers, as `provider:model`, if the message does not name it. */
   model: string;
   notebooks: Pick<OpenNotebooks, 'kernel' | 'position'>;
+  tools: FindTool;
 }
 
 /** What a running turn is doing or waiting for, derived from its last message. */
 export function activityOf(
   last: AgentMessage | undefined,
-  { isHeld, model, notebooks }: IActivityContext,
+  { isHeld, model, notebooks, tools }: IActivityContext,
   trans: TranslationBundle
 ): IActivity {
   const parts = last?.role === 'assistant' ? last.parts : [];
@@ -48,7 +50,7 @@ export function activityOf(
     const notebook = notebookOf(call, [], last?.metadata?.notebook ?? null);
     const locate = (cell_id: string): number | null =>
       notebook ? notebooks.position({ notebook, cell_id }) : null;
-    return activityOfCall(call, locate, notebooks.kernel(notebook), trans);
+    return activityOfCall(call, locate, notebooks.kernel(notebook), tools, trans);
   }
   const answers = answering(parts) ?? last?.metadata?.model ?? model;
   const name = answers ? modelName(answers) : trans.__('the model');
@@ -72,13 +74,14 @@ export function activityOfCall(
   call: CallPart,
   locate: Locate,
   kernel: IKernel,
+  tools: FindTool,
   trans: TranslationBundle
 ): IActivity {
   const runs = runsOf(call.output);
   const running = runs.find(({ status }) => status === 'running');
   const waits = !running && runs.some(({ status }) => status === 'queued');
   const key = `${call.toolCallId} ${running?.run_id ?? ''}`;
-  if (kernel.starting && startsKernel(call)) {
+  if (kernel.starting && waitsForKernel(call, tools)) {
     return { key: `${key} kernel`, text: trans.__('Starting the kernel') };
   }
   if (waits && kernel.busy) {
@@ -89,12 +92,13 @@ export function activityOfCall(
   if (place) {
     return { key, text: trans.__('Running cell %1', place) };
   }
-  const { text } = describeCall(call, [], locate, trans);
+  const { text } = describeCall(call, [], locate, tools, trans);
   return { key, text: text.replace(/…$/, '') };
 }
 
-/** Whether code of the call runs in the notebook's kernel. */
-function startsKernel({ toolName, input }: CallPart): boolean {
+/** Whether the call needs the notebook's kernel: it runs code there, or looks at variables. */
+function waitsForKernel({ toolName, input }: CallPart, tools: FindTool): boolean {
   const { run } = (input ?? {}) as { run?: unknown };
-  return toolName.startsWith('run_') || run === true || toolName === 'inspect_variables';
+  const { in_kernel, effect, names_notebook } = tools(toolName) ?? {};
+  return in_kernel === true || run === true || (effect === 'read' && names_notebook === true);
 }

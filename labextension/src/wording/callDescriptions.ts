@@ -1,19 +1,12 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type {
-  AgentPart,
-  CallPart,
-  IChange,
-  IEndedRun,
-  IPlanStep,
-  IRunOutput
-} from '../api/protocol';
+import type { AgentPart, CallPart, IChange, IEndedRun, IRunOutput } from '../api/protocol';
 import { isUnfinished, runsOf } from '../api/toolRuns';
 import { legible } from './oddCharacters';
 import { ownInput } from './mcpTools';
 import type { Locate } from './cellNames';
-import type { IInput } from './toolPhrases';
-import { phrase } from './toolPhrases';
+import type { FindTool, Input } from './toolPhrases';
+import { namedCells, phrase, summaryOf } from './toolPhrases';
 
 /** A call in plain words. */
 export interface IWords {
@@ -62,25 +55,23 @@ export function describeCall(
   call: CallPart,
   changes: readonly IChange[],
   locate: Locate,
+  tools: FindTool,
   trans: TranslationBundle,
   { held = false, notebook = null }: ICallContext = {}
 ): IWords {
-  const input = ownInput(call) as IInput;
+  const input = ownInput(call) as Input;
   const runs = runsOf(call.output);
-  const cellId = changes[0]?.cell_id ?? cellOf(input);
-  const cell = nameOf(cellId, changes[0], locate, trans);
-  const { toolName: tool, output } = call;
-  const [todo, doing, done] = phrase({
-    tool,
+  const edits = changes.filter(({ kind }) => kind !== 'outputs');
+  const named = namedCells(input);
+  const cellId = changes[0]?.cell_id ?? (named.length === 1 ? named[0] : null);
+  const { toolName: name, output } = call;
+  const filling = {
     input,
-    runs,
-    output,
-    cell,
-    added: changes[0]?.kind === 'insert' ? locate(changes[0].cell_id) : null,
-    notebook: notebook && legible(notebook),
-    locate,
-    trans
-  });
+    changed: edits.map(({ cell_id }) => cell_id),
+    ran: runs.flatMap(({ cell_id }) => cell_id ?? []),
+    notebook: notebook && legible(notebook)
+  };
+  const [todo, doing, done] = phrase(name, filling, withDeleted(edits, locate), tools, trans);
   const words = (text: string, note = '', fault = ''): IWords => ({ text, note, fault, cellId });
   const going = runs.every(isUnfinished) ? runs[0]?.status : undefined;
   switch (call.state) {
@@ -92,14 +83,18 @@ export function describeCall(
       return words(todo, '', trans.__('failed'));
     default:
       if (isLive(call)) {
-        return words(isInProgress(call, held) ? trans.__('%1…', doing) : todo);
+        return words(
+          isInProgress(call, held)
+            ? trans.__('%1…', withRunning(doing, output, locate, trans))
+            : todo
+        );
       }
-      if (going && tool.startsWith('run_')) {
+      if (going && tools(name)?.effect === 'run') {
         return words(going === 'queued' ? todo : doing, statusName(going, trans));
       }
       return words(
         done,
-        cellCount(call, trans) ?? planProgress(call, trans) ?? courseOf(runs, locate, trans),
+        summaryOf(output, trans) || courseOf(runs, locate, trans),
         outcomeOf(
           runs.filter(run => !isUnfinished(run)),
           runs.length,
@@ -110,12 +105,26 @@ export function describeCall(
   }
 }
 
-/** The cell that a call names, if any. */
-function cellOf({ cell_id, cell_ids, edits }: IInput): string | null {
-  const written = Array.isArray(edits) ? edits.map(edit => edit?.cell_id) : [];
-  const ids = new Set([cell_id, ...(Array.isArray(cell_ids) ? cell_ids : []), ...written]);
-  const named = [...ids].filter(id => typeof id === 'string');
-  return named.length === 1 ? named[0] : null;
+/** Also finds the places that deleted cells had. */
+function withDeleted(changes: readonly IChange[], locate: Locate): Locate {
+  const places = new Map(
+    changes.flatMap(({ kind, cell_id, before }): [string, number][] =>
+      kind === 'delete' && before ? [[cell_id, before.index + 1]] : []
+    )
+  );
+  return id => places.get(id) ?? locate(id);
+}
+
+/** "Checking the notebook, cell 3" */
+function withRunning(
+  doing: string,
+  output: unknown,
+  locate: Locate,
+  trans: TranslationBundle
+): string {
+  const { running } = (output ?? {}) as { running?: string };
+  const place = running ? locate(running) : null;
+  return place ? trans.__('%1, cell %2', doing, place) : doing;
 }
 
 /** "4.2 s", "2 min 5 s"; empty for a very short time. */
@@ -174,35 +183,6 @@ export function withPositions(text: string, locate: Locate, trans: TranslationBu
     const position = locate(id);
     return position === null ? all : word + trans.__('%1', position);
   });
-}
-
-export function nameOf(
-  cellId: string | null,
-  change: IChange | undefined,
-  locate: Locate,
-  trans: TranslationBundle
-): string {
-  const index = change?.kind === 'delete' ? change.before?.index : undefined;
-  const position = index === undefined ? cellId && locate(cellId) : index + 1;
-  return position ? trans.__('cell %1', position) : trans.__('a cell');
-}
-
-/** "12 cells", for a notebook that was read. */
-function cellCount({ toolName, output }: CallPart, trans: TranslationBundle): string | null {
-  const { cells } = (output ?? {}) as { cells?: unknown };
-  return toolName === 'get_notebook_state' && typeof cells === 'number'
-    ? trans._n('1 cell', '%1 cells', cells)
-    : null;
-}
-
-/** "2 of 4 done", for a plan. */
-function planProgress({ toolName, output }: CallPart, trans: TranslationBundle): string | null {
-  const { steps } = (output ?? {}) as { steps?: IPlanStep[] };
-  if (toolName !== 'write_plan' || !Array.isArray(steps)) {
-    return null;
-  }
-  const done = steps.filter(({ state }) => state === 'done').length;
-  return trans.__('%1 of %2 done', done, steps.length);
 }
 
 /** "Cell 3 finished: ok, 5 min 2 s", for a run that ended after its turn. */

@@ -1,52 +1,43 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { IRunOutput } from '../api/protocol';
+import type { ISummary, ITool, IToolWords, Words } from '../api/tools';
+import { translated } from '../api/tools';
 import type { Locate } from './cellNames';
 import { listOf } from './cellNames';
 import { mcpTool } from './mcpTools';
-import { OF_SERVICES, servicePhrase } from './servicePhrases';
-import { verifying } from './verification';
+import { legible } from './oddCharacters';
 
-/** The fields of tools' inputs that descriptions use. */
-export interface IInput {
-  cell_id?: string;
-  cell_ids?: string[];
-  cells?: unknown[];
-  edits?: { cell_id?: string }[];
-  /** Whether the written cells are run afterwards. */
-  run?: boolean;
-  steps?: unknown[];
-  type?: string;
-  after?: string;
-  before?: string;
-  query?: string;
-  path?: string;
-  url?: string;
-  names?: string[];
-}
+/** Looks up a tool by its name; undefined for an unknown one. */
+export type FindTool = (name: string) => ITool | undefined;
+
+/** The input of a call: as written by a model, so it may be anything. */
+export type Input = Readonly<Record<string, unknown>>;
 
 /** To do, doing, done. */
 export type Phrase = [todo: string, doing: string, done: string];
 
-interface IPhraseOptions {
-  tool: string;
-  input: IInput;
-  runs: readonly IRunOutput[];
-  /** The result so far. */
-  output?: unknown;
-  /** "cell 5", or "a cell" if its position is not known. */
-  cell: string;
-  /** The position of the cell that was added, once it is known. */
-  added?: number | null;
+/** What fills the words for a call. */
+export interface IFilling {
+  input: Input;
+  /** The cells that the call has changed, or ran; by default those that its input names. */
+  changed?: readonly string[];
+  ran?: readonly string[];
+  /** The number of items that the words count; by default those in the input. */
+  count?: number;
+  /** Whether the input is complete, as that of a question is. */
+  isComplete?: boolean;
   /** The path of its notebook, if it has to be named. */
-  notebook: string | null;
-  locate: Locate;
-  trans: TranslationBundle;
+  notebook?: string | null;
 }
 
-/** What a tool does, in plain words: "Cell 5 edited", "Cell 5 edited in sales.ipynb". */
-export function phrase(options: IPhraseOptions): Phrase {
-  const { tool, notebook, trans } = options;
-  const remote = mcpTool(tool);
+/** What a call of a tool does, in the tool's words: "Cell 5 edited", "Cell 5 edited in sales.ipynb". */
+export function phrase(
+  name: string,
+  filling: IFilling,
+  locate: Locate,
+  tools: FindTool,
+  trans: TranslationBundle
+): Phrase {
+  const remote = mcpTool(name);
   if (remote) {
     return [
       trans.__('Call %1 on %2', remote.tool, remote.server),
@@ -54,223 +45,122 @@ export function phrase(options: IPhraseOptions): Phrase {
       trans.__('Called %1 on %2', remote.tool, remote.server)
     ];
   }
-  const words = plainly(options);
-  const named = !notebook || NAMED.includes(tool);
-  return named ? words : (words.map(word => trans.__('%1 in %2', word, notebook)) as Phrase);
+  const tool = tools(name);
+  const words = wordsFor(tool, filling.input);
+  const { todo, doing, done } = words ?? {
+    todo: trans.__('Use %1', name),
+    doing: trans.__('Using %1', name),
+    done: trans.__('Used %1', name)
+  };
+  const all = [todo, doing, done].map(text => fillWords(text, words, filling, locate, trans));
+  const { notebook } = filling;
+  const named = !notebook || tool?.names_notebook === false || hasPlace(todo, 'notebook');
+  return (named ? all : all.map(text => trans.__('%1 in %2', text, notebook))) as Phrase;
 }
 
-/** Tools whose phrase names their file, or that use no file. */
-const NAMED = [
-  'get_notebook_state',
-  'verify_notebook',
-  'read_file',
-  'list_files',
-  'create_notebook',
-  'wait_for_run',
-  'write_plan',
-  ...OF_SERVICES
-];
-
-function plainly(options: IPhraseOptions): Phrase {
-  const { tool, input, cell, notebook, locate, trans } = options;
-  switch (tool) {
-    case 'get_notebook_state': {
-      const it = notebook ?? trans.__('the notebook');
-      return [trans.__('Read %1', it), trans.__('Reading %1', it), trans.__('Read %1', it)];
-    }
-    case 'read_cells': {
-      const cells = listOf(input.cell_ids ?? [], locate, trans);
-      return [
-        trans.__('Read %1', cells),
-        trans.__('Reading %1', cells),
-        trans.__('Read %1', cells)
-      ];
-    }
-    case 'search_notebook': {
-      const { query = '' } = input;
-      return [
-        trans.__('Search for “%1”', query),
-        trans.__('Searching for “%1”', query),
-        trans.__('Searched for “%1”', query)
-      ];
-    }
-    case 'create_cell':
-      return creation(options);
-    case 'create_cells':
-      return input.cells?.length === 1 && !input.run
-        ? creation(options)
-        : severalCells(input, trans);
-    case 'edit_cells':
-      return severalEdits(input, locate, trans);
-    case 'update_cell':
-      return [
-        trans.__('Edit %1', cell),
-        trans.__('Editing %1', cell),
-        passive(trans.__('%1 edited', cell))
-      ];
-    case 'delete_cell':
-      return [
-        trans.__('Delete %1', cell),
-        trans.__('Deleting %1', cell),
-        passive(trans.__('%1 deleted', cell))
-      ];
-    case 'move_cell':
-      return moving(options);
-    case 'verify_notebook':
-      return verifying(options);
-    case 'run_cell':
-      return [trans.__('Run %1', cell), trans.__('Running %1', cell), trans.__('Ran %1', cell)];
-    case 'run_cells': {
-      const cells = ranCells(options);
-      return [trans.__('Run %1', cells), trans.__('Running %1', cells), trans.__('Ran %1', cells)];
-    }
-    case 'inspect_variables': {
-      const names = input.names?.join(', ') ?? trans.__('the variables');
-      return [
-        trans.__('Look at %1', names),
-        trans.__('Looking at %1', names),
-        trans.__('Looked at %1', names)
-      ];
-    }
-    case 'clear_outputs': {
-      const cells = ranCells(options);
-      return [
-        trans.__('Clear the outputs of %1', cells),
-        trans.__('Clearing the outputs of %1', cells),
-        trans.__('Cleared the outputs of %1', cells)
-      ];
-    }
-    case 'read_file': {
-      const { path = '' } = input;
-      if (!path) {
-        return plainPhrase('list_files', trans);
-      }
-      return [trans.__('Read %1', path), trans.__('Reading %1', path), trans.__('Read %1', path)];
-    }
-    case 'create_notebook': {
-      const { path = '' } = input;
-      return [
-        trans.__('Create %1', path),
-        trans.__('Creating %1', path),
-        trans.__('Created %1', path)
-      ];
-    }
-    default:
-      return servicePhrase(tool, input, trans) ?? plainPhrase(tool, trans);
-  }
+/** The words of a tool for a call with this input. */
+export function wordsFor(tool: ITool | undefined, input: Input): IToolWords | undefined {
+  return tool?.words.find(({ given }) => !given || input[given]);
 }
 
-/** Phrases of tools whose input adds nothing. */
-function plainPhrase(tool: string, trans: TranslationBundle): Phrase {
-  switch (tool) {
-    case 'wait_for_run':
-      return [
-        trans.__('Wait for a run'),
-        trans.__('Waiting for a run'),
-        trans.__('Waited for a run')
-      ];
-    case 'interrupt_kernel':
-      return [
-        trans.__('Interrupt the kernel'),
-        trans.__('Interrupting the kernel'),
-        trans.__('Interrupted the kernel')
-      ];
-    case 'restart_kernel':
-      return [
-        trans.__('Restart the kernel'),
-        trans.__('Restarting the kernel'),
-        trans.__('Restarted the kernel')
-      ];
-    case 'run_code':
-      return [trans.__('Run code'), trans.__('Running code'), trans.__('Ran code')];
-    case 'write_plan':
-      return [trans.__('Write a plan'), trans.__('Writing a plan'), trans.__('Plan')];
-    case 'list_files':
-      return [trans.__('List files'), trans.__('Listing files'), trans.__('Listed files')];
-    default:
-      return [trans.__('Use %1', tool), trans.__('Using %1', tool), trans.__('Used %1', tool)];
-  }
+/** The cells that an input names. */
+export function namedCells({ cell_id, cell_ids, edits }: Input): string[] {
+  const written = listed(edits).map(edit => (edit as { cell_id?: unknown } | null)?.cell_id);
+  const ids = new Set([cell_id, ...listed(cell_ids), ...written]);
+  return [...ids].filter(id => typeof id === 'string').filter(Boolean);
 }
 
-/** "Added 3 cells and ran them". */
-function severalCells({ cells = [], run }: IInput, trans: TranslationBundle): Phrase {
-  const count = Array.isArray(cells) ? cells.length : 0;
-  return run
-    ? [
-        trans._n('Add a cell and run it', 'Add %1 cells and run them', count),
-        trans._n('Adding a cell and running it', 'Adding %1 cells and running them', count),
-        trans._n('1 cell added and run', '%1 cells added and run', count)
-      ]
-    : [
-        trans._n('Add a cell', 'Add %1 cells', count),
-        trans._n('Adding a cell', 'Adding %1 cells', count),
-        trans._n('1 cell added', '%1 cells added', count)
-      ];
+/** The number of items that the words count in this input. */
+export function countOf(words: IToolWords | undefined, input: Input): number {
+  return listed(words?.counts && input[words.counts]).length || 1;
 }
 
-/** "Edited and ran cells 2, 4". */
-function severalEdits(
-  { edits = [], run }: IInput,
+/** What a result came to, in its tool's words: "2 of 4 done"; empty for most tools. */
+export function summaryOf(output: unknown, trans: TranslationBundle): string {
+  const { summary } = (output ?? {}) as { summary?: unknown };
+  return listed(summary)
+    .filter(isSummary)
+    .map(({ text, values }) =>
+      fill(text, values.count ?? 1, place => String(values[place] ?? ''), trans)
+    )
+    .join(', ');
+}
+
+function isSummary(one: unknown): one is ISummary {
+  const { text, values } = (one ?? {}) as Partial<ISummary>;
+  return [text].flat().every(words => typeof words === 'string') && typeof values === 'object';
+}
+
+function fillWords(
+  text: Words,
+  words: IToolWords | undefined,
+  { input, changed = [], ran = [], notebook, isComplete = false, ...rest }: IFilling,
   locate: Locate,
   trans: TranslationBundle
-): Phrase {
-  const given = Array.isArray(edits) ? edits : []; // a model may write anything
-  const ids = new Set(given.flatMap(edit => edit?.cell_id ?? []));
-  const cells = listOf([...ids], locate, trans);
-  return run
-    ? [
-        trans.__('Edit and run %1', cells),
-        trans.__('Editing and running %1', cells),
-        passive(trans.__('%1 edited and run', cells))
-      ]
-    : [
-        trans.__('Edit %1', cells),
-        trans.__('Editing %1', cells),
-        passive(trans.__('%1 edited', cells))
-      ];
+): string {
+  const count = rest.count ?? countOf(words, input);
+  const list = (ids: readonly string[], byDefault: string): string =>
+    ids.length || !byDefault ? listOf(ids, locate, trans) : byDefault;
+  const named = namedCells(input);
+  const value = (place: string, byDefault: string): string => {
+    switch (place) {
+      case 'cells':
+        return list(changed.length ? changed : named, byDefault);
+      case 'ran':
+        return list(ran.length ? ran : named, byDefault);
+      case 'place':
+        return placeOf(input, isComplete, locate, trans) || (isComplete ? byDefault : '');
+      case 'notebook':
+        return notebook || byDefault;
+      case 'count':
+        return String(count);
+      default:
+        return fieldOf(input[place]) || byDefault;
+    }
+  };
+  const filled = words ? fill(text, count, value, trans) : (text as string);
+  return filled.charAt(0).toLocaleUpperCase() + filled.slice(1);
 }
 
-/** "Cell 6 added", with its own position once it has one. */
-function creation({ input, added, locate, trans }: IPhraseOptions): Phrase {
-  const { after, before } = input;
-  const [below, above] = [after && locate(after), before && locate(before)];
-  const done = added ? trans.__('Cell %1 added', added) : trans.__('A cell added');
-  if (below) {
-    return [
-      trans.__('Add a cell after %1', below),
-      trans.__('Adding a cell after %1', below),
-      done
-    ];
+/** The translated template with its places filled. */
+function fill(
+  text: Words,
+  count: number,
+  value: (place: string, byDefault: string) => string,
+  trans: TranslationBundle
+): string {
+  return translated(text, trans, count).replace(
+    /\{(\w+)(?:\|([^}]*))?\}/g,
+    (_, place: string, byDefault: string | undefined) => value(place, byDefault ?? '')
+  );
+}
+
+function hasPlace(text: Words, place: string): boolean {
+  return [text].flat().some(one => one.includes(`{${place}`));
+}
+
+/** " below cell 3" */
+function placeOf(
+  { after, before }: Input,
+  isComplete: boolean,
+  locate: Locate,
+  trans: TranslationBundle
+): string {
+  const name = (id: string): string =>
+    isComplete && locate(id) === null
+      ? trans.__('cell %1', legible(`“${id}”`))
+      : listOf([id], locate, trans);
+  if (typeof after === 'string') {
+    return trans.__(' below %1', name(after));
   }
-  if (above) {
-    return [
-      trans.__('Add a cell before %1', above),
-      trans.__('Adding a cell before %1', above),
-      done
-    ];
-  }
-  return [trans.__('Add a cell'), trans.__('Adding a cell'), done];
+  return typeof before === 'string' ? trans.__(' above %1', name(before)) : '';
 }
 
-/** "Moved cell 3 below 6"; its position has changed by then, so it is named only before the move. */
-function moving({ cell, input: { after, before }, locate, trans }: IPhraseOptions): Phrase {
-  const below = after ? locate(after) : null;
-  const above = before ? locate(before) : null;
-  const place = below ? trans.__(' below %1', below) : above ? trans.__(' above %1', above) : '';
-  return [
-    trans.__('Move %1', cell) + place,
-    trans.__('Moving %1', cell) + place,
-    trans.__('Moved %1', cell) + place
-  ];
+function fieldOf(value: unknown): string {
+  const items = Array.isArray(value) ? value : [value];
+  return items.filter(item => typeof item === 'string' || typeof item === 'number').join(', ');
 }
 
-/** "cells 2–7": the cells that ran, or that the call names; "all cells" if it names none. */
-function ranCells({ input, runs, locate, trans }: IPhraseOptions): string {
-  const ids = runs.length ? runs.flatMap(({ cell_id }) => cell_id ?? []) : input.cell_ids;
-  return ids ? listOf(ids, locate, trans) : trans.__('all cells');
-}
-
-/** "Cell 5 edited": a sentence that starts with the name of a cell. */
-function passive(words: string): string {
-  return words.charAt(0).toLocaleUpperCase() + words.slice(1);
+function listed(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
 }

@@ -1,3 +1,4 @@
+import { nullTranslator } from '@jupyterlab/translation';
 import { Signal } from '@lumino/signaling';
 import type { OpenNotebooks } from '../../src/bridge/openNotebooks';
 import { Assistant } from '../../src/chat/assistant';
@@ -5,6 +6,7 @@ import type { ConversationEvent } from '../../src/chat/conversationEvents';
 import { Instructions } from '../../src/chat/instructions';
 import { Listing } from '../../src/chat/listing';
 import { Models } from '../../src/chat/models';
+import { Tools } from '../../src/chat/tools';
 import { Draft } from '../../src/composer/draft';
 import { goldenStream } from '../golden';
 import { LiveStream, Server, json } from '../server';
@@ -35,7 +37,8 @@ describe('The assistant', () => {
       new Draft(new NoNotebooks() as unknown as OpenNotebooks),
       new Models(client),
       new Instructions(client),
-      new Listing(client)
+      new Listing(client),
+      new Tools(client, nullTranslator.load(''))
     );
   });
 

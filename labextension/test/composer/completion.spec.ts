@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { variablesIn } from '../../src/api/client';
+import { variablesIn } from '../../src/api/variables';
 import { tokenAt } from '../../src/composer/completion';
 import { Slash } from '../../src/composer/slash';
 

@@ -1,6 +1,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { CallPart } from '../../src/api/protocol';
 import { activityOfCall } from '../../src/wording/activity';
+import { tools } from '../words';
 
 const trans = nullTranslator.load('jupyter_agent');
 const ORDER = ['a1', 'b2', 'c3'];
@@ -33,12 +34,14 @@ describe('activityOfCall', () => {
     ['Starting the kernel', call('run_cell', { cell_id: 'b2' }), { starting: true, busy: null }],
     ['Cell 3 is running your code. Queued behind it', queued, { starting: false, busy: 3 }]
   ])('says %s', (words, part, kernel) => {
-    expect(activityOfCall(part, locate, kernel, trans).text).toBe(words);
+    expect(activityOfCall(part, locate, kernel, tools, trans).text).toBe(words);
   });
 
   it('counts anew when the next cell runs', () => {
     const next = call('run_cells', {}, [{ run_id: 'r3', cell_id: 'c3', status: 'running' }]);
-    const [one, other] = [all, next].map(part => activityOfCall(part, locate, IDLE, trans).key);
+    const [one, other] = [all, next].map(
+      part => activityOfCall(part, locate, IDLE, tools, trans).key
+    );
     expect(one).not.toBe(other);
   });
 });

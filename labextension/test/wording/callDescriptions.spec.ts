@@ -1,7 +1,8 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { CallPart, IApproval, IChange } from '../../src/api/protocol';
 import { currentCall, describeCall, duration, endOfRun } from '../../src/wording/callDescriptions';
-import { describeQuestions } from '../../src/wording/questions';
+import { describeQuestion, describeQuestions } from '../../src/wording/questions';
+import { WORDED_CALLS, tools } from '../words';
 
 const trans = nullTranslator.load('jupyter_agent');
 const ORDER = ['a1', 'b2', 'c3', 'd4', 'e5'];
@@ -14,23 +15,23 @@ function said(toolName: string, input: object, rest: object = {}, changes: IChan
     toolName,
     input,
     state: 'output-available',
-    output: { text: '', cells: 12 },
+    output: { text: '' },
     ...rest
   } as CallPart;
-  const { text, note, fault } = describeCall(call, changes, locate, trans);
+  const { text, note, fault } = describeCall(call, changes, locate, tools, trans);
   const result = [fault, note].filter(Boolean).join(', ');
   return result ? `${text} (${result})` : text;
 }
 
 describe('describeCall', () => {
   it.each([
-    ['get_notebook_state', {}, 'Read the notebook (12 cells)'],
+    ['get_notebook_state', {}, 'Read the notebook'],
     ['read_cells', { cell_ids: ['a1', 'c3'] }, 'Read cells 1, 3'],
     ['search_notebook', { query: 'df' }, 'Searched for “df”'],
     ['web_search', { query: 'pandas 3' }, 'Searched the web for “pandas 3”'],
-    ['web_search', { url: 'https://pandas.example/merge' }, 'Read pandas.example/merge'],
+    ['web_search', { url: 'https://pandas.example/merge' }, 'Read https://pandas.example/merge'],
     ['web_search', {}, 'Searched the web'],
-    ['web_fetch', { url: 'https://pandas.example' }, 'Read pandas.example'],
+    ['web_fetch', { url: 'https://pandas.example' }, 'Read https://pandas.example'],
     ['code_execution', { code: '6 * 7' }, 'Ran code at the model’s service'],
     ['bash_code_execution', { command: 'ls' }, 'Ran code at the model’s service'],
     ['create_cell', { after: 'b2', source: '' }, 'A cell added'],
@@ -46,8 +47,8 @@ describe('describeCall', () => {
     ['run_code', { code: '1 + 1' }, 'Ran code'],
     ['update_cell', { cell_id: 'b2' }, 'Cell 2 edited'],
     ['delete_cell', { cell_id: 'gone' }, 'A cell deleted'],
-    ['move_cell', { cell_id: 'b2', after: 'd4' }, 'Moved cell 2 below 4'],
-    ['move_cell', { cell_id: 'b2', before: 'a1' }, 'Moved cell 2 above 1'],
+    ['move_cell', { cell_id: 'b2', after: 'd4' }, 'Moved cell 2 below cell 4'],
+    ['move_cell', { cell_id: 'b2', before: 'a1' }, 'Moved cell 2 above cell 1'],
     ['run_cells', { cell_ids: ['d4', 'b2', 'c3'] }, 'Ran cells 2–4'],
     ['run_cells', {}, 'Ran all cells'],
     ['inspect_variables', { names: ['df', 'x'] }, 'Looked at df, x'],
@@ -59,25 +60,29 @@ describe('describeCall', () => {
     expect(said(tool, input)).toBe(words);
   });
 
-  it('says how much of a plan is done', () => {
-    const steps = [{ text: 'Load', state: 'done' }, { text: 'Plot' }];
-    expect(said('write_plan', { steps }, { output: { text: '', steps } })).toBe(
-      'Plan (1 of 2 done)'
-    );
-  });
-
   it.each([
     [
-      { ok: true, cells: [{ status: 'same' }, { status: 'same' }, { status: 'skipped' }] },
-      'Checked the notebook: all 2 cells give the same results'
+      'write_plan',
+      'Plan (1 of 2 done)',
+      [{ text: '{done} of {count} done', values: { done: 1, count: 2 } }]
     ],
     [
-      { ok: false, cells: [{ status: 'same' }, { status: 'differs' }, { status: 'error' }] },
-      'Checked the notebook: 1 differ, 1 failed'
+      'get_notebook_state',
+      'Read the notebook (1 cell)',
+      [{ text: ['{count} cell', '{count} cells'], values: { count: 1 } }]
     ],
-    [{ ok: false, cells: [{ status: 'error' }] }, 'Checked the notebook: 1 failed']
-  ])('says what a check of the notebook came to: %j', (output, words) => {
-    expect(said('verify_notebook', {}, { output })).toBe(words);
+    [
+      'verify_notebook',
+      'Checked the notebook (2 differ, 1 failed)',
+      [
+        { text: ['{count} differs', '{count} differ'], values: { count: 2 } },
+        { text: '{count} failed', values: { count: 1 } }
+      ]
+    ],
+    ['read_file', 'Listed files', 'odd'],
+    ['read_file', 'Listed files', [null, { text: 7 }]]
+  ])('says what a result of %s came to: %s', (tool, words, summary) => {
+    expect(said(tool, {}, { output: { text: '', summary } })).toBe(words);
   });
 
   it('says what a check of the notebook would do, and which cell it is at', () => {
@@ -101,8 +106,8 @@ describe('describeCall', () => {
       input: { cell_id: 'b2' },
       state: 'input-available'
     } as CallPart;
-    expect(describeCall(call, [], locate, trans, { held: true }).text).toBe('Run cell 2');
-    expect(describeCall(call, [], locate, trans).text).toBe('Running cell 2…');
+    expect(describeCall(call, [], locate, tools, trans, { held: true }).text).toBe('Run cell 2');
+    expect(describeCall(call, [], locate, tools, trans).text).toBe('Running cell 2…');
   });
 
   it.each([
@@ -153,6 +158,13 @@ describe('describeCall', () => {
   });
 });
 
+describe('describeQuestion', () => {
+  it.each(WORDED_CALLS)('says what %s with %j would do: %s', (tool, input, words) => {
+    const approval = { tool, input, cell_id: null } as IApproval;
+    expect(describeQuestion(approval, locate, tools, trans)).toBe(words);
+  });
+});
+
 describe('describeQuestions', () => {
   const ask = (tool: string, cell_id: string): IApproval => ({
     id: `${tool}-${cell_id}`,
@@ -168,7 +180,7 @@ describe('describeQuestions', () => {
     ['Run cell 2', [ask('run_cells', 'b2')]],
     ['Edit and run cell 2', [ask('edit_cells', 'b2'), ask('run_cells', 'b2')]],
     ['Edit cell 2 and delete cell 3', [ask('edit_cells', 'b2'), ask('delete_cell', 'c3')]],
-    ['Edit cell 2 and run all', [ask('edit_cells', 'b2'), ask('run_cells', '')]],
+    ['Edit cell 2 and run all cells', [ask('edit_cells', 'b2'), ask('run_cells', '')]],
     [
       'Edit cells 2, 4, add 2 cells and restart the kernel',
       [
@@ -181,7 +193,7 @@ describe('describeQuestions', () => {
     ],
     ['Use del⟨U+202E⟩', [ask('del\u202e', '')]]
   ])('says %s', (words, approvals) =>
-    expect(describeQuestions(approvals, locate, trans)).toBe(words)
+    expect(describeQuestions(approvals, locate, tools, trans)).toBe(words)
   );
 });
 
@@ -194,7 +206,8 @@ describe('the notebook', () => {
       state: 'output-available',
       ...rest
     };
-    return describeCall(part as CallPart, [], locate, trans, { notebook: 'a\u202e.ipynb' }).text;
+    return describeCall(part as CallPart, [], locate, tools, trans, { notebook: 'a\u202e.ipynb' })
+      .text;
   };
 
   it.each([
@@ -222,7 +235,7 @@ describe('the notebook', () => {
     const edit = ask('1', 'edit_cells', 'a.ipynb');
     const others = [ask('2', 'run_cells', 'b.ipynb'), ask('3', 'run_cells', 'a.ipynb')];
     const words = (...approvals: IApproval[]): string =>
-      describeQuestions(approvals, locate, trans);
+      describeQuestions(approvals, locate, tools, trans);
     expect(words(edit, others[1])).toBe('Edit and run cell 2');
     expect(words(edit, others[0])).toBe('Edit 2 notebooks and run'); // two cells of one id
     expect(words(edit, ask('4', 'edit_cells', 'b.ipynb'))).toBe('Edit 2 notebooks');

@@ -1,0 +1,166 @@
+"""What people read about calls: templates that a tool brings, which every door fills in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from jupyter_agent.legible import quoted
+
+Text: TypeAlias = str | tuple[str, str]
+"""A template; a pair for one and for several."""
+Icon: TypeAlias = Literal[
+    "add",
+    "code",
+    "delete",
+    "edit",
+    "file",
+    "list",
+    "look",
+    "move",
+    "refresh",
+    "run",
+    "search",
+    "stop",
+    "tool",
+]
+CellNamer: TypeAlias = Callable[[str], str]
+
+_PLACEHOLDER = re.compile(r"\{(\w+)(?:\|([^}]*))?\}")
+_LISTED = 6
+"""Cells listed on a line."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """What people read about a call, in templates.
+
+    A placeholder may have a default, as in `{names|the variables}`:
+
+    - `{cells}`: the cells that the call changes, or that its input names in `cell_id`, `cell_ids`
+      or `edits`; `{ran}`: those that it ran, or names.
+    - `{place}`: where its input puts a cell by `after` or `before`, as in " below cell 3"; the
+      default is for a complete input that names no place.
+    - `{notebook}`: its notebook, if that has to be named.
+    - `{count}`: the number of items in the field `counts`; a pair is for one and for several.
+    - Others: that field of the input.
+    """
+
+    todo: Text
+    """What it would do: "Edit {cells}"."""
+    doing: Text
+    """"Editing {cells}"."""
+    done: Text
+    """"{cells} edited"."""
+    scope: str = ""
+    """What one allows by "always": "edit any cells"."""
+    given: str = ""
+    """The field that an input must have for these words; the tool's next ones are for others."""
+    counts: str = ""
+    """The field with the list that `{count}` counts."""
+    caution: str = ""
+    """What else a person has to know to decide: "all variables are lost"."""
+
+    def describe(self) -> dict[str, Any]:
+        """As `GET tools` lists them: without empty fields."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    def fits(self, input: Mapping[str, Any]) -> bool:
+        """Whether these are the words for a call with that input."""
+        return not self.given or bool(input.get(self.given))
+
+
+def summary(text: Text, **values: int) -> dict[str, Any]:
+    """A fact of a result that people read behind the words for the call: "{done} of {count} done".
+    `count` chooses from a pair.
+    """
+    return {"text": text, "values": values}
+
+
+class Phrasebook:
+    """The words for tools by their names."""
+
+    def __init__(self, tools: Iterable[Mapping[str, Any]]) -> None:
+        """`tools`: as `GET tools` lists them."""
+        self._tools: dict[str, Mapping[str, Any]] = {}
+        for tool in tools:
+            for name in (tool["name"], *tool.get("former_names", ())):
+                self._tools.setdefault(name, tool)
+
+    def todo(self, tool: str, input: Any, cell: CellNamer, notebook: str = "") -> str:
+        """What a call would do: `Edit cell 3 (b2)`. The input comes from a model and may be
+        anything; `notebook` is given if it has to be named.
+        """
+        given = input if isinstance(input, Mapping) else {}
+        words = self._words(tool, given)
+        if words is not None:
+            text = _fill(words, given, cell, notebook)
+            suffix = notebook and self._tools[tool]["names_notebook"] and notebook not in text
+            return f"{text} in {notebook}" if suffix else text
+        server, _, remote = tool.removeprefix("mcp__").partition("__")
+        if tool.startswith("mcp__") and remote:
+            return f"Call {quoted(remote)} on {quoted(server)}"
+        return f"Use {quoted(tool)}"
+
+    def caution(self, tool: str, input: Mapping[str, Any]) -> str:
+        """What else a person has to know to decide; mostly empty."""
+        words = self._words(tool, input)
+        return words.caution if words else ""
+
+    def shows_result(self, tool: str) -> bool:
+        """Whether people want to read what the call returned."""
+        return tool.startswith("mcp__") or bool(self._tools.get(tool, {}).get("shows_result"))
+
+    def _words(self, tool: str, input: Mapping[str, Any]) -> Words | None:
+        every = (Words(**each) for each in self._tools.get(tool, {}).get("words", ()))
+        return next((words for words in every if words.fits(input)), None)
+
+
+def named_cells(input: Mapping[str, Any]) -> list[str]:
+    """The cells that an input names, in order."""
+    edits = [each.get("cell_id") for each in _list(input.get("edits")) if isinstance(each, Mapping)]
+    ids = [input.get("cell_id"), *_list(input.get("cell_ids")), *edits]
+    return list(dict.fromkeys(each for each in ids if each and isinstance(each, str)))
+
+
+def _fill(words: Words, input: Mapping[str, Any], cell: CellNamer, notebook: str) -> str:
+    text, count = words.todo, len(_list(input.get(words.counts))) or 1
+    template = text if isinstance(text, str) else text[count != 1]
+
+    def value(match: re.Match[str]) -> str:
+        name, default = match[1], match[2] or ""
+        match name:
+            case "cells" | "ran":
+                return _several(named_cells(input), cell) or default or "a cell"
+            case "place":
+                return _place(input, cell) or default
+            case "notebook":
+                return notebook or default
+            case "count":
+                return str(count)
+        found = input.get(name, "")
+        return (
+            quoted(", ".join(map(str, found) if isinstance(found, list) else [str(found)]))
+            or default
+        )
+
+    filled = _PLACEHOLDER.sub(value, template)
+    return filled[:1].upper() + filled[1:]
+
+
+def _several(ids: Sequence[str], cell: CellNamer) -> str:
+    more = f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else ""
+    return ", ".join(map(cell, ids[:_LISTED])) + more
+
+
+def _place(input: Mapping[str, Any], cell: CellNamer) -> str:
+    for field, side in (("after", "below"), ("before", "above")):
+        if isinstance(other := input.get(field), str):
+            return f" {side} {cell(other)}"
+    return ""
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,39 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { AgentClient } from '../api/client';
+import type { ITool } from '../api/tools';
+import { Store } from '../store';
+import { ofService } from '../api/serviceTools';
+
+/** The assistant's tools by name, with the words for their calls. */
+export class Tools extends Store<ReadonlyMap<string, ITool>> {
+  constructor(
+    private readonly _client: AgentClient,
+    private readonly _trans: TranslationBundle
+  ) {
+    super(new Map());
+  }
+
+  /** The tool with a name, current or former; undefined until it was read, or if the server does not have it. */
+  readonly find = (name: string): ITool | undefined => {
+    const tool = this.state.get(name) ?? ofService(name, this._trans);
+    if (!tool && !this._missed.has(name)) {
+      this._missed.add(name); // tools may come while the server runs
+      void this.read();
+    }
+    return tool;
+  };
+
+  /** Read the tools. */
+  async read(): Promise<void> {
+    const tools = await this._client.tools().catch(() => []); // a call is then shown by the tool's name
+    if (tools.length) {
+      const names = ({ name, former_names = [] }: ITool): string[] => [name, ...former_names];
+      this.set(
+        new Map(tools.flatMap(tool => names(tool).map((name): [string, ITool] => [name, tool])))
+      );
+    }
+  }
+
+  /** Names that were not found. */
+  private readonly _missed = new Set<string>();
+}

@@ -1,4 +1,5 @@
-import { structuredPatch } from 'diff';
+import { Change, diff } from '@codemirror/merge';
+import { diffArrays, structuredPatch } from 'diff';
 
 /** A line of a diff: unchanged, added, removed, or a gap between two places. */
 export interface IDiffLine {
@@ -13,6 +14,58 @@ export const MANY_EMPTY = 4;
 
 /** Unchanged lines shown around each change. */
 const CONTEXT = 2;
+
+/** Lines `from` to `to` of a text became lines `start` to `end` of another one; counted from 0, ends not included. */
+export interface IChangedLines {
+  from: number;
+  to: number;
+  start: number;
+  end: number;
+}
+
+/** The lines that differ: what cards count and notebooks show. */
+export function changedLines(before: string, after: string): IChangedLines[] {
+  const found: IChangedLines[] = [];
+  let [from, start] = [0, 0];
+  let open: IChangedLines | null = null;
+  for (const { count, added, removed } of diffArrays(before.split('\n'), after.split('\n'))) {
+    if (!added && !removed) {
+      [from, start, open] = [from + count, start + count, null];
+      continue;
+    }
+    if (!open) {
+      open = { from, to: from, start, end: start };
+      found.push(open);
+    }
+    if (removed) {
+      open.to = from += count;
+    } else {
+      open.end = start += count;
+    }
+  }
+  return found;
+}
+
+/** The characters that differ, in these lines only: for editors, which compare characters alone. */
+export function changedCharacters(before: string, after: string): Change[] {
+  const [old, now] = [positionsOf(before), positionsOf(after)];
+  return changedLines(before, after).flatMap(({ from, to, start, end }) => {
+    const atEnd = from === to ? old[to] > before.length : start === end && now[end] > after.length;
+    const shift = atEnd ? 1 : 0; // the break above the lines belongs to them then
+    const [fromA, toA] = [old[from] - shift, old[to] - shift];
+    const [fromB, toB] = [now[start] - shift, now[end] - shift];
+    const changes = diff(before.slice(fromA, toA), after.slice(fromB, toB), { scanLimit: 500 });
+    return changes.map(
+      one => new Change(one.fromA + fromA, one.toA + fromA, one.fromB + fromB, one.toB + fromB)
+    );
+  });
+}
+
+/** Where each line starts, and one that would follow. */
+function positionsOf(text: string): number[] {
+  let position = 0;
+  return [0, ...text.split('\n').map(line => (position += line.length + 1))];
+}
 
 /** The diff of two texts, by lines. */
 export function diffLines(before: string, after: string): IDiffLine[] {

@@ -1,6 +1,5 @@
 import type { Cell } from '@jupyterlab/cells';
 import {
-  diff,
   getChunks,
   getOriginalDoc,
   originalDocChangeEffect,
@@ -15,6 +14,7 @@ import { CodeMirrorEditor, jupyterTheme } from '@jupyterlab/codemirror';
 import type { IDisposable } from '@lumino/disposable';
 import { DisposableDelegate } from '@lumino/disposable';
 import { baseFor } from '../authorship';
+import { changedCharacters, changedLines } from '../diff';
 import type { IPendingCell } from '../pending';
 
 /**
@@ -85,7 +85,12 @@ export function showBelow(
 /** Shows only the assistant's lines: people's edits are also applied to the original as they type. */
 function difference(pending: IPendingCell, now: string): Extension {
   return [
-    unifiedMergeView({ original: originalFor(pending, now), gutter: false, mergeControls: false }),
+    unifiedMergeView({
+      original: originalFor(pending, now),
+      gutter: false,
+      mergeControls: false,
+      diffConfig: { override: changedCharacters }
+    }),
     EditorView.updateListener.of(({ docChanged, view }) => {
       if (docChanged) {
         queueMicrotask(() => followEdits(view, pending)); // a separate transaction: theirs is not changed
@@ -113,6 +118,6 @@ function originalFor(pending: IPendingCell, now: string): string {
 
 /** Whether lines were added below the last one, whose new line break would otherwise make it count as changed. */
 function isContinued(base: string, now: string): boolean {
-  const last = diff(base, now).at(-1);
-  return last?.fromA === base.length && now[last.fromB] === '\n';
+  const last = changedLines(base, now).at(-1);
+  return last !== undefined && last.from === last.to && last.to === base.split('\n').length;
 }

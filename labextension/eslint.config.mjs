@@ -2,7 +2,7 @@ import jupyter from '@jupyter/eslint-plugin';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['lib', 'node_modules', 'coverage', '**/*.js', '**/*.mjs'] },
+  { ignores: ['lib', 'node_modules', 'coverage', '**/*.js', '**/*.mjs', 'src/api/schemas.ts'] },
   { plugins: { jupyter } },
   jupyter.configs.recommended,
   {

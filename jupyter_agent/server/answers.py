@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.choices import Mode, Share
+from jupyter_agent.conversations.instructions import Trust
 from jupyter_agent.conversations.log import TurnState
 from jupyter_agent.conversations.usage import Grouping
 from jupyter_agent.document.cell import CarrierName, CellType, ChangeKind
@@ -18,7 +19,7 @@ from jupyter_agent.workspace.runs import RunStatus
 class AnswerModel(BaseModel):
     """Fields without a default are in every answer, the others only if they apply."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
 
 
 class CellAnswer(AnswerModel):
@@ -47,13 +48,33 @@ class KernelAnswer(AnswerModel):
     state: str
 
 
+class VerifiedAnswer(AnswerModel):
+    """The last verification of a notebook."""
+
+    ok: bool
+    at: str
+    kernel: str
+    packages: dict[str, str]
+    """Versions of the packages that the cells import."""
+    hash: str
+    """SHA-256 of all code."""
+    cells: int
+    same: int
+    outdated: bool
+    """Whether the code has changed since."""
+    recorded: bool
+    """Whether it is recorded in the notebook."""
+    here: bool
+    """Whether this server did it; otherwise the notebook only claims it."""
+
+
 class NotebookAnswer(AnswerModel):
     """A notebook, including unsaved typing."""
 
     path: str
     carrier: CarrierName
     kernel: KernelAnswer | None
-    verified: dict[str, Any] | None
+    verified: VerifiedAnswer | None
     metadata: dict[str, Any]
     cells: list[CellAnswer]
 
@@ -182,6 +203,10 @@ class StateAnswer(AnswerModel):
     index: int
     outputs: list[dict[str, Any]]
     execution_count: int | None
+    above: list[str] = []
+    """If the change removed or moved the cell: ids of the cells above it then, nearest first."""
+    below: list[str] = []
+    """Those below it."""
 
 
 class ChangeAnswer(AnswerModel):
@@ -196,7 +221,12 @@ class ChangeAnswer(AnswerModel):
     reviewed: bool
     undone: bool
     conflict: str | None
-    turn_id: str = ""
+
+
+class PendingAnswer(ChangeAnswer):
+    """A change that is neither kept nor undone."""
+
+    turn_id: str
 
 
 class BlamedCell(AnswerModel):
@@ -255,6 +285,56 @@ class TurnListAnswer(AnswerModel):
     next_page: int | None
 
 
+class CodeAnswer(AnswerModel):
+    """The code of one of several cells that would run."""
+
+    cell_id: str
+    code: str
+
+
+class CellDiffAnswer(AnswerModel):
+    """The proposed change of one of several cells."""
+
+    cell_id: str | None
+    """Null for a new cell."""
+    cell_type: CellType
+    diff: str
+
+
+class ApprovalAnswer(AnswerModel):
+    """A question whose answer a turn waits for."""
+
+    id: str
+    group: str = ""
+    """Shared by approvals that are one question, such as an edit and its run."""
+    call_id: str
+    tool: str
+    input: dict[str, Any]
+    notebook: str | None
+    cell_id: str | None
+    code: str = ""
+    """The exact code that would run."""
+    cells: list[CodeAnswer] = []
+    """The code by cell, if several would run."""
+    diff: str = ""
+    """The proposed change, as a unified diff."""
+    edits: list[CellDiffAnswer] = []
+    """The same by cell, if several would change."""
+    cell_type: CellType = "code"
+    """The type of the cell after the edit, or of the cell to be deleted."""
+    kernel: str = ""
+    """The name of the only kernel to which the answer applies."""
+    loads: list[str] = []
+    """Addresses on other servers that a page loads as soon as it shows the result."""
+    clusters: list[str] = []
+    """Systems, such as Dask, on which the code may start a job."""
+    server: str = ""
+    """The MCP server that would get the input."""
+    server_tool: str | None = None
+    """The name of the tool there."""
+    expires: str
+
+
 class CallAnswer(AnswerModel):
     """A call of a turn."""
 
@@ -288,7 +368,7 @@ class TurnAnswer(AnswerModel):
     ended: str | None
     calls: list[CallAnswer]
     changes: list[ChangeAnswer]
-    approvals: list[dict[str, Any]]
+    approvals: list[ApprovalAnswer]
     audit: list[dict[str, Any]]
 
 
@@ -313,14 +393,23 @@ class OutcomeAnswer(TurnStateAnswer):
     message: dict[str, Any]
     usage: UsageNumbers
     changes: list[ChangeAnswer]
-    approvals: list[dict[str, Any]]
+    approvals: list[ApprovalAnswer]
+
+
+class ConflictAnswer(AnswerModel):
+    """A change that was left in place, and why."""
+
+    notebook: str
+    cell_id: str
+    reason: str
+    why: str
 
 
 class UndoneAnswer(AnswerModel):
     """The changes that were taken back, and those left in place."""
 
     undone: list[ChangeAnswer]
-    conflicts: list[dict[str, Any]]
+    conflicts: list[ConflictAnswer]
     message: str
 
 
@@ -428,12 +517,26 @@ class ListedTool(AnswerModel):
     """Old names that are still accepted."""
 
 
+class ProviderAnswer(AnswerModel):
+    """A configured provider."""
+
+    name: str
+    models: list[str]
+    credentials: bool
+
+
 class ModelsAnswer(AnswerModel):
-    """The available models."""
+    """The available models; the facts about each are by `provider:model`."""
 
     default: str | None
     fallback: str | None
-    providers: list[dict[str, Any]]
+    providers: list[ProviderAnswer]
+    windows: dict[str, int]
+    """Size of the context window, in tokens."""
+    images: dict[str, bool]
+    """Whether the model takes images."""
+    documents: dict[str, bool]
+    """Whether it reads PDF files."""
 
 
 class OfferedAnswer(AnswerModel):
@@ -507,14 +610,32 @@ class StatusAnswer(AnswerModel):
     store: dict[str, Any]
 
 
+class InstructionFile(AnswerModel):
+    """Instructions in a file of the project, and the user's decision about them."""
+
+    source: str
+    characters: int
+    cut: bool
+    """Whether it is too long, so that only its beginning is sent."""
+    trust: Trust
+    """`changed`: another text of the file was trusted."""
+    digest: str
+    """Identifies the text in a decision about it."""
+    text: str
+
+
 class InstructionsAnswer(AnswerModel):
     """Instruction files."""
 
-    instructions: list[dict[str, Any]]
+    instructions: list[InstructionFile]
 
 
 class RequestAnswer(AnswerModel):
-    """A request to a model."""
+    """A request to a model, with its content."""
+
+    host: str
+    made: str
+    characters: int
 
 
 class MessageAnswer(AnswerModel):

@@ -20,6 +20,7 @@ from jupyter_agent.server import wire
 from jupyter_agent.server.answers import (
     BlameAnswer,
     ChangeAnswer,
+    PendingAnswer,
     RequestAnswer,
     ReviewedAnswer,
     TurnAnswer,
@@ -177,7 +178,7 @@ class ChangesHandler(TurnHandlerBase):
 class PendingHandler(TurnHandlerBase):
     """`GET notebooks/{path}/changes`"""
 
-    @operation("read", "contents", gives=list[ChangeAnswer])
+    @operation("read", "contents", gives=list[PendingAnswer])
     async def get(self, path: str) -> None:
         """Lists the changes in a notebook that the user's turns made and no one has kept or taken
         back, in order; each with its `turn_id`, without outputs."""

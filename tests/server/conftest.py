@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from pydantic import TypeAdapter
 from tornado.httpclient import HTTPResponse
 
 from jupyter_agent.assistant import Assistant
@@ -95,7 +97,15 @@ def agent(jp_serverapp: Any, jp_asyncio_loop: asyncio.AbstractEventLoop) -> Assi
 
 @pytest.fixture
 def call(jp_fetch: Any, agent: Assistant) -> Call:
-    """Sends a request under `api/agent`; errors are answers, too."""
+    """Sends a request under `api/agent`; errors are answers, too. Answers fit `openapi.json`."""
+    specs = [route.spec() for route in agent.routes]
+    routes = [(re.compile(pattern), handler) for pattern, handler, _ in specs]
+
+    def check(method: str, path: str, status: int, answer: Any) -> None:
+        handler = next((one for pattern, one in routes if pattern.fullmatch(path)), None)
+        operation = getattr(getattr(handler, method.lower(), None), "operation", None)
+        if operation and operation.gives and status in (operation.answers, *operation.also):
+            TypeAdapter(operation.gives).validate_python(answer, by_alias=True)
 
     async def call(method: str, *path: str, body: Any = None, **more: Any) -> Answer:
         raw = body if isinstance(body, str | bytes | None) else json.dumps(body)
@@ -107,6 +117,9 @@ def call(jp_fetch: Any, agent: Assistant) -> Call:
         text = response.body.decode()
         kind = response.headers.get("Content-Type", "")
         parsed = json.loads(text) if kind.startswith("application/json") and text else None
+        if parsed is not None and "?" not in path[-1]:
+            spelled = re.sub("/+", "/", "/".join(("/api/agent", *path)))
+            check(method, spelled, response.code, parsed)
         return Answer(response.code, parsed, response.headers, text)
 
     return call

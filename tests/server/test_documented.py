@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.server.chat import ChatBody
-from jupyter_agent.server.openapi import METHODS
+from jupyter_agent.server.openapi import METHODS, describe
 from jupyter_agent.workspace.runs import RunStatus
 
+SHAPES = Path(__file__).parents[1] / "wire" / "schemas" / "schemas.json"
+IN_THE_PANEL = (
+    "ApprovalAnswer",
+    "ApprovalReply",
+    "ChatBody",
+    "FoundConversation",
+    "ConversationAnswer",
+    "InstructionFile",
+    "ListedRun",
+    "ListedTool",
+    "ModelsAnswer",
+    "NotebookAnswer",
+    "PendingAnswer",
+    "RequestAnswer",
+    "StatusAnswer",
+    "UndoneAnswer",
+)
 TEXT = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
 ROWS = [
     [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))]
@@ -36,6 +56,31 @@ def test_every_route_is_documented_and_there(agent: Assistant) -> None:
         or (method == "get" and route.template == "tab")
     }
     assert documented == there
+
+
+def test_the_panel_knows_the_shapes_of_answers(agent: Assistant) -> None:
+    """`RECORD=1` records them; `node dev/schemas.mjs` makes types of them."""
+    schemas = describe((route.template, route.handler) for route in agent.routes)["components"]
+    named = {name: schemas["schemas"][name] for name in IN_THE_PANEL}
+    while wanted := {*references(named)} - {*named}:
+        named |= {name: schemas["schemas"][name] for name in wanted}
+    lines = (f"{json.dumps(name)}: {json.dumps(named[name])}" for name in sorted(named))
+    shapes = "{\n" + ",\n".join(lines) + "\n}\n"
+    if os.environ.get("RECORD"):
+        SHAPES.write_text(shapes, encoding="utf-8")
+    assert SHAPES.read_text(encoding="utf-8") == shapes
+
+
+def references(schema: Any) -> Iterator[str]:
+    """The names of the schemas that a schema refers to."""
+    if isinstance(schema, Mapping):
+        if "$ref" in schema:
+            yield schema["$ref"].rsplit("/", 1)[-1]
+        for part in schema.values():
+            yield from references(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from references(part)
 
 
 def test_every_field_of_a_question_is_documented() -> None:

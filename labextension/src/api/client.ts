@@ -3,7 +3,6 @@ import { ServerConnection } from '@jupyterlab/services';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import { RequestError, refusal } from './failure';
-import type { IProjectInstructions } from './instructions';
 import type {
   IApprovalAnswer,
   ICellRef,
@@ -12,7 +11,9 @@ import type {
   IConversationSummary,
   IModels,
   IPendingChange,
+  IProjectInstructions,
   ISentRequest,
+  IStoredConversation,
   IStaleCell,
   Mode,
   Share,
@@ -21,15 +22,14 @@ import type {
   IVerified
 } from './protocol';
 import type { IChatRequest } from './request';
+import type { components } from './schemas';
 import type { ITool } from './tools';
 import { variablesIn } from './variables';
 
-interface IServerStatus {
-  carriers: string[];
-  notes: string[];
-  share: Share;
-  policy: { max_mode: Mode };
-}
+type IServerStatus = Pick<
+  components['schemas']['StatusAnswer'],
+  'carriers' | 'notes' | 'share' | 'policy'
+>;
 
 /**
  * The server's routes that the panel uses. Each raises RequestError, or ServerConnection.NetworkError if no server
@@ -115,9 +115,7 @@ export class AgentClient {
   }
 
   /** An empty conversation if the server does not have it: it is stored with its first message. */
-  async conversation(
-    id: string
-  ): Promise<Pick<IConversation, 'title' | 'messages' | 'state' | 'usage'>> {
+  async conversation(id: string): Promise<IStoredConversation> {
     try {
       return await this._read<IConversation>(`conversations/${encodeURIComponent(id)}`);
     } catch (error) {

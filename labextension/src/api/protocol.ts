@@ -1,118 +1,55 @@
 /**
  * The types on the wire between this extension and the server, with the server's names.
  *
- * The types of the answer itself come from the AI SDK, whose UI message stream format the server uses; only its
- * types are imported, so none of its code is in the bundle.
+ * The types of answers come from the server's OpenAPI description, by `dev/schemas.mjs`; those of the stream from the
+ * AI SDK, whose UI message stream format the server uses. Only types are imported, so none of its code is in the bundle.
  */
 import type { IOutput } from '@jupyterlab/nbformat';
 import type { DynamicToolUIPart, FileUIPart, UIMessage, UIMessageChunk } from 'ai';
+import type { components } from './schemas';
+
+type Schemas = components['schemas'];
 
 /** What the assistant may do without asking. */
-export type Mode = 'read' | 'ask' | 'edit' | 'auto';
-
-/** How much a model thinks before it answers. */
-export type Effort = 'none' | 'low' | 'medium' | 'high' | 'max';
+export type Mode = Schemas['PolicyAnswer']['max_mode'];
 
 /** How much of notebooks models may see. */
-export type Share = 'all' | 'no-outputs' | 'code-only';
+export type Share = Schemas['StatusAnswer']['share'];
+
+/** How much a model thinks before it answers. */
+export type Effort = NonNullable<Schemas['ChatBody']['effort']>;
 
 /** Tokens of a turn, added up. `input_tokens` excludes tokens read from or written to the cache. */
-export interface IUsage {
-  input_tokens: number;
-  output_tokens: number;
-  cache_read_tokens: number;
-  cache_write_tokens?: number;
-  /** In the currency of the configured prices; null if a price is unknown. */
-  cost?: number | null;
-}
+export type IUsage = Schemas['UsageNumbers'];
 
 /** One side of a change: a cell as it was. */
-export interface ICellState {
-  type: 'code' | 'markdown' | 'raw';
-  source: string;
-  index: number;
+export type ICellState = Omit<Schemas['StateAnswer'], 'metadata' | 'outputs'> & {
   outputs: IOutput[];
-  execution_count: number | null;
-  /** If the change removed or moved the cell: ids of the cells that were above and below it, nearest first. */
-  above?: string[];
-  below?: string[];
-}
+};
 
 /** The effect of one call on one cell. */
-export interface IChange {
-  notebook: string;
-  cell_id: string;
-  call_id: string | null;
-  kind: 'insert' | 'update' | 'delete' | 'move' | 'outputs';
+export type IChange = Omit<Schemas['ChangeAnswer'], 'before' | 'after'> & {
   before: ICellState | null;
   after: ICellState | null;
-  reviewed: boolean;
-  undone: boolean;
-  conflict: string | null;
-}
+};
 
 /** A change that is neither kept nor undone. */
-export interface IPendingChange extends IChange {
-  turn_id: string;
-}
+export type IPendingChange = IChange & Pick<Schemas['PendingAnswer'], 'turn_id'>;
 
 /** A cell, by its notebook. */
-export interface ICellRef {
-  notebook: string;
-  cell_id: string;
-}
+export type ICellRef = Pick<IChange, 'notebook' | 'cell_id'>;
 
 /** A question whose answer a turn waits for. */
-export interface IApproval {
-  id: string;
-  /** Shared by approvals that are one question, such as an edit and its run. */
-  group?: string;
-  call_id: string;
-  tool: string;
-  input: Record<string, unknown>;
-  notebook: string | null;
-  cell_id: string | null;
-  /** The exact code that would run. */
-  code?: string | null;
-  /** The code by cell, if several would run. */
-  cells?: { cell_id: string; code: string }[];
-  /** The proposed change, as a unified diff. */
-  diff?: string | null;
-  /** The same by cell, if several would change; without an id for a new one. */
-  edits?: ICellDiff[];
-  /** The type of the cell after the edit, or of the cell to be deleted. */
-  cell_type?: 'code' | 'markdown' | 'raw';
-  /** The name of the only kernel to which the answer applies. */
-  kernel?: string;
-  /** Addresses on other servers that a page loads as soon as it shows the result. */
-  loads?: string[];
-  /** Systems, such as Dask, on which the code may start a job. */
-  clusters?: string[];
-  /** The MCP server that would get the input. */
-  server?: string;
-  /** The name of the tool there. */
-  server_tool?: string;
-  expires: string;
-}
+export type IApproval = Schemas['ApprovalAnswer'];
 
 /** The proposed change of one of several cells. */
-export interface ICellDiff {
-  cell_id: string | null;
-  cell_type: 'code' | 'markdown' | 'raw';
-  diff: string;
-}
+export type ICellDiff = Schemas['CellDiffAnswer'];
+
+/** A person's answer to an approval. */
+export type IApprovalAnswer = Schemas['ApprovalReply'];
 
 /** A step of a plan. */
 export type IPlanStep = { text: string; state?: 'open' | 'doing' | 'done' };
-
-/** A person's answer to an approval. */
-export interface IApprovalAnswer {
-  id: string;
-  approved: boolean;
-  reason?: string;
-  /** The scope of an approval beyond this call: the tool in the conversation, or edits in the turn. */
-  remember?: 'conversation' | 'turn';
-}
 
 /** Information for the reader, at its place in the answer. */
 export interface INotice {
@@ -169,13 +106,10 @@ export interface IRunOutput {
 }
 
 /** A run that ended after its turn. */
-export interface IEndedRun {
-  run_id: string;
-  notebook: string;
-  cell_id: string | null;
-  status: string;
-  seconds: number;
-}
+export type IEndedRun = Pick<
+  Schemas['ListedRun'],
+  'run_id' | 'notebook' | 'cell_id' | 'status' | 'seconds'
+>;
 
 /** An attachment of a message. */
 export type Attachment =
@@ -220,79 +154,49 @@ export type AgentChunk = UIMessageChunk<IMessageMetadata, AgentData>;
 export type AgentPart = AgentMessage['parts'][number];
 export type CallPart = DynamicToolUIPart;
 
-/** The state of a turn. */
-export type TurnState = 'running' | 'waiting' | 'done' | 'stopped' | 'failed' | 'interrupted';
-
 /** A conversation in the list of conversations. */
-export interface IConversationSummary {
-  id: string;
-  title: string | null;
-  notebook: string | null;
-  model: string | null;
-  updated: string;
-  state: TurnState | null;
-  usage: IUsage | null;
-  /** The text around the match, if the match is not in the title. */
-  match?: string | null;
-}
+export type IConversationSummary = Schemas['FoundConversation'];
+
+/** The state of a turn. */
+export type TurnState = NonNullable<IConversationSummary['state']>;
 
 /** A conversation with its messages. */
-export interface IConversation extends IConversationSummary {
+export type IConversation = Omit<Schemas['ConversationAnswer'], 'messages'> & {
   messages: AgentMessage[];
-}
+};
+
+/** What is shown of a conversation; one that was not stored yet has neither title nor usage. */
+export type IStoredConversation = Pick<IConversation, 'messages' | 'state'> & {
+  title: string | null;
+  usage: IUsage | null;
+};
 
 /** A request sent to a model. */
-export interface ISentRequest {
-  host: string;
-  made: string;
-  characters: number;
+export type ISentRequest = Schemas['RequestAnswer'] & {
   model: string;
   system: unknown;
   tools: { name?: string }[];
   messages: { role: string; content: unknown }[];
-}
+};
 
 /** The models that can answer. */
-export interface IModels {
-  default: string;
-  fallback?: string | null;
-  providers: { name: string; models: string[]; credentials: boolean }[];
-  /** Size of the context window in tokens by `provider:model`, where known. */
-  windows?: Record<string, number>;
-  /** Whether a model supports images by `provider:model`, where known. */
-  images?: Record<string, boolean>;
-  /** Whether a model reads PDF files by `provider:model`, where known. */
-  documents?: Record<string, boolean>;
-}
+export type IModels = Schemas['ModelsAnswer'];
+
+/** The last verification of a notebook. */
+export type IVerified = Schemas['VerifiedAnswer'];
+
+/** The result of undoing a turn. */
+export type IUndone = Omit<Schemas['UndoneAnswer'], 'undone'> & { undone: IChange[] };
+
+/** Instructions in a file of the project, and the user's decision about them. */
+export type IProjectInstructions = Schemas['InstructionFile'];
+
+/** Instructions for every answer: from a file, or `settings` for the user's own. */
+export type IInstructions = Pick<IProjectInstructions, 'source' | 'characters' | 'cut'>;
 
 /** A cell whose outputs no longer follow from the code above it. */
 export interface IStaleCell {
   cell_id: string;
   /** A sentence that names cells by their ids in backticks. */
   why: string;
-}
-
-/** The last verification of a notebook. */
-export interface IVerified {
-  ok: boolean;
-  at: string;
-  kernel: string;
-  /** Versions of the packages that the cells import. */
-  packages: Record<string, string>;
-  /** SHA-256 of all code. */
-  hash: string;
-  cells: number;
-  same: number;
-  /** Whether the code has changed since. */
-  outdated: boolean;
-  /** Whether it is recorded in the notebook. */
-  recorded: boolean;
-  /** Whether this server did it; otherwise the notebook only claims it. */
-  here: boolean;
-}
-
-/** The result of undoing a turn. */
-export interface IUndone {
-  undone: IChange[];
-  conflicts: { notebook: string; cell_id: string; reason: string; why: string }[];
 }

@@ -1,33 +1,32 @@
 import { UUID } from '@lumino/coreutils';
-import type { AgentMessage, Attachment, Effort, IPicture, Mode, Share } from './protocol';
+import type { AgentMessage, Attachment, IPicture } from './protocol';
+import type { components } from './schemas';
 
 /** The options of a turn that a person may choose. */
-export interface ITurnOptions {
-  notebook?: string;
-  context?: Attachment[];
-  mode?: Mode;
-  model?: string;
-  effort?: Effort;
-  /** The model that answers if the model fails or refuses: empty for none, by default the server's choice. */
-  fallback_model?: string;
-  /** The user's instructions for every answer. */
-  instructions?: string;
-  share?: Share;
-  /** The last turn, which a limit ended. */
-  continues?: string;
-}
+export type ITurnOptions = Pick<
+  ChatBody,
+  | 'notebook'
+  | 'mode'
+  | 'model'
+  | 'effort'
+  | 'fallback_model'
+  | 'instructions'
+  | 'share'
+  | 'continues'
+> & { context?: Attachment[] };
 
 /** The body of `POST chat`. */
-export interface IChatRequest extends ITurnOptions {
-  id: string;
-  messages: AgentMessage[];
-  trigger?: 'submit-message' | 'regenerate-message';
-  messageId?: string;
-  /** Whether to first undo the replaced turns' changes to notebooks. */
-  undo?: boolean;
-  /** The id of the user's page load: see `tab.ts`. */
-  client: string;
-}
+export type IChatRequest = ITurnOptions &
+  Pick<ChatBody, 'trigger' | 'messageId' | 'undo'> &
+  Required<Pick<ChatBody, 'id' | 'client'>> & { messages: AgentMessage[] };
+
+/** As the server describes it; fields without a value are left out. */
+type ChatBody = {
+  [Field in keyof components['schemas']['ChatBody']]: Exclude<
+    components['schemas']['ChatBody'][Field],
+    null
+  >;
+};
 
 /** A person's request. */
 export interface IRequest extends ITurnOptions {

@@ -1,35 +1,19 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { components } from './schemas';
 
-/** Words with places to fill, as docs/plugs.md describes them; a pair is for one and for several. */
-export type Words = string | readonly [string, string];
+type Schemas = components['schemas'];
 
 /** What people read about a call of a tool. */
-export interface IToolWords {
-  todo: Words;
-  doing: Words;
-  done: Words;
-  /** What one allows by "always". */
-  scope?: string;
-  /** The field that an input must have for these words. */
-  given?: string;
-  /** The field with the list that is counted. */
-  counts?: string;
-  /** What else a person has to know to decide. */
-  caution?: string;
-}
+export type IToolWords = Schemas['ToolWords'];
+
+/** Words with places to fill, as docs/plugs.md describes them; a pair is for one and for several. */
+export type Words = IToolWords['todo'];
 
 /** A tool for models. */
-export interface ITool {
-  name: string;
-  former_names?: string[];
-  effect: 'read' | 'edit' | 'run';
-  /** Whether it runs code in the notebook's kernel. */
-  in_kernel: boolean;
-  /** Whether a call is about one notebook. */
-  names_notebook: boolean;
-  words: IToolWords[];
-  icon: string;
-}
+export type ITool = Pick<
+  Schemas['ListedTool'],
+  'name' | 'former_names' | 'effect' | 'in_kernel' | 'names_notebook' | 'words' | 'icon'
+>;
 
 /** What a result came to, for people. */
 export interface ISummary {

@@ -1,5 +1,5 @@
 import type { AgentClient } from '../api/client';
-import type { IInstructions, IProjectInstructions } from '../api/instructions';
+import type { IInstructions, IProjectInstructions } from '../api/protocol';
 import { Store } from '../store';
 
 /** The instructions that apply to the notebook in front; never changed in place. */

@@ -1,5 +1,5 @@
 import * as React from 'react';
-import type { IProjectInstructions } from '../api/instructions';
+import type { IProjectInstructions } from '../api/protocol';
 import { pieces } from '../wording/oddCharacters';
 import { Code } from './Code';
 import { DecideButton, ReadBox, useReading } from './ReadFirst';

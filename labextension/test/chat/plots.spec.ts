@@ -32,7 +32,7 @@ describe('newPlots', () => {
 });
 
 describe('omissionOf', () => {
-  const note = (text: string, metadata: object = {}): IOutput => ({
+  const note = (text: string, metadata: IOutput['metadata'] = {}): IOutput => ({
     output_type: 'display_data',
     data: { 'text/plain': text },
     metadata

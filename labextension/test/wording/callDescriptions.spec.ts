@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import type { CallPart, IApproval, IChange } from '../../src/api/protocol';
+import type { CallPart, IApproval, IChange, IEndedRun } from '../../src/api/protocol';
 import { currentCall, describeCall, duration, endOfRun } from '../../src/wording/callDescriptions';
 import { describeQuestion, describeQuestions } from '../../src/wording/questions';
 import { WORDED_CALLS, tools } from '../words';
@@ -262,7 +262,7 @@ describe('endOfRun', () => {
     [{ cell_id: 'gone' }, 'A cell finished: ok, 5 min 2 s'],
     [{ cell_id: null, status: 'died', seconds: 0 }, 'A run finished: the kernel died']
   ])('says which run ended, and how: %j', (rest, words) => {
-    expect(endOfRun({ ...ended, ...rest }, locate, trans)).toBe(words);
+    expect(endOfRun({ ...ended, ...rest } as IEndedRun, locate, trans)).toBe(words);
   });
 });
 

@@ -60,8 +60,6 @@ class Words:
     """The field that an input must have for these words; the tool's next ones are for others."""
     counts: str = ""
     """The field with the list that `{count}` counts."""
-    caution: str = ""
-    """What else a person has to know to decide: "all variables are lost"."""
 
     def describe(self) -> dict[str, Any]:
         """As `GET tools` lists them: without empty fields."""
@@ -72,11 +70,16 @@ class Words:
         return not self.given or bool(input.get(self.given))
 
 
-def summary(text: Text, **values: int) -> dict[str, Any]:
-    """A fact of a result that people read behind the words for the call: "{done} of {count} done".
-    `count` chooses from a pair.
-    """
+def phrase(text: Text, **values: int | str) -> dict[str, Any]:
+    """Words with values, for people: "{done} of {count} done". `count` chooses from a pair."""
     return {"text": text, "values": values}
+
+
+def fill(phrase: Mapping[str, Any], show: Callable[[str], str] = quoted) -> str:
+    """A phrase as text; `show` makes its values harmless."""
+    text, values = phrase["text"], phrase["values"]
+    template = text if isinstance(text, str) else text[values.get("count", 1) != 1]
+    return _PLACEHOLDER.sub(lambda match: show(str(values.get(match[1], ""))), template)
 
 
 class Phrasebook:
@@ -96,18 +99,13 @@ class Phrasebook:
         given = input if isinstance(input, Mapping) else {}
         words = self._words(tool, given)
         if words is not None:
-            text = _fill(words, given, cell, notebook)
+            text = _fill_words(words, given, cell, notebook)
             suffix = notebook and self._tools[tool]["names_notebook"] and notebook not in text
             return f"{text} in {notebook}" if suffix else text
         server, _, remote = tool.removeprefix("mcp__").partition("__")
         if tool.startswith("mcp__") and remote:
             return f"Call {quoted(remote)} on {quoted(server)}"
         return f"Use {quoted(tool)}"
-
-    def caution(self, tool: str, input: Mapping[str, Any]) -> str:
-        """What else a person has to know to decide; mostly empty."""
-        words = self._words(tool, input)
-        return words.caution if words else ""
 
     def shows_result(self, tool: str) -> bool:
         """Whether people want to read what the call returned."""
@@ -125,7 +123,7 @@ def named_cells(input: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(each for each in ids if each and isinstance(each, str)))
 
 
-def _fill(words: Words, input: Mapping[str, Any], cell: CellNamer, notebook: str) -> str:
+def _fill_words(words: Words, input: Mapping[str, Any], cell: CellNamer, notebook: str) -> str:
     text, count = words.todo, len(_list(input.get(words.counts))) or 1
     template = text if isinstance(text, str) else text[count != 1]
 

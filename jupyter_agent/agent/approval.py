@@ -71,6 +71,8 @@ class Approval:
         if self.question.server is not None:
             described["server"] = self.question.server
             described["server_tool"] = self.question.remote_tool
+        if self.question.facts:
+            described["facts"] = self.question.facts
         if self.question.clusters:
             described["clusters"] = list(self.question.clusters)
         return described

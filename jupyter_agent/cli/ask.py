@@ -19,7 +19,7 @@ from jupyter_agent.cli.terminal import Console, Working, exact, standard
 from jupyter_agent.cli.words import Cells, Line, style_diff_line
 from jupyter_agent.client.chat import Chat
 from jupyter_agent.client.servers import existing, serving
-from jupyter_agent.words import Phrasebook
+from jupyter_agent.words import Phrasebook, fill
 
 Approval = Mapping[str, Any]
 _NOBODY = "No one can answer questions any more. Do not try again; say what remains to be done."
@@ -69,8 +69,9 @@ def approval_hint(approval: Approval) -> str:
 
 def _approval_lines(approval: Approval, cells: Cells) -> Iterator[Line]:
     """What the call would do, with every invisible character spelled out."""
+    for fact in approval.get("facts", ()):
+        yield fill(fact, exact), "warning"
     if approval.get("server"):
-        yield f"sent to {exact(approval['server'])}:", "plain"
         yield from _text(json.dumps(approval["input"], indent=1, ensure_ascii=False))
     for each in approval.get("edits", ()):
         place = cells.name(each["cell_id"]) if each["cell_id"] else "new cell"
@@ -83,10 +84,6 @@ def _approval_lines(approval: Approval, cells: Cells) -> Iterator[Line]:
     for each in approval.get("cells", ()):
         yield f"{exact(cells.name(each['cell_id']))} would run:", "faint"
         yield from _text(each["code"])
-    if approval.get("kernel"):
-        yield f"kernel: {exact(approval['kernel'])}", "faint"
-    for system in approval.get("clusters", ()):
-        yield f"It may start a job with {exact(system)}.", "warning"
     for address in approval.get("loads", ()):
         yield f"It would load {exact(address)} as soon as it is shown.", "warning"
 
@@ -226,7 +223,7 @@ class _TerminalTurn:
                 self._console.tell("Stopping...")
                 self._chat.stop()
         self._working.on("")
-        for line in self.answer.summary():
+        for line in self.answer.phrase():
             self._console.line(line, "faint")
 
     def hints(self) -> Iterator[str]:

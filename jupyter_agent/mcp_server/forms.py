@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.legible import legible, quoted, quoted_id
-from jupyter_agent.words import Phrasebook
+from jupyter_agent.words import Phrasebook, fill
 
 ALLOW, ALWAYS, DECLINE = "Allow", "Always allow in this notebook", "Decline"
 _SCHEMA = {
@@ -119,8 +119,10 @@ def _message(client: str, approval: Approval, phrases: Phrasebook) -> Iterator[s
     tool, given, question = approval.tool, approval.input, approval.question
     notebook = quoted(question.notebook) if question.notebook else "a notebook"
     wish = phrases.todo(tool, given, lambda cell_id: f"cell `{quoted_id(cell_id)}`", notebook)
-    caution = phrases.caution(tool, given)
-    yield f"{client} wants to {wish[:1].lower()}{wish[1:]}{f'; {caution}' if caution else ''}."
+    yield f"{client} wants to {wish[:1].lower()}{wish[1:]}."
+    if question.facts:
+        facts = ", ".join(map(fill, question.facts))
+        yield f"{facts[:1].upper()}{facts[1:]}."
     if question.diff is not None:
         yield from _fenced_text(question.diff, "diff")
     if question.codes:
@@ -131,8 +133,6 @@ def _message(client: str, approval: Approval, phrases: Phrasebook) -> Iterator[s
         yield from _fenced_text(question.code, "")
     if question.loads:
         yield f"As soon as it is shown, it would load {', '.join(question.loads)}."
-    if question.clusters:
-        yield f"It may start jobs on {', '.join(question.clusters)}."
 
 
 def _fenced_text(text: str, language: str) -> Iterator[str]:

@@ -301,6 +301,13 @@ class CellDiffAnswer(AnswerModel):
     diff: str
 
 
+class PhraseAnswer(AnswerModel):
+    """Words with `{places}` for the values; a pair is for one and for several (`count`)."""
+
+    text: str | tuple[str, str]
+    values: dict[str, int | str]
+
+
 class ApprovalAnswer(AnswerModel):
     """A question whose answer a turn waits for."""
 
@@ -332,6 +339,8 @@ class ApprovalAnswer(AnswerModel):
     """The MCP server that would get the input."""
     server_tool: str | None = None
     """The name of the tool there."""
+    facts: list[PhraseAnswer] = []
+    """What else a person has to know."""
     expires: str
 
 
@@ -490,8 +499,6 @@ class ToolWords(AnswerModel):
     """The field that an input must have; empty for any input."""
     counts: str = ""
     """The field with the list that `{count}` counts."""
-    caution: str = ""
-    """What else a person has to know to decide."""
 
 
 class ListedTool(AnswerModel):

@@ -20,7 +20,7 @@ from jupyter_agent.errors import InvalidInput
 from jupyter_agent.foreign import MOST_IN_PATH
 from jupyter_agent.legible import clip, quoted_id
 from jupyter_agent.tools.elsewhere import NAMES_ELSEWHERE
-from jupyter_agent.words import Icon, Words
+from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.workspace import Need as Need
 
@@ -106,6 +106,24 @@ class Question:
     """The tool's name on that server."""
     definition: str = ""
     """A hash of the tool's definition."""
+    remarks: Sequence[Mapping[str, Any]] = ()
+    """Phrases: what else a person has to know about this call."""
+
+    @property
+    def facts(self) -> list[Mapping[str, Any]]:
+        """What a person has to know besides the code, the diff and the addresses: phrases, which
+        every door shows.
+        """
+        facts = list(self.remarks)
+        if self.server:
+            names = {"server": self.server, "tool": self.remote_tool or ""}
+            facts.append(phrase("the MCP server “{server}” gets this for “{tool}”", **names))
+        if self.kernelspec:
+            facts.insert(0, phrase("kernel “{kernel}”", kernel=self.kernelspec))
+        if self.clusters:
+            systems = ", ".join(self.clusters)
+            facts.append(phrase("starts a cluster job ({systems})", systems=systems))
+        return facts
 
     def binding(self, tool: str, input: Mapping[str, Any]) -> str:
         """A hash of all that an approval covers; compared again just before acting."""

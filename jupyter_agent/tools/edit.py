@@ -37,7 +37,7 @@ from jupyter_agent.tools.base import (
     stale_sentence,
 )
 from jupyter_agent.tools.run import RunCells, results_of, run_written
-from jupyter_agent.words import Icon, Words
+from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease, Snapshot
 
 _MOST_CELLS = 50
@@ -436,8 +436,15 @@ class CreateNotebook(EditTool):
 
     async def question(self, nb: Lease) -> Question:
         self._refuse_other_files()
+        name = self.kernel_name
         return Question(
-            notebook=nb.path, diff=f"new notebook {self.path}{_kernel_suffix(self.kernel_name)}"
+            notebook=nb.path,
+            diff=f"new notebook {self.path}{_kernel_suffix(name)}",
+            remarks=(
+                phrase("with the kernel “{name}”", name=name)
+                if name
+                else phrase("with the default kernel"),
+            ),
         )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:

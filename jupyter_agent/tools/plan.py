@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
-from jupyter_agent.words import Icon, Words, summary
+from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease
 
 _MOST_STEPS = 20
@@ -48,5 +48,5 @@ class WritePlan(Tool):
         steps = [step.model_dump() for step in self.steps]
         left = sum(step.state != "done" for step in self.steps)
         text = f"Noted: {len(steps)} steps, {left} to do." if left else "Noted: all steps are done."
-        done = summary("{done} of {count} done", done=len(steps) - left, count=len(steps))
+        done = phrase("{done} of {count} done", done=len(steps) - left, count=len(steps))
         return Result(text=text, facts={"steps": steps, "summary": [done]})

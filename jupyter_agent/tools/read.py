@@ -11,7 +11,7 @@ from jupyter_agent.text.images import pick_last
 from jupyter_agent.text.notebook import MOST, pictures, render, render_cells, whole
 from jupyter_agent.text.search import search
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Result, Tool
-from jupyter_agent.words import Icon, Words, summary
+from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease
 
 _PICTURES = 5
@@ -68,7 +68,7 @@ class GetNotebookState(ReadTool):
             "notebook": nb.path,
             "cells": len(cells),
             "lines_only": shown.lines_only,
-            "summary": [summary(("{count} cell", "{count} cells"), count=len(cells))],
+            "summary": [phrase(("{count} cell", "{count} cells"), count=len(cells))],
         }
         return Result(text=f"{head}\n\n{shown.text}", facts=facts)
 

@@ -16,7 +16,7 @@ from jupyter_agent.legible import quoted_id
 from jupyter_agent.text.images import pick_last
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
-from jupyter_agent.words import Icon, Words
+from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.runs import Run
 from jupyter_agent.workspace.workspace import Workspace
@@ -249,7 +249,6 @@ class RestartKernel(KernelTool):
             "Restarting the kernel",
             "Restarted the kernel",
             scope="restart the kernel",
-            caution="all variables are lost",
         ),
     )
     icon: ClassVar[Icon] = "refresh"
@@ -260,7 +259,8 @@ class RestartKernel(KernelTool):
 
     async def question(self, nb: Lease) -> Question:
         if not await self._starts(nb):
-            return await super().question(nb)
+            lost = phrase("all variables are lost")
+            return replace(await super().question(nb), remarks=(lost,))
         spec = await nb.work.services.kernels.kernelspec(self.kernel)
         return Question(notebook=nb.path, kernelspec=spec["name"])
 

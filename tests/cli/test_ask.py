@@ -128,6 +128,7 @@ def test_a_person_at_the_terminal_sees_exactly_what_they_allow(
         asked = terminal.expect("or type what to do instead] ")
         assert "print('kind')#\\rprint('\\u202eevil')" in asked
         assert "\u202e" not in asked
+        assert "kernel “python3”" in asked
         assert "kind" not in json.dumps(somewhere.sources())
         terminal.type("y\n")
         terminal.expect("Done, 1 cell changed")

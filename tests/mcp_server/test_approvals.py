@@ -67,6 +67,7 @@ async def test_the_form_shows_the_exact_diff_and_the_repeated_call_does_it(
 async def test_a_run_shows_its_code_and_a_decline_says_why(tool: Tool, notebook: Path) -> None:
     asked = await tool("run_cell", RUN, capabilities=FORMS)
     assert f"wants to run cell `b2` in {PATH}." in shown(asked)
+    assert "Kernel “python3”." in shown(asked)
     assert "```\nx = 1\n```" in shown(asked)
     said = {"action": "accept", "content": {"answer": "Decline", "reason": "Use df instead."}}
     refused = await tool("run_cell", RUN, capabilities=FORMS, given=answering(asked, said))

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from jupyter_agent.tools import toolbox
-from jupyter_agent.words import Phrasebook
+from jupyter_agent.tools.base import Question
+from jupyter_agent.words import Phrasebook, fill, phrase
 
 FOLDER = Path(__file__).parents[1] / "wire" / "words"
 CASES = json.loads((FOLDER / "cases.json").read_text(encoding="utf-8"))
@@ -70,6 +71,23 @@ def test_a_long_list_of_cells_is_cut(listed: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("given", [None, "x", [1], {"cell_id": None}])
 def test_an_input_may_be_anything(listed: list[dict[str, Any]], given: Any) -> None:
     assert Phrasebook(listed).todo("update_cell", given, name) == "Edit a cell"
+
+
+def test_every_door_shows_the_same_facts_of_a_question() -> None:
+    question = Question(
+        notebook="a.ipynb",
+        kernelspec="python3",
+        clusters=("Dask", "Ray"),
+        remarks=(phrase("all variables are lost"),),
+    )
+    assert [*map(fill, question.facts)] == [
+        "kernel “python3”",
+        "all variables are lost",
+        "starts a cluster job (Dask, Ray)",
+    ]
+    remote = Question(notebook=None, server="db", remote_tool="a.b\u202e")
+    (fact,) = map(fill, remote.facts)
+    assert fact == 'the MCP server “db” gets this for “"a.b"”'
 
 
 def test_every_tool_has_words_and_one_that_asks_says_what_always_allows(

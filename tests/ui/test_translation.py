@@ -77,10 +77,10 @@ def catalog() -> dict[str, Any]:
 
 
 def words_of_tools() -> Iterator[tuple[str, str]]:
-    """The texts in calls of `Words` and `summary`, with their plurals."""
+    """The texts in calls of `Words` and `phrase`, with their plurals."""
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Words", "summary"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Words", "phrase"):
                 for given in [*node.args, *(one.value for one in node.keywords)]:
                     with contextlib.suppress(ValueError):
                         value = ast.literal_eval(given)

@@ -21,7 +21,7 @@ from jupyter_agent.plugs.verify.verification import (
 from jupyter_agent.text.notebook import head, hidden
 from jupyter_agent.text.outputs import output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
-from jupyter_agent.words import Icon, Words, summary
+from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.visibility import View
 
@@ -104,15 +104,15 @@ def _summary(done: Verification) -> list[dict[str, Any]]:
     count = Counter(verdict.status for verdict in done.cells)
     if done.ok:
         return [
-            summary(
+            phrase(
                 ("the cell gives the same results", "all {count} cells give the same results"),
                 count=count["same"],
             )
         ]
     found = (
-        summary(("{count} differs", "{count} differ"), count=count["differs"]),
-        summary(("{count} is close", "{count} are close"), count=count["close"]),
-        summary("{count} failed", count=count["error"]),
+        phrase(("{count} differs", "{count} differ"), count=count["differs"]),
+        phrase(("{count} is close", "{count} are close"), count=count["close"]),
+        phrase("{count} failed", count=count["error"]),
     )
     return [each for each in found if each["values"]["count"]]
 

@@ -68,6 +68,11 @@ export interface components {
        * @default null
        */
       server_tool?: string | null;
+      /**
+       * @description What else a person has to know.
+       * @default []
+       */
+      facts?: components['schemas']['PhraseAnswer'][];
       expires: string;
     };
     /** @description One answer to a question of a turn. */
@@ -403,6 +408,13 @@ export interface components {
       conflict: string | null;
       turn_id: string;
     };
+    /** @description Words with `{places}` for the values; a pair is for one and for several (`count`). */
+    PhraseAnswer: {
+      text: string | [string, string];
+      values: {
+        [key: string]: number | string;
+      };
+    };
     /** @description The administrator's decisions for the user. */
     PolicyAnswer: {
       user: string;
@@ -508,11 +520,6 @@ export interface components {
        * @default
        */
       counts?: string;
-      /**
-       * @description What else a person has to know to decide.
-       * @default
-       */
-      caution?: string;
     };
     /** @description The changes that were taken back, and those left in place. */
     UndoneAnswer: {

@@ -15,11 +15,8 @@ export type ITool = Pick<
   'name' | 'former_names' | 'effect' | 'in_kernel' | 'names_notebook' | 'words' | 'icon'
 >;
 
-/** What a result came to, for people. */
-export interface ISummary {
-  text: Words;
-  values: Record<string, number>;
-}
+/** Words with their values. */
+export type IPhrase = Schemas['PhraseAnswer'];
 
 /** The words in the user's language, for so many; their places are not filled yet. */
 export function translated(text: Words, trans: TranslationBundle, count = 1): string {

@@ -29,7 +29,7 @@ export function Act({ approval, one, whole, onShowAll }: IActProps): React.JSX.E
   const shown = several.length > 0 && several.every(({ cell_id: id }) => id === null); // the new cells are the only code
   const alone = code && !shown ? [{ cell_id: '', code }] : [];
   const runs = cells && cells.length > 1 ? cells : alone;
-  const facts = factsOf(approval, tools, trans);
+  const facts = factsOf(approval, trans);
   const folded = whole ? [] : runs.filter(isKnown);
   const nameOf = (id: string): string => trans.__('cell %1', locate(id) ?? legible(id));
   return (

@@ -69,27 +69,34 @@ function positionsOf(text: string): number[] {
 
 /** The diff of two texts, by lines. */
 export function diffLines(before: string, after: string): IDiffLine[] {
-  const [old, now] = [before, after].map(text => text && `${text}\n`); // treat the last line like any other
-  const { hunks } = structuredPatch('', '', old, now, '', '', { context: CONTEXT });
-  return parseDiff(hunks.flatMap(hunk => ['@@', ...hunk.lines]).join('\n'));
+  const [old, now] = [before, after].map(text => (text ? text.split('\n') : []));
+  return diffOf(old, now);
 }
 
-/** The lines of a unified diff without its headers, which become gaps. */
+function diffOf(old: readonly string[], now: readonly string[]): IDiffLine[] {
+  const [before, after] = [old, now].map(lines => lines.map(line => `${line}\n`).join(''));
+  const { hunks } = structuredPatch('', '', before, after, '', '', { context: CONTEXT });
+  return hunks.flatMap(({ lines }, index): IDiffLine[] => [
+    ...(index ? [{ sign: '…' as const, text: '' }] : []),
+    ...lines.map(line => ({ sign: line[0] as IDiffLine['sign'], text: line.slice(1) }))
+  ]);
+}
+
+/** The lines of a unified diff of the server: compared again, so that a question shows the lines that its card will. */
 export function parseDiff(diff: string): IDiffLine[] {
-  const lines = diff.split('\n');
-  const first = lines.findIndex(line => line.startsWith('@@'));
-  const start = first < 0 ? lines.length : first;
-  const shown = lines.slice(0, start).filter(line => line && !/^(---|\+\+\+)/.test(line));
-  const result: IDiffLine[] = shown.map(text => ({ sign: '…', text }));
-  for (const line of lines.slice(start + 1)) {
-    const sign = line[0];
-    if (sign === '@') {
-      result.push({ sign: '…', text: '' });
-    } else if (sign === ' ' || sign === '+' || sign === '-') {
-      result.push({ sign, text: line.slice(1) });
-    }
-  }
-  return result;
+  const [head, ...hunks] = `\n${diff}`.split(/\n@@.*/);
+  const shown = head.split('\n').filter(line => line && !/^(---|\+\+\+)/.test(line));
+  const gap: IDiffLine[] = [{ sign: '…', text: '' }];
+  const compared = hunks.map(hunk => {
+    const lines = hunk.split('\n').slice(1);
+    const side = (sign: string): string[] =>
+      lines.filter(line => line[0] === ' ' || line[0] === sign).map(line => line.slice(1));
+    return diffOf(side('-'), side('+'));
+  });
+  return [
+    ...shown.map((text): IDiffLine => ({ sign: '…', text })),
+    ...compared.flatMap((lines, index) => [...(index ? gap : []), ...lines])
+  ];
 }
 
 /** The lines with many empty ones in a row as one, so that they do not push others out of view. */

@@ -5,33 +5,13 @@ import { mcpTool } from './mcpTools';
 import { translated } from '../api/tools';
 import type { Locate } from './cellNames';
 import type { FindTool } from './toolPhrases';
-import { wordsFor } from './toolPhrases';
+import { fillAll, wordsFor } from './toolPhrases';
 
-/** "Markdown cell", "Kernel “python3”, all variables are lost": what the words for the call do not say. */
-export function factsOf(
-  { tool, input, cell_type, clusters, kernel, server, server_tool }: IApproval,
-  tools: FindTool,
-  trans: TranslationBundle
-): string {
-  if (server) {
-    return legible(trans.__('The MCP server “%1” gets this for “%2”', server, server_tool ?? tool));
-  }
-  if (clusters?.length) {
-    return legible(trans.__('Starts a cluster job (%1)', clusters.join(', ')));
-  }
-  if (tool === 'create_notebook') {
-    const name = input.kernel_name;
-    return typeof name === 'string'
-      ? legible(trans.__('With the kernel “%1”', name))
-      : trans.__('With the default kernel');
-  }
-  const caution = wordsFor(tools(tool), input)?.caution;
-  const facts = [
-    cell_type && kindOfCell(cell_type, trans),
-    kernel && legible(trans.__('Kernel “%1”', kernel)),
-    caution && translated(caution, trans)
-  ];
-  return facts.filter(Boolean).join(', ');
+/** "Markdown cell, kernel “python3”": what a person has to know besides the words, the code and the diff. */
+export function factsOf({ cell_type, facts = [] }: IApproval, trans: TranslationBundle): string {
+  const words = [...(cell_type ? [kindOfCell(cell_type, trans)] : []), fillAll(facts, trans)];
+  const text = legible(words.filter(Boolean).join(', '));
+  return text.charAt(0).toLocaleUpperCase() + text.slice(1);
 }
 
 /** "Run any cell in n.ipynb, in this conversation, until the kernel restarts": the scope of a longer approval. */

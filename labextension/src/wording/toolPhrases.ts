@@ -1,5 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { ISummary, ITool, IToolWords, Words } from '../api/tools';
+import type { IPhrase, ITool, IToolWords, Words } from '../api/tools';
 import { translated } from '../api/tools';
 import type { Locate } from './cellNames';
 import { listOf } from './cellNames';
@@ -78,17 +78,26 @@ export function countOf(words: IToolWords | undefined, input: Input): number {
 /** What a result came to, in its tool's words: "2 of 4 done"; empty for most tools. */
 export function summaryOf(output: unknown, trans: TranslationBundle): string {
   const { summary } = (output ?? {}) as { summary?: unknown };
-  return listed(summary)
-    .filter(isSummary)
+  return fillAll(listed(summary), trans);
+}
+
+/** Phrases as text; anything else among them is left out. */
+export function fillAll(phrases: readonly unknown[], trans: TranslationBundle): string {
+  return phrases
+    .filter(isPhrase)
     .map(({ text, values }) =>
-      fill(text, values.count ?? 1, place => String(values[place] ?? ''), trans)
+      fill(text, Number(values.count ?? 1), place => String(values[place] ?? ''), trans)
     )
     .join(', ');
 }
 
-function isSummary(one: unknown): one is ISummary {
-  const { text, values } = (one ?? {}) as Partial<ISummary>;
-  return [text].flat().every(words => typeof words === 'string') && typeof values === 'object';
+function isPhrase(one: unknown): one is IPhrase {
+  const { text, values } = (one ?? {}) as Partial<IPhrase>;
+  return (
+    [text].flat().every(words => typeof words === 'string') &&
+    !!values &&
+    typeof values === 'object'
+  );
 }
 
 function fillWords(

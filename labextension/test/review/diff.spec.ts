@@ -8,6 +8,7 @@ import {
   foldEmpty,
   parseDiff
 } from '../../src/review/diff';
+import type { IDiffLine } from '../../src/review/diff';
 
 describe('diffs', () => {
   it('shows what changed with a little around it', () => {
@@ -36,6 +37,16 @@ describe('diffs', () => {
       { sign: '+', text: '++y' },
       { sign: '+', text: 'z' }
     ]);
+  });
+
+  it('shows in a question the lines that its card will show', () => {
+    const before = ['def f():', '    return 1', '', 'x = f()'];
+    const after = ['def g():', '    return 2', '', 'def f():', '    return 1', '', 'x = f()'];
+    const [old, now] = [before, after].map(lines => lines.join('\n'));
+    const crude = [...before.map(line => `-${line}`), ...after.map(line => `+${line}`)];
+    const shown = parseDiff(['@@ -1,4 +1,7 @@', ...crude].join('\n'));
+    expect(shown).toEqual(diffLines(old, now));
+    expect(countLines(shown)).toEqual({ added: 3, removed: 0 });
   });
 
   it('shows what the server says of a change without lines', () => {
@@ -93,7 +104,10 @@ describe('changedCharacters', () => {
 
 describe('many empty lines in a row', () => {
   it('are one line of a diff, which counts them', () => {
-    const lines = parseDiff(`@@\n+a\n${'+\n'.repeat(60)}+b\n-\n-\n-\n-c`);
+    const line = (sign: '+' | '-', text: string): IDiffLine => ({ sign, text });
+    const empty = Array.from({ length: 60 }, () => line('+', ''));
+    const three = [line('-', ''), line('-', ''), line('-', '')];
+    const lines = [line('+', 'a'), ...empty, line('+', 'b'), ...three, line('-', 'c')];
     expect(foldEmpty(lines)).toEqual([
       { sign: '+', text: 'a' },
       { sign: '+', text: '', empty: 60 },

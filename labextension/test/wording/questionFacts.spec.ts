@@ -20,19 +20,23 @@ function question(more: Partial<IApproval>): IApproval {
 
 describe('factsOf', () => {
   it('says that code starts a cluster job', () => {
-    const asked = question({ clusters: ['Dask', 'Spark'] });
-    expect(factsOf(asked, tools, trans)).toBe('Starts a cluster job (Dask, Spark)');
+    const text = 'starts a cluster job ({systems})';
+    const facts = [
+      { text: 'kernel “{kernel}”', values: { kernel: 'python3' } },
+      { text, values: { systems: 'Dask, Spark' } }
+    ];
+    const asked = question({ cell_type: 'code', facts });
+    const words = 'Code cell, kernel “python3”, starts a cluster job (Dask, Spark)';
+    expect(factsOf(asked, trans)).toBe(words);
   });
 
-  it('says which server gets the arguments, and names its tool as that does', () => {
-    const asked = question({ tool: 'mcp__db__a_b', server: 'db', server_tool: 'a.b\u202e' });
-    expect(factsOf(asked, tools, trans)).toBe('The MCP server “db” gets this for “a.b⟨U+202E⟩”');
+  it('spells out invisible characters', () => {
+    const facts = [{ text: 'for “{tool}”', values: { tool: 'a.b\u202e' } }];
+    expect(factsOf(question({ facts }), trans)).toBe('For “a.b⟨U+202E⟩”');
   });
 
-  it('names the kernel for which alone the answer holds, where there is one', () => {
-    expect(factsOf(question({}), tools, trans)).toBe('');
-    const restart = question({ tool: 'restart_kernel', kernel: 'python3' });
-    expect(factsOf(restart, tools, trans)).toBe('Kernel “python3”, all variables are lost');
+  it('is empty for a question that says all', () => {
+    expect(factsOf(question({}), trans)).toBe('');
   });
 });
 

@@ -23,8 +23,13 @@ export class Tools extends Store<ReadonlyMap<string, ITool>> {
     return tool;
   };
 
-  /** Read the tools. */
-  async read(): Promise<void> {
+  /** Read the tools, once at a time. */
+  read(): Promise<void> {
+    this._reading ??= this._read().finally(() => (this._reading = null));
+    return this._reading;
+  }
+
+  private async _read(): Promise<void> {
     const tools = await this._client.tools().catch(() => []); // a call is then shown by the tool's name
     if (tools.length) {
       const names = ({ name, former_names = [] }: ITool): string[] => [name, ...former_names];
@@ -36,4 +41,5 @@ export class Tools extends Store<ReadonlyMap<string, ITool>> {
 
   /** Names that were not found. */
   private readonly _missed = new Set<string>();
+  private _reading: Promise<void> | null = null;
 }

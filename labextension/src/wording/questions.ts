@@ -3,7 +3,7 @@ import type { IApproval } from '../api/protocol';
 import type { Locate } from './cellNames';
 import { listOf } from './cellNames';
 import { legible } from './oddCharacters';
-import type { FindTool } from './toolPhrases';
+import type { FindTool, Input } from './toolPhrases';
 import { countOf, namedCells, phrase, wordsFor } from './toolPhrases';
 
 /** "Run cell 7": the proposed action; invisible characters are spelt out. */
@@ -62,12 +62,20 @@ function actsOf(
     const count = group.reduce((sum, { input }) => sum + countOf(words, input), 0);
     const cells = group.map(cellsOf);
     const changed = cells.every(({ length }) => length) ? cells.flat() : []; // without any, it is about all
-    const input = group.length > 1 ? {} : group[0].input;
-    const filling = { input, changed, ran: changed, count, isComplete: group.length === 1 };
+    const { input } = group[0];
+    const shared = group.length > 1 ? withoutCells(input) : input;
+    const filling = { input: shared, changed, ran: changed, count, isComplete: group.length === 1 };
     const [todo] = phrase(group[0].tool, filling, locate, tools, trans);
     return todo.charAt(0).toLocaleLowerCase() + todo.slice(1);
   });
 }
+
+/** What several calls of a tool with the same words have in common. */
+function withoutCells(input: Input): Input {
+  return Object.fromEntries(Object.entries(input).filter(([field]) => !OF_CELLS.includes(field)));
+}
+
+const OF_CELLS = ['cell_id', 'cell_ids', 'edits', 'after', 'before'];
 
 function cellsOf({ input, cell_id }: IApproval): string[] {
   const named = namedCells(input);

@@ -191,7 +191,16 @@ describe('describeQuestions', () => {
         ask('restart_kernel', '')
       ]
     ],
-    ['Use del⟨U+202E⟩', [ask('del\u202e', '')]]
+    ['Use del⟨U+202E⟩', [ask('del\u202e', '')]],
+    [
+      'Edit cell 1 and edit and run cells 2, 4',
+      [
+        ask('edit_cells', 'a1'),
+        { ...ask('edit_cells', 'd4'), input: { edits: [{ cell_id: 'd4' }], run: true } },
+        { ...ask('edit_cells', 'b2'), input: { edits: [{ cell_id: 'b2' }], run: true } }
+      ]
+    ],
+    ['Run all cells', [ask('run_cells', 'b2'), ask('run_cells', '')]]
   ])('says %s', (words, approvals) =>
     expect(describeQuestions(approvals, locate, tools, trans)).toBe(words)
   );

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.legible import quoted
@@ -61,6 +61,16 @@ class Words:
     counts: str = ""
     """The field with the list that `{count}` counts."""
 
+    def __post_init__(self) -> None:
+        """Raises TypeError for anything that is not text: plugs write these."""
+        for text in (self.todo, self.doing, self.done):
+            parts = (text,) if isinstance(text, str) else text
+            if len(parts) not in (1, 2) or not all(isinstance(one, str) and one for one in parts):
+                raise TypeError(f"{text!r} is neither a text nor a pair of texts")
+        for name in ("scope", "given", "counts"):
+            if not isinstance(getattr(self, name), str):
+                raise TypeError(f"`{name}` of words is not a text")
+
     def describe(self) -> dict[str, Any]:
         """As `GET tools` lists them: without empty fields."""
         return {name: value for name, value in asdict(self).items() if value}
@@ -100,19 +110,23 @@ class Phrasebook:
         words = self._words(tool, given)
         if words is not None:
             text = _fill_words(words, given, cell, notebook)
-            suffix = notebook and self._tools[tool]["names_notebook"] and notebook not in text
-            return f"{text} in {notebook}" if suffix else text
+            named = "{notebook" in str(words.todo) or not self._tools[tool]["names_notebook"]
+            return text if named or not notebook else f"{text} in {notebook}"
         server, _, remote = tool.removeprefix("mcp__").partition("__")
         if tool.startswith("mcp__") and remote:
             return f"Call {quoted(remote)} on {quoted(server)}"
-        return f"Use {quoted(tool)}"
+        cells = _several(named_cells(given), cell)
+        place = f" in {notebook}" if notebook else ""
+        return f"Use {quoted(tool)}{f' on {cells}' if cells else ''}{place}"
 
     def shows_result(self, tool: str) -> bool:
         """Whether people want to read what the call returned."""
         return tool.startswith("mcp__") or bool(self._tools.get(tool, {}).get("shows_result"))
 
     def _words(self, tool: str, input: Mapping[str, Any]) -> Words | None:
-        every = (Words(**each) for each in self._tools.get(tool, {}).get("words", ()))
+        names = [field.name for field in fields(Words)]  # a newer server may list more
+        listed = self._tools.get(tool, {}).get("words", ())
+        every = (Words(**{name: each[name] for name in names if name in each}) for each in listed)
         return next((words for words in every if words.fits(input)), None)
 
 
@@ -131,6 +145,8 @@ def _fill_words(words: Words, input: Mapping[str, Any], cell: CellNamer, noteboo
         name, default = match[1], match[2] or ""
         match name:
             case "cells" | "ran":
+                if input.get("cell_ids") == []:
+                    return "no cells"
                 return _several(named_cells(input), cell) or default or "a cell"
             case "place":
                 return _place(input, cell) or default
@@ -138,7 +154,9 @@ def _fill_words(words: Words, input: Mapping[str, Any], cell: CellNamer, noteboo
                 return notebook or default
             case "count":
                 return str(count)
-        found = input.get(name, "")
+        found = input.get(name)
+        if found is None:
+            return default
         return (
             quoted(", ".join(map(str, found) if isinstance(found, list) else [str(found)]))
             or default
@@ -155,7 +173,7 @@ def _several(ids: Sequence[str], cell: CellNamer) -> str:
 
 def _place(input: Mapping[str, Any], cell: CellNamer) -> str:
     for field, side in (("after", "below"), ("before", "above")):
-        if isinstance(other := input.get(field), str):
+        if isinstance(other := input.get(field), str) and other:
             return f" {side} {cell(other)}"
     return ""
 

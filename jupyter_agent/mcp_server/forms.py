@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.legible import legible, quoted, quoted_id
+from jupyter_agent.legible import clip, legible, quoted, quoted_id
 from jupyter_agent.words import Phrasebook, fill
 
 ALLOW, ALWAYS, DECLINE = "Allow", "Always allow in this notebook", "Decline"
@@ -26,6 +26,8 @@ _SCHEMA = {
     },
     "required": ["answer"],
 }
+_MOST_OF_AN_ID = 70
+"""Characters; those of nbformat have at most 64."""
 _ODD = "This text has characters that are invisible or change how it is shown; see it in full."
 
 
@@ -118,7 +120,9 @@ def can_show(capabilities: Any) -> bool:
 def _message(client: str, approval: Approval, phrases: Phrasebook) -> Iterator[str]:
     tool, given, question = approval.tool, approval.input, approval.question
     notebook = quoted(question.notebook) if question.notebook else "a notebook"
-    wish = phrases.todo(tool, given, lambda cell_id: f"cell `{quoted_id(cell_id)}`", notebook)
+    wish = phrases.todo(
+        tool, given, lambda cell_id: f"cell `{clip(quoted_id(cell_id), _MOST_OF_AN_ID)}`", notebook
+    )
     yield f"{client} wants to {wish[:1].lower()}{wish[1:]}."
     if question.facts:
         facts = ", ".join(map(fill, question.facts))

@@ -10,7 +10,7 @@ from inspect import isabstract
 from typing import get_args
 
 from jupyter_agent.entry_points import UnusablePlug, describe, find, load_class, usable
-from jupyter_agent.tools.base import Action, Effect, Tool, Toolbox
+from jupyter_agent.tools.base import Action, Effect, Tool, Toolbox, fault_of_words
 from jupyter_agent.tools.edit import (
     ClearCells,
     CreateCells,
@@ -35,7 +35,6 @@ from jupyter_agent.tools.run import (
     RunCode,
     WaitForRun,
 )
-from jupyter_agent.words import Words
 
 OURS: Sequence[type[Tool]] = (
     GetNotebookState,
@@ -114,8 +113,8 @@ def _fault(tool: type[Tool], name: str) -> str | None:
     former: object = tool.former_names
     if not (isinstance(former, tuple) and all(isinstance(each, str) for each in former)):
         return "has `former_names` that are not a tuple of texts"
-    if not all(isinstance(words, Words) for words in tool.words):
-        return "has `words` that are not `Words`"
+    if (fault := fault_of_words(tool)) is not None:
+        return fault
     if isabstract(tool):
         return "does not implement `run`"
     return None if tool.__doc__ else "has no docstring, which is its description for models"

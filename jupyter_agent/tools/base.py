@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
@@ -357,6 +357,14 @@ class Toolbox:
         ours = NAMES_ELSEWHERE.get(name.lower()) or nearest(name, self._tools)
         tool = self._tools.get(ours or "")
         return f" Did you mean `{ours}`?" if tool and tool.action != "delete" else ""
+
+
+def fault_of_words(tool: type[Tool]) -> str | None:
+    """The fault of what people read about the tool, which a plug may bring."""
+    words: object = tool.words
+    if not (isinstance(words, tuple) and all(isinstance(each, Words) for each in words)):
+        return "has `words` that are not a tuple of `Words`"
+    return None if tool.icon in get_args(Icon) else f"has an unknown icon, {tool.icon!r}"
 
 
 def stale_sentence(cell_ids: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint
 from typing import Any, Literal, Self, TypeAlias
 
 from jupyter_agent.entry_points import ONLY, describe, find, is_left_out, make, usable
-from jupyter_agent.tools.base import Tool
+from jupyter_agent.tools.base import Tool, fault_of_words
 
 PREFIX = "mcp__"
 """Of the names of all tools of MCP servers: `mcp__server__tool`."""
@@ -208,4 +208,6 @@ def _check(tool: object) -> None:
         raise TypeError(f"{tool!r} is not a Tool")
     if not _NAME.fullmatch(tool.name):
         raise ValueError(f"{tool.name!r} is not a name of letters, digits, _ and -")
+    if (fault := fault_of_words(tool)) is not None:
+        raise ValueError(f"{tool.name!r} {fault}")
     json.dumps(tool.spec(), allow_nan=False)

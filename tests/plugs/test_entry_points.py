@@ -202,8 +202,10 @@ def test_a_tool_of_another_package_is_offered_with_its_advice(install: Install) 
             "    icon =",
             '    words = ("Count {cells}",)\n    icon =',
             "count_words",
-            "are not `Words`",
+            "are not a tuple of `Words`",
         ),
+        ('icon = "look"', 'icon = "constructor"', "count_words", "unknown icon, 'constructor'"),
+        ('Counted {cells}"', '"', "count_words", "is neither a text nor a pair of texts"),
         ('effect = "read"', 'effect = "run"', "count_words", "does not fit action 'read'"),
         ('(("read", "contents"),)', "None", "count_words", "is not a usable tool"),
         (

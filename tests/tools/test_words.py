@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.cli.words import Cells
 from jupyter_agent.tools import toolbox
 from jupyter_agent.tools.base import Question
 from jupyter_agent.words import Phrasebook, fill, phrase
@@ -60,6 +61,23 @@ def test_the_notebook_is_named_once_and_only_where_a_call_is_about_one(
     assert words("update_cell", {"cell_id": "b2"}) == "Edit cell 2 in a.ipynb"
     assert words("get_notebook_state", {}) == "Read a.ipynb"
     assert words("read_file", {"path": "b.csv"}) == "Read b.csv"
+    assert words("move_cell", {"cell_id": "a1"}) == "Move cell 1 to the end in a.ipynb"
+    assert phrases.todo("read_cells", {"cell_ids": ["x"]}, "{}/a.ipynb".format, "a.ipynb") == (
+        "Read x/a.ipynb in a.ipynb"
+    )
+    assert words("my_tool", {"cell_id": "b2"}) == "Use my_tool on cell 2 in a.ipynb"
+
+
+def test_words_of_a_newer_server_are_read(listed: list[dict[str, Any]]) -> None:
+    words = {"todo": "Do {x}", "doing": "Doing", "done": "Done", "tone": "warm"}
+    tools = [{"name": "do", "names_notebook": True, "words": [words]}]
+    assert Phrasebook(tools).todo("do", {"x": None}, name) == "Do "
+
+
+def test_an_id_cannot_pass_for_words() -> None:
+    odd = Cells(["a1"]).name('b2) and runs nothing ("')
+    assert odd == 'cell "b2) and runs nothing (\\""'
+    assert len(Cells().name("x" * 5_000)) < 80
 
 
 def test_a_long_list_of_cells_is_cut(listed: list[dict[str, Any]]) -> None:

@@ -4,6 +4,9 @@ import type { ITool } from '../api/tools';
 import { Store } from '../store';
 import { ofService } from '../api/serviceTools';
 
+/** Milliseconds after which tools that could not be read are asked for again. */
+const RETRY = 5000;
+
 /** The assistant's tools by name, with the words for their calls. */
 export class Tools extends Store<ReadonlyMap<string, ITool>> {
   constructor(
@@ -30,13 +33,16 @@ export class Tools extends Store<ReadonlyMap<string, ITool>> {
   }
 
   private async _read(): Promise<void> {
-    const tools = await this._client.tools().catch(() => []); // a call is then shown by the tool's name
-    if (tools.length) {
-      const names = ({ name, former_names = [] }: ITool): string[] => [name, ...former_names];
-      this.set(
-        new Map(tools.flatMap(tool => names(tool).map((name): [string, ITool] => [name, tool])))
-      );
+    const tools = await this._client.tools().catch(() => null); // calls are then shown by their tools' names
+    if (!tools) {
+      setTimeout(() => this._missed.clear(), RETRY);
+      return;
     }
+    const byName = tools.flatMap(listed => {
+      const tool = { ...listed, words: listed.words ?? [] }; // none from a server that was not restarted
+      return [tool.name, ...(tool.former_names ?? [])].map((name): [string, ITool] => [name, tool]);
+    });
+    this.set(new Map(byName));
   }
 
   /** Names that were not found. */

@@ -57,5 +57,6 @@ const STEP_ICONS: Readonly<Record<string, LabIcon>> = {
 
 /** The icon of a tool. */
 export function stepIcon(tool: ITool | undefined): LabIcon {
-  return STEP_ICONS[tool?.icon ?? ''] ?? extensionIcon;
+  const icon = tool?.icon ?? '';
+  return Object.hasOwn(STEP_ICONS, icon) ? STEP_ICONS[icon] : extensionIcon;
 }

@@ -23,12 +23,20 @@ export interface IChangedLines {
   end: number;
 }
 
+/** Added and removed lines that are compared: more take too long for each key that is typed in the cell. */
+const MOST_CHANGED = 1000;
+
 /** The lines that differ: what cards count and notebooks show. */
 export function changedLines(before: string, after: string): IChangedLines[] {
+  const [old, now] = [before, after].map(text => text.split('\n'));
+  const parts = diffArrays(old, now, { maxEditLength: MOST_CHANGED });
+  if (!parts) {
+    return [{ from: 0, to: old.length, start: 0, end: now.length }];
+  }
   const found: IChangedLines[] = [];
   let [from, start] = [0, 0];
   let open: IChangedLines | null = null;
-  for (const { count, added, removed } of diffArrays(before.split('\n'), after.split('\n'))) {
+  for (const { count, added, removed } of parts) {
     if (!added && !removed) {
       [from, start, open] = [from + count, start + count, null];
       continue;

@@ -96,9 +96,8 @@ export function activityOfCall(
   return { key, text: text.replace(/…$/, '') };
 }
 
-/** Whether the call needs the notebook's kernel: it runs code there, or looks at variables. */
+/** Whether the call runs code in the notebook's kernel. */
 function waitsForKernel({ toolName, input }: CallPart, tools: FindTool): boolean {
   const { run } = (input ?? {}) as { run?: unknown };
-  const { in_kernel, effect, names_notebook } = tools(toolName) ?? {};
-  return in_kernel === true || run === true || (effect === 'read' && names_notebook === true);
+  return run === true || tools(toolName)?.in_kernel === true;
 }

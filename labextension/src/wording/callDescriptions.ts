@@ -95,14 +95,22 @@ export function describeCall(
       return words(
         done,
         summaryOf(output, trans) || courseOf(runs, locate, trans),
-        outcomeOf(
-          runs.filter(run => !isUnfinished(run)),
-          runs.length,
-          locate,
-          trans
-        )
+        isUnsaid(output)
+          ? trans.__('failed')
+          : outcomeOf(
+              runs.filter(run => !isUnfinished(run)),
+              runs.length,
+              locate,
+              trans
+            )
       );
   }
+}
+
+/** Whether a result is not good, and was stored by a version that did not say what it came to. */
+function isUnsaid(output: unknown): boolean {
+  const { ok, summary } = (output ?? {}) as { ok?: unknown; summary?: unknown };
+  return ok === false && summary === undefined;
 }
 
 /** Also finds the places that deleted cells had. */

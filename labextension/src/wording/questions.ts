@@ -33,7 +33,7 @@ export function describeQuestions(
   }
   const notebooks = new Set(approvals.flatMap(({ notebook }) => notebook ?? []));
   const edits = approvals.some(approval => isEdit(approval, tools));
-  const runs = approvals.some(approval => !isEdit(approval, tools));
+  const runs = approvals.some(approval => !isEdit(approval, tools) || approval.input.run === true);
   if (notebooks.size > 1) {
     return runs
       ? trans.__('Edit %1 notebooks and run', notebooks.size)
@@ -56,7 +56,10 @@ function actsOf(
   tools: FindTool,
   trans: TranslationBundle
 ): string[] {
-  const alike = Map.groupBy(approvals, ({ tool, input }) => wordsFor(tools(tool), input) ?? tool);
+  const alike = Map.groupBy(approvals, ({ tool, input }) => {
+    const { counts = '' } = wordsFor(tools(tool), input) ?? {};
+    return JSON.stringify([tool, { ...withoutCells(input), [counts]: null }]);
+  });
   return [...alike.values()].map(group => {
     const words = wordsFor(tools(group[0].tool), group[0].input);
     const count = group.reduce((sum, { input }) => sum + countOf(words, input), 0);

@@ -93,11 +93,9 @@ export function fillAll(phrases: readonly unknown[], trans: TranslationBundle): 
 
 function isPhrase(one: unknown): one is IPhrase {
   const { text, values } = (one ?? {}) as Partial<IPhrase>;
-  return (
-    [text].flat().every(words => typeof words === 'string') &&
-    !!values &&
-    typeof values === 'object'
-  );
+  const isPair =
+    Array.isArray(text) && text.length === 2 && text.every(part => typeof part === 'string');
+  return (typeof text === 'string' || isPair) && typeof values === 'object' && values !== null;
 }
 
 function fillWords(
@@ -108,8 +106,13 @@ function fillWords(
   trans: TranslationBundle
 ): string {
   const count = rest.count ?? countOf(words, input);
-  const list = (ids: readonly string[], byDefault: string): string =>
-    ids.length || !byDefault ? listOf(ids, locate, trans) : byDefault;
+  const list = (ids: readonly string[], byDefault: string): string => {
+    const all = listed(input.cell_ids).length || !Array.isArray(input.cell_ids) ? byDefault : '';
+    if (!ids.length && byDefault && !all) {
+      return trans.__('no cells');
+    }
+    return ids.length || !byDefault ? listOf(ids, locate, trans) : byDefault;
+  };
   const named = namedCells(input);
   const value = (place: string, byDefault: string): string => {
     switch (place) {
@@ -157,12 +160,17 @@ function placeOf(
 ): string {
   const name = (id: string): string =>
     isComplete && locate(id) === null
-      ? trans.__('cell %1', legible(`“${id}”`))
+      ? trans.__('cell %1', legible(quotedId(id)))
       : listOf([id], locate, trans);
-  if (typeof after === 'string') {
+  if (typeof after === 'string' && after) {
     return trans.__(' below %1', name(after));
   }
-  return typeof before === 'string' ? trans.__(' above %1', name(before)) : '';
+  return typeof before === 'string' && before ? trans.__(' above %1', name(before)) : '';
+}
+
+/** An id that is not open here, so that its end can be seen whatever it is. */
+function quotedId(id: string): string {
+  return /^[\w-]{1,64}$/.test(id) ? `“${id}”` : JSON.stringify(id.slice(0, 64));
 }
 
 function fieldOf(value: unknown): string {

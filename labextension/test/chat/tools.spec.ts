@@ -16,6 +16,13 @@ describe('Tools', () => {
     expect(server.to('GET tools')).toHaveLength(1);
   });
 
+  it('have no words on a server that was not restarted', async () => {
+    server.routes['GET tools'] = () => json([{ name: 'run_cells', effect: 'run' }]);
+    await tools.read();
+    expect(tools.find('run_cells')?.words).toEqual([]);
+    expect(server.to('GET tools')).toHaveLength(2);
+  });
+
   it('are found by former names, and not read again for a name that was not there', async () => {
     server.routes['GET tools'] = () => json([count]);
     await tools.read();
@@ -23,6 +30,6 @@ describe('Tools', () => {
     expect([tools.find('other'), tools.find('constructor')]).toEqual([undefined, undefined]);
     await tools.read();
     tools.find('constructor');
-    expect(server.to('GET tools')).toHaveLength(3);
+    expect(server.to('GET tools')).toHaveLength(4);
   });
 });

@@ -1,8 +1,8 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { CallPart, IApproval, IChange, IEndedRun } from '../../src/api/protocol';
 import { currentCall, describeCall, duration, endOfRun } from '../../src/wording/callDescriptions';
-import { describeQuestion, describeQuestions } from '../../src/wording/questions';
-import { WORDED_CALLS, tools } from '../words';
+import { describeQuestions } from '../../src/wording/questions';
+import { tools } from '../words';
 
 const trans = nullTranslator.load('jupyter_agent');
 const ORDER = ['a1', 'b2', 'c3', 'd4', 'e5'];
@@ -79,10 +79,24 @@ describe('describeCall', () => {
         { text: '{count} failed', values: { count: 1 } }
       ]
     ],
+    [
+      'read_file',
+      'Listed files',
+      [
+        { text: 'x', values: null },
+        { text: [], values: {} }
+      ]
+    ],
     ['read_file', 'Listed files', 'odd'],
     ['read_file', 'Listed files', [null, { text: 7 }]]
   ])('says what a result of %s came to: %s', (tool, words, summary) => {
     expect(said(tool, {}, { output: { text: '', summary } })).toBe(words);
+  });
+
+  it('does not call a check good that an earlier version stored', () => {
+    expect(said('verify_notebook', {}, { output: { ok: false, cells: [] } })).toBe(
+      'Checked the notebook (failed)'
+    );
   });
 
   it('says what a check of the notebook would do, and which cell it is at', () => {
@@ -158,54 +172,6 @@ describe('describeCall', () => {
   });
 });
 
-describe('describeQuestion', () => {
-  it.each(WORDED_CALLS)('says what %s with %j would do: %s', (tool, input, words) => {
-    const approval = { tool, input, cell_id: null } as IApproval;
-    expect(describeQuestion(approval, locate, tools, trans)).toBe(words);
-  });
-});
-
-describe('describeQuestions', () => {
-  const ask = (tool: string, cell_id: string): IApproval => ({
-    id: `${tool}-${cell_id}`,
-    call_id: 'toolu_1',
-    tool,
-    input: tool === 'run_cells' && cell_id ? { cell_ids: [cell_id] } : { cell_id },
-    notebook: 'a.ipynb',
-    cell_id: cell_id || null,
-    expires: ''
-  });
-
-  it.each([
-    ['Run cell 2', [ask('run_cells', 'b2')]],
-    ['Edit and run cell 2', [ask('edit_cells', 'b2'), ask('run_cells', 'b2')]],
-    ['Edit cell 2 and delete cell 3', [ask('edit_cells', 'b2'), ask('delete_cell', 'c3')]],
-    ['Edit cell 2 and run all cells', [ask('edit_cells', 'b2'), ask('run_cells', '')]],
-    [
-      'Edit cells 2, 4, add 2 cells and restart the kernel',
-      [
-        ask('edit_cells', 'd4'),
-        ask('create_cells', ''),
-        ask('edit_cells', 'b2'),
-        ask('create_cells', ''),
-        ask('restart_kernel', '')
-      ]
-    ],
-    ['Use del⟨U+202E⟩', [ask('del\u202e', '')]],
-    [
-      'Edit cell 1 and edit and run cells 2, 4',
-      [
-        ask('edit_cells', 'a1'),
-        { ...ask('edit_cells', 'd4'), input: { edits: [{ cell_id: 'd4' }], run: true } },
-        { ...ask('edit_cells', 'b2'), input: { edits: [{ cell_id: 'b2' }], run: true } }
-      ]
-    ],
-    ['Run all cells', [ask('run_cells', 'b2'), ask('run_cells', '')]]
-  ])('says %s', (words, approvals) =>
-    expect(describeQuestions(approvals, locate, tools, trans)).toBe(words)
-  );
-});
-
 describe('the notebook', () => {
   const call = (tool: string, input: object, rest: object = {}): string => {
     const part = {
@@ -247,6 +213,8 @@ describe('the notebook', () => {
       describeQuestions(approvals, locate, tools, trans);
     expect(words(edit, others[1])).toBe('Edit and run cell 2');
     expect(words(edit, others[0])).toBe('Edit 2 notebooks and run'); // two cells of one id
+    const run = { ...ask('4', 'edit_cells', 'b.ipynb'), input: { cell_id: 'b2', run: true } };
+    expect(words(edit, run)).toBe('Edit 2 notebooks and run');
     expect(words(edit, ask('4', 'edit_cells', 'b.ipynb'))).toBe('Edit 2 notebooks');
   });
 });

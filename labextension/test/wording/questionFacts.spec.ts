@@ -1,5 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
 import type { IApproval } from '../../src/api/protocol';
+import type { IPhrase } from '../../src/api/tools';
 import { factsOf, scopeOf } from '../../src/wording/questionFacts';
 import { tools } from '../words';
 
@@ -21,7 +22,7 @@ function question(more: Partial<IApproval>): IApproval {
 describe('factsOf', () => {
   it('says that code starts a cluster job', () => {
     const text = 'starts a cluster job ({systems})';
-    const facts = [
+    const facts: IPhrase[] = [
       { text: 'kernel “{kernel}”', values: { kernel: 'python3' } },
       { text, values: { systems: 'Dask, Spark' } }
     ];

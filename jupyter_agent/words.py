@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, TypeAlias
 
-from jupyter_agent.legible import quoted
+from jupyter_agent.legible import clip, quoted, quoted_id
 
 Text: TypeAlias = str | tuple[str, str]
 """A template; a pair for one and for several."""
@@ -31,6 +31,8 @@ CellNamer: TypeAlias = Callable[[str], str]
 _PLACEHOLDER = re.compile(r"\{(\w+)(?:\|([^}]*))?\}")
 _LISTED = 6
 """Cells listed on a line."""
+_MOST_OF_AN_ID = 70
+"""Characters; those of nbformat have at most 64."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,14 @@ def phrase(text: Text, **values: int | str) -> dict[str, Any]:
 
 def fill(phrase: Mapping[str, Any], show: Callable[[str], str] = quoted) -> str:
     """A phrase as text; `show` makes its values harmless."""
-    text, values = phrase["text"], phrase["values"]
-    template = text if isinstance(text, str) else text[values.get("count", 1) != 1]
+    values = phrase["values"]
+    template = _choose(phrase["text"], values.get("count", 1))
     return _PLACEHOLDER.sub(lambda match: show(str(values.get(match[1], ""))), template)
+
+
+def show_id(cell_id: str) -> str:
+    """A cell's id for people: `quoted_id`, cut if it is longer than ids are."""
+    return clip(quoted_id(cell_id), _MOST_OF_AN_ID)
 
 
 class Phrasebook:
@@ -138,8 +145,7 @@ def named_cells(input: Mapping[str, Any]) -> list[str]:
 
 
 def _fill_words(words: Words, input: Mapping[str, Any], cell: CellNamer, notebook: str) -> str:
-    text, count = words.todo, len(_list(input.get(words.counts))) or 1
-    template = text if isinstance(text, str) else text[count != 1]
+    count = len(_list(input.get(words.counts))) or 1
 
     def value(match: re.Match[str]) -> str:
         name, default = match[1], match[2] or ""
@@ -162,8 +168,13 @@ def _fill_words(words: Words, input: Mapping[str, Any], cell: CellNamer, noteboo
             or default
         )
 
-    filled = _PLACEHOLDER.sub(value, template)
+    filled = _PLACEHOLDER.sub(value, _choose(words.todo, count))
     return filled[:1].upper() + filled[1:]
+
+
+def _choose(text: Text, count: Any) -> str:
+    """The template for so many."""
+    return text if isinstance(text, str) else text[count != 1]
 
 
 def _several(ids: Sequence[str], cell: CellNamer) -> str:

@@ -68,7 +68,7 @@ class AnswerPrinter:
         """A call in words."""
         return self._phrases.todo(tool, given, self._cells.name)
 
-    def phrase(self) -> Iterator[str]:
+    def summary(self) -> Iterator[str]:
         """What the turn did and used, and how to undo it."""
         usage = self._finish.get("usage") or {}
         tokens = sum(value for key, value in usage.items() if key.endswith("_tokens"))

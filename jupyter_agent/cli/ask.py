@@ -223,7 +223,7 @@ class _TerminalTurn:
                 self._console.tell("Stopping...")
                 self._chat.stop()
         self._working.on("")
-        for line in self.answer.phrase():
+        for line in self.answer.summary():
             self._console.line(line, "faint")
 
     def hints(self) -> Iterator[str]:

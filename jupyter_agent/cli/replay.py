@@ -53,7 +53,7 @@ def run(given: argparse.Namespace) -> int:
                     answer.show(event)
             except (LookupError, TypeError, AttributeError):
                 raise _unusable(given.file) from None
-            for line in answer.phrase():
+            for line in answer.summary():
                 console.line(line, "faint")
             code = answer.exit_code
     return code

@@ -8,13 +8,9 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from jupyter_agent.cli.terminal import Style
-from jupyter_agent.legible import clip, quoted_id
-from jupyter_agent.words import CellNamer
+from jupyter_agent.words import CellNamer, show_id
 
 Line: TypeAlias = tuple[str, Style]
-
-_MOST_OF_AN_ID = 70
-"""Characters; those of nbformat have at most 64."""
 
 
 class Cells:
@@ -26,8 +22,8 @@ class Cells:
     def name(self, cell_id: str) -> str:
         """`cell 3 (b2)`, or `cell b2` if its position is unknown."""
         if cell_id in self._ids:
-            return f"cell {self._ids.index(cell_id) + 1} ({quoted_id(cell_id)})"
-        return f"cell {clip(quoted_id(cell_id), _MOST_OF_AN_ID)}"
+            return f"cell {self._ids.index(cell_id) + 1} ({show_id(cell_id)})"
+        return f"cell {show_id(cell_id)}"
 
     def follow(self, changes: Sequence[Mapping[str, Any]]) -> None:
         """Applies these changes."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from jupyter_agent.agent.approval import Answer, Approval
-from jupyter_agent.legible import clip, legible, quoted, quoted_id
-from jupyter_agent.words import Phrasebook, fill
+from jupyter_agent.legible import legible, quoted, quoted_id
+from jupyter_agent.words import Phrasebook, fill, show_id
 
 ALLOW, ALWAYS, DECLINE = "Allow", "Always allow in this notebook", "Decline"
 _SCHEMA = {
@@ -26,8 +26,6 @@ _SCHEMA = {
     },
     "required": ["answer"],
 }
-_MOST_OF_AN_ID = 70
-"""Characters; those of nbformat have at most 64."""
 _ODD = "This text has characters that are invisible or change how it is shown; see it in full."
 
 
@@ -120,9 +118,7 @@ def can_show(capabilities: Any) -> bool:
 def _message(client: str, approval: Approval, phrases: Phrasebook) -> Iterator[str]:
     tool, given, question = approval.tool, approval.input, approval.question
     notebook = quoted(question.notebook) if question.notebook else "a notebook"
-    wish = phrases.todo(
-        tool, given, lambda cell_id: f"cell `{clip(quoted_id(cell_id), _MOST_OF_AN_ID)}`", notebook
-    )
+    wish = phrases.todo(tool, given, lambda cell_id: f"cell `{show_id(cell_id)}`", notebook)
     yield f"{client} wants to {wish[:1].lower()}{wish[1:]}."
     if question.facts:
         facts = ", ".join(map(fill, question.facts))

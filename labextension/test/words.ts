@@ -2,7 +2,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import { readFileSync } from 'fs';
 import { join } from 'path';
 import type { ITool } from '../src/api/tools';
-import { ofService } from '../src/api/serviceTools';
+import { ofService } from '../src/api/tools';
 import type { FindTool } from '../src/wording/toolPhrases';
 
 const FOLDER = join(__dirname, '../../tests/wire/words');

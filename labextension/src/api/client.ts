@@ -24,7 +24,7 @@ import type {
 import type { IChatRequest } from './request';
 import type { components } from './schemas';
 import type { ITool } from './tools';
-import { variablesIn } from './variables';
+import { variablesIn } from './toolRuns';
 
 type IServerStatus = Pick<
   components['schemas']['StatusAnswer'],

@@ -17,3 +17,8 @@ export function isUnfinished({ status }: Pick<IRunOutput, 'status'>): boolean {
 function isRun(value: unknown): value is IRunOutput {
   return Array.isArray((value as Partial<IRunOutput> | null | undefined)?.outputs);
 }
+
+/** The variables in the output of `inspect_variables`: one starts on each line that is not indented. */
+export function variablesIn(text: string): { name: string; about: string }[] {
+  return [...text.matchAll(/^(\w+): (.*)$/gm)].map(([, name, about]) => ({ name, about }));
+}

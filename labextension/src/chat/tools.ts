@@ -2,7 +2,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { AgentClient } from '../api/client';
 import type { ITool } from '../api/tools';
 import { Store } from '../store';
-import { ofService } from '../api/serviceTools';
+import { ofService } from '../api/tools';
 
 /** Milliseconds after which tools that could not be read are asked for again. */
 const RETRY = 5000;

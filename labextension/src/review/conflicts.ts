@@ -1,6 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IUndone } from '../api/protocol';
 import { legible } from '../wording/oddCharacters';
+import { capitalize } from '../wording/toolPhrases';
 
 /**
  * A sentence that says why a cell was not undone: "Cell 5 kept: you edited it after the assistant."
@@ -17,16 +18,12 @@ export function describeConflict(
   const cell = named ? trans.__('%1 in %2', place, legible(notebook)) : place;
   switch (reason) {
     case 'changed':
-      return sentence(trans.__('%1 kept: you edited it after the assistant.', cell));
+      return capitalize(trans.__('%1 kept: you edited it after the assistant.', cell));
     case 'deleted':
-      return sentence(trans.__('%1 stays deleted: you deleted it after the assistant.', cell));
+      return capitalize(trans.__('%1 stays deleted: you deleted it after the assistant.', cell));
     case 'typing':
-      return sentence(trans.__('%1 kept: you are typing in it.', cell));
+      return capitalize(trans.__('%1 kept: you are typing in it.', cell));
     default:
-      return sentence(trans.__('%1 kept: %2', cell, why));
+      return capitalize(trans.__('%1 kept: %2', cell, why));
   }
-}
-
-function sentence(words: string): string {
-  return words.charAt(0).toLocaleUpperCase() + words.slice(1);
 }

@@ -4,7 +4,8 @@ import { runsOf } from '../api/toolRuns';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Locate } from './cellNames';
 import { currentCall, describeCall, modelName, notebookOf } from './callDescriptions';
-import type { FindTool } from './toolPhrases';
+import type { FindTool, Input } from './toolPhrases';
+import { runsCode } from './toolPhrases';
 
 /** The current activity of a turn: the key changes when another one starts. */
 export interface IActivity {
@@ -81,7 +82,7 @@ export function activityOfCall(
   const running = runs.find(({ status }) => status === 'running');
   const waits = !running && runs.some(({ status }) => status === 'queued');
   const key = `${call.toolCallId} ${running?.run_id ?? ''}`;
-  if (kernel.starting && waitsForKernel(call, tools)) {
+  if (kernel.starting && runsCode(call.toolName, (call.input ?? {}) as Input, tools)) {
     return { key: `${key} kernel`, text: trans.__('Starting the kernel') };
   }
   if (waits && kernel.busy) {
@@ -94,10 +95,4 @@ export function activityOfCall(
   }
   const { text } = describeCall(call, [], locate, tools, trans);
   return { key, text: text.replace(/…$/, '') };
-}
-
-/** Whether the call runs code in the notebook's kernel. */
-function waitsForKernel({ toolName, input }: CallPart, tools: FindTool): boolean {
-  const { run } = (input ?? {}) as { run?: unknown };
-  return run === true || tools(toolName)?.in_kernel === true;
 }

@@ -5,13 +5,13 @@ import { mcpTool } from './mcpTools';
 import { translated } from '../api/tools';
 import type { Locate } from './cellNames';
 import type { FindTool } from './toolPhrases';
-import { fillAll, wordsFor } from './toolPhrases';
+import { capitalize, fillAll, runsCode, wordsFor } from './toolPhrases';
 
 /** "Markdown cell, kernel “python3”": what a person has to know besides the words, the code and the diff. */
 export function factsOf({ cell_type, facts = [] }: IApproval, trans: TranslationBundle): string {
   const words = [...(cell_type ? [kindOfCell(cell_type, trans)] : []), fillAll(facts, trans)];
   const text = legible(words.filter(Boolean).join(', '));
-  return text.charAt(0).toLocaleUpperCase() + text.slice(1);
+  return capitalize(text);
 }
 
 /** "Run any cell in n.ipynb, in this conversation, until the kernel restarts": the scope of a longer approval. */
@@ -23,7 +23,7 @@ export function scopeOf(
   const names = new Set(approvals.flatMap(({ notebook }) => notebook ?? []));
   const where = [...names].join(', ');
   const [runs, others] = [true, false].map(wanted => {
-    const chosen = approvals.filter(approval => runsCode(approval, tools) === wanted);
+    const chosen = approvals.filter(({ tool, input }) => runsCode(tool, input, tools) === wanted);
     return [...new Set(chosen.map(approval => actOf(approval, tools, trans)))].join(', ');
   });
   const scope = [
@@ -36,7 +36,7 @@ export function scopeOf(
       )
   ];
   const words = legible(scope.filter(Boolean).join('; '));
-  return words.charAt(0).toLocaleUpperCase() + words.slice(1);
+  return capitalize(words);
 }
 
 /** The exceptions from the scope, for questions about code. */
@@ -45,14 +45,9 @@ export function exceptionOf(
   tools: FindTool,
   trans: TranslationBundle
 ): string {
-  return approvals.some(approval => runsCode(approval, tools))
+  return approvals.some(({ tool, input }) => runsCode(tool, input, tools))
     ? trans.__('Code with ! or % always needs approval.')
     : '';
-}
-
-/** Whether code would run in the notebook's own kernel; some edits also run the edited cells. */
-function runsCode({ tool, input, server }: IApproval, tools: FindTool): boolean {
-  return !server && (tools(tool)?.in_kernel === true || input.run === true);
 }
 
 /** "Cell 4", or "New Markdown cell". */

@@ -4,7 +4,7 @@ import type { Locate } from './cellNames';
 import { listOf } from './cellNames';
 import { legible } from './oddCharacters';
 import type { FindTool, Input } from './toolPhrases';
-import { countOf, namedCells, phrase, wordsFor } from './toolPhrases';
+import { capitalize, countOf, namedCells, phrase, wordsFor } from './toolPhrases';
 
 /** "Run cell 7": the proposed action; invisible characters are spelt out. */
 export function describeQuestion(
@@ -46,7 +46,7 @@ export function describeQuestions(
   const acts = actsOf(approvals, locate, tools, trans);
   const last = acts.pop() ?? '';
   const words = acts.length ? trans.__('%1 and %2', acts.join(', '), last) : last;
-  return legible(words.charAt(0).toLocaleUpperCase() + words.slice(1));
+  return legible(capitalize(words));
 }
 
 /** The actions by their words: "edit cells 2, 4", "add 2 cells", "run all cells". */

@@ -58,6 +58,16 @@ export function phrase(
   return (named ? all : all.map(text => trans.__('%1 in %2', text, notebook))) as Phrase;
 }
 
+/** The words as the start of a sentence. */
+export function capitalize(words: string): string {
+  return words.charAt(0).toLocaleUpperCase() + words.slice(1);
+}
+
+/** Whether a call runs code in the notebook's own kernel; some edits also run the edited cells. */
+export function runsCode(name: string, input: Input, tools: FindTool): boolean {
+  return !mcpTool(name) && (tools(name)?.in_kernel === true || input.run === true);
+}
+
 /** The words of a tool for a call with this input. */
 export function wordsFor(tool: ITool | undefined, input: Input): IToolWords | undefined {
   return tool?.words.find(({ given }) => !given || input[given]);
@@ -107,11 +117,11 @@ function fillWords(
 ): string {
   const count = rest.count ?? countOf(words, input);
   const list = (ids: readonly string[], byDefault: string): string => {
-    const all = listed(input.cell_ids).length || !Array.isArray(input.cell_ids) ? byDefault : '';
-    if (!ids.length && byDefault && !all) {
+    const isNone = Array.isArray(input.cell_ids) && !ids.length; // or not written yet
+    if (isNone && isComplete) {
       return trans.__('no cells');
     }
-    return ids.length || !byDefault ? listOf(ids, locate, trans) : byDefault;
+    return ids.length || isNone || !byDefault ? listOf(ids, locate, trans) : byDefault;
   };
   const named = namedCells(input);
   const value = (place: string, byDefault: string): string => {
@@ -131,7 +141,7 @@ function fillWords(
     }
   };
   const filled = words ? fill(text, count, value, trans) : (text as string);
-  return filled.charAt(0).toLocaleUpperCase() + filled.slice(1);
+  return capitalize(filled);
 }
 
 /** The translated template with its places filled. */

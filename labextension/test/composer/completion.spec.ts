@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { variablesIn } from '../../src/api/variables';
+import { variablesIn } from '../../src/api/toolRuns';
 import { tokenAt } from '../../src/composer/completion';
 import { Slash } from '../../src/composer/slash';
 

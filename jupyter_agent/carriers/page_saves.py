@@ -20,7 +20,9 @@ from jupyter_agent.carriers.exchange import OVERTAKEN, FileWrites, Save
 from jupyter_agent.carriers.managers import Contents, is_plain
 
 SEEN = "jupyter_agent_seen"
-"""The field of a save with the hash of the file that the page or the room had seen."""
+"""The field of a save with the hash of the file that the page or the room had seen; empty if it was
+missing.
+"""
 WRITTEN = "jupyter_agent_written"
 """The field of the answer with the hash of the written content: the file may have changed by
 then.
@@ -56,8 +58,8 @@ class PageSaves:
         try:
             with open(file, "rb") as data:
                 known = is_seen(data.read())
-        except FileNotFoundError:  # deleted: JupyterLab creates it again
-            known = save.creates = True
+        except FileNotFoundError:  # a page that has not noticed looks again: git recreates files
+            known = save.creates = not seen
         if not known:
             raise HTTPError(409, OVERTAKEN)
         self._writes.save = save

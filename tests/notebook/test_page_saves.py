@@ -131,10 +131,18 @@ async def test_the_hash_is_that_of_what_was_saved_whatever_is_in_the_file_by_the
     assert path.read_text() == THEIRS
 
 
-async def test_a_file_that_was_deleted_is_made_again(manager: Any, save: Save, path: Path) -> None:
+async def test_a_deleted_file_is_made_again_by_a_page_that_knows_it_is_gone(
+    manager: Any, save: Save, path: Path
+) -> None:
+    """Another page looks first: git deletes a file, then recreates it."""
     seen = await file_hash(manager)
     path.unlink()
-    assert (await save("# mine", seen))["hash"] == await file_hash(manager)
+    with pytest.raises(HTTPError, match=OVERTAKEN):
+        await save("# mine", seen)
+    assert not path.exists()
+    assert (await save("# mine", ""))["hash"] == await file_hash(manager)
+    with pytest.raises(HTTPError, match=OVERTAKEN):
+        await save("# mine too", "")
 
 
 async def test_other_saves_are_left_alone(manager: Any, save: Save, path: Path) -> None:

@@ -4,12 +4,10 @@ reaches its file.
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import re
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -50,7 +48,6 @@ class Held:
         self._routes: list[Route] = []
         self._notebook = notebook
         self._method, self._query = method, query
-        self.wants: Callable[[Route], bool] = self._is_asked_for
         self.seen: list[str] = []
         """The methods of all writing requests since, in order."""
         notebook.page.route("**/api/contents/**", self._take)
@@ -74,7 +71,7 @@ class Held:
         request = route.request
         if request.method != "GET":
             self.seen.append(request.method)
-        if not self._routes and self.wants(route):
+        if not self._routes and self._is_asked_for(route):
             self._routes.append(route)
         else:
             route.continue_()
@@ -157,20 +154,30 @@ def put_back(file: Path, content: bytes, *, later: bool) -> None:
     os.utime(file, (when, when))
 
 
-@pytest.mark.parametrize(
-    ("method", "held_at"), [("GET", "its look at the file"), ("PUT", "the save itself")]
-)
+@pytest.mark.parametrize("held_at", ["the save itself", "its look at the file", "its load"])
 def test_what_another_program_writes_while_the_tab_saves_is_merged_and_nothing_is_asked(
-    quiet: OpenNotebook, method: str, held_at: str
+    quiet: OpenNotebook, held_at: str
 ) -> None:
-    """`held_at` is where the other program comes in between."""
+    """`held_at` is where the other program comes in between, once more after the save itself."""
+    file = quiet.lab.root / quiet.path
+
+    def write(old: str, new: str) -> None:
+        file.write_text(file.read_text(encoding="utf-8").replace(old, new), "utf-8")
+
     quiet.edit("c1")
     quiet.type("  # mine")
-    held = Held(quiet, method, "hash=1" if method == "GET" else "")
+    if held_at != "the save itself":
+        write("x = 1", "x = 'others'")
+    requests = {
+        "the save itself": ("PUT", ""),
+        "its look at the file": ("GET", "content=0"),
+        "its load": ("GET", "content=1"),
+    }
+    held = Held(quiet, *requests[held_at])
     quiet.page.keyboard.press("Control+s")
     held.wait()
-    file = quiet.lab.root / quiet.path
-    file.write_text(file.read_text(encoding="utf-8").replace("x = 1", "x = 'theirs'"), "utf-8")
+    write("x = 1", "x = 'theirs'")
+    write("x = 'others'", "x = 'theirs'")
     held.let_go()
     both = {"c0": "x = 'theirs'", "c1": "print('x is', x)  # mine"}
     eventually(quiet.saved, lambda cells: cells == both)
@@ -183,22 +190,23 @@ def test_what_another_program_writes_while_the_tab_saves_is_merged_and_nothing_i
 def test_what_another_program_writes_right_after_a_save_is_not_taken_for_what_was_saved(
     quiet: OpenNotebook,
 ) -> None:
+    file = quiet.lab.root / quiet.path
+
+    def write_before_the_answer(route: Route) -> None:
+        if route.request.method == "PUT":
+            answer = route.fetch()
+            text = file.read_text(encoding="utf-8")
+            file.write_text(text.replace("x = 1", "x = 'theirs'"), "utf-8")
+            route.fulfill(response=answer)
+        else:
+            route.continue_()
+
     quiet.edit("c1")
     quiet.type("  # mine")
-    saved = Held(quiet, "GET", "hash=1")
-    looks = itertools.count()
-
-    def is_last(route: Route) -> bool:
-        """JupyterLab asks for the hash again when the file is written."""
-        return "hash=1" in route.request.url and "PUT" in saved.seen and next(looks) == 0
-
-    saved.wants = is_last
+    quiet.page.route("**/api/contents/**", write_before_the_answer)
     quiet.page.keyboard.press("Control+s")
-    saved.wait()
-    file = quiet.lab.root / quiet.path
-    file.write_text(file.read_text(encoding="utf-8").replace("x = 1", "x = 'theirs'"), "utf-8")
-    saved.let_go()
     eventually(quiet.dirty, lambda dirty: not dirty)
+    quiet.page.unroute("**/api/contents/**")
     quiet.type(" too")
     quiet.save()
     both = {"c0": "x = 'theirs'", "c1": "print('x is', x)  # mine too"}

@@ -6,12 +6,12 @@ import type {
   NotebookPanel
 } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
-import type { Contents, ContentsManager, ServiceManager } from '@jupyterlab/services';
+import type { ContentsManager, ServiceManager } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { Signal } from '@lumino/signaling';
 import { AgentClient } from '../api/client';
-import { RoomFile } from './roomFile';
-import type { FileAccess } from './saves';
+import type { IFiles } from './drive';
+import { watchFiles } from './drive';
 import { TabLink } from './tab';
 import type { ICellConflict, ITabBridge } from '../tokens';
 
@@ -25,7 +25,9 @@ export class TabBridge implements ITabBridge {
     readonly client: string,
     private readonly _autosave: () => boolean
   ) {
-    this._agent = new AgentClient(_services.serverSettings);
+    const { contents, serverSettings } = _services;
+    const drive = (contents as Partial<ContentsManager>).defaultDrive ?? contents;
+    this._files = watchFiles(drive, this._links, new AgentClient(serverSettings));
     _notebooks.widgetAdded.connect(this._link, this);
     _notebooks.forEach(panel => this._link(_notebooks, panel));
     _notebooks.currentChanged.connect(this._touch, this);
@@ -33,8 +35,6 @@ export class TabBridge implements ITabBridge {
     for (const event of ['keydown', 'pointerdown']) {
       window.addEventListener(event, this._act, { capture: true, passive: true });
     }
-    this._queueRenames(_services.contents);
-    this._watchSaves(_services.contents);
     window.addEventListener('focus', this._act);
     window.addEventListener('online', this._reconnect);
     document.addEventListener('visibilitychange', this._reconnect);
@@ -46,52 +46,6 @@ export class TabBridge implements ITabBridge {
 
   get renamed(): ITabBridge['renamed'] {
     return this._renamed;
-  }
-
-  /** Keep a notebook's file from being saved while it, or a folder that contains it, is renamed. */
-  private _queueRenames(contents: Contents.IManager): void {
-    const rename = contents.rename.bind(contents);
-    contents.rename = (path, newPath) => {
-      const links = [...this._links]
-        .filter(([context]) => context.path === path || context.path.startsWith(`${path}/`))
-        .map(([, link]) => link);
-      return links.reduceRight<() => Promise<Contents.IModel>>(
-        (work, link) => () => link.enqueue(work),
-        () => rename(path, newPath)
-      )();
-    };
-  }
-
-  /** Keep changes that others make between JupyterLab's check of a notebook's file and its save. */
-  private _watchSaves(contents: Contents.IManager): void {
-    const find = (path: string): [Context, TabLink] | undefined =>
-      [...this._links].find(([context]) => context.path === path);
-    const of = (path: string): FileAccess | null => find(path)?.[1].file ?? null;
-    const roomOf = (path: string): RoomFile | null => {
-      const [context] = find(path) ?? [];
-      return context?.model.collaborative ? new RoomFile(context, this._agent) : null;
-    };
-    const get = contents.get.bind(contents);
-    contents.get = (path, options) => {
-      const file = options?.content === false ? (of(path) ?? roomOf(path)) : null;
-      return file ? file.look(() => get(path, options)) : get(path, options);
-    };
-    const save = contents.save.bind(contents);
-    contents.save = (path, options) => {
-      const file = options?.type === 'notebook' ? of(path) : null;
-      return file ? file.write(options ?? {}, changed => save(path, changed)) : save(path, options);
-    };
-    const drive = (contents as Partial<ContentsManager>).defaultDrive;
-    if (drive) {
-      const put = drive.save.bind(drive); // or to the room, if a contents provider is named
-      drive.save = (path, options) => {
-        const isPut = options?.type === 'notebook' && !options.contentProviderId;
-        const room = isPut ? roomOf(path) : null;
-        const look = (): Promise<Contents.IModel> =>
-          drive.get(path, { content: false, hash: true });
-        return room ? room.write(look, () => put(path, options)) : put(path, options);
-      };
-    }
   }
 
   private _link(_: INotebookTracker, panel: NotebookPanel): void {
@@ -110,7 +64,7 @@ export class TabBridge implements ITabBridge {
     const link = new TabLink({
       context,
       settings: this._services.serverSettings,
-      contents,
+      files: this._files,
       client: this.client,
       view,
       views,
@@ -160,7 +114,7 @@ export class TabBridge implements ITabBridge {
     this._touch();
   };
 
-  private readonly _agent: AgentClient;
+  private readonly _files: IFiles;
   private readonly _conflicted = new Signal<
     this,
     { notebook: string; cells: readonly ICellConflict[] }

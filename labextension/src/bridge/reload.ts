@@ -3,7 +3,7 @@ import { isCodeCellModel } from '@jupyterlab/cells';
 import type { ICell, INotebookContent } from '@jupyterlab/nbformat';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import { JSONExt, UUID } from '@lumino/coreutils';
-import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import type { JSONValue, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { ICellConflict, IMergeCell } from '../tokens';
 import { assignIds, mergeCells, mergeObjects, runOf, withoutTrust } from './merge';
 import type { PageCells } from './pageCells';
@@ -177,6 +177,20 @@ function cellsWithIds({ content: { cells }, ids }: IFileState): ICell[] {
   return ids.length === cells.length
     ? cells.map((cell, at) => ({ ...cell, id: cell.id ?? ids[at] }))
     : cells;
+}
+
+/** Whether the cells are the same except for their metadata. */
+export function isSameNotebook(a: INotebookContent, b: INotebookContent): boolean {
+  return JSONExt.deepEqual(essence(a) as JSONValue, essence(b) as JSONValue);
+}
+
+/** The content of the cells without metadata, which the server adds and removes. */
+function essence({ cells }: INotebookContent): unknown {
+  return cells.map(({ cell_type, outputs, source }) => ({
+    cell_type,
+    outputs: outputs ?? null,
+    source
+  }));
 }
 
 /** The parts of a cell that every file format has. */

@@ -1,80 +1,58 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
-import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { Contents } from '@jupyterlab/services';
-import type { YNotebook } from '@jupyter/ydoc';
+import { PromiseDelegate } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
-import { Signal } from '@lumino/signaling';
-import type * as Y from 'yjs';
 import type { ICellConflict } from '../tokens';
+import type { IFiles } from './drive';
+import { SILENT, isMissing, isRefused, orTimeoutAfterFreeze } from './fileRequests';
+import { KnownFile } from './knownFile';
 import type { PageCells } from './pageCells';
-import type { IFileState } from './reload';
-import { takeIn } from './reload';
-import {
-  Overtaken,
-  SILENT,
-  acknowledge,
-  isOvertaken,
-  isSameNotebook,
-  lookTwice,
-  trySave,
-  orTimeoutAfterFreeze
-} from './sureSave';
-import type { ISave } from './saveQueue';
-import { SaveQueue } from './saveQueue';
+import { SaveRequests } from './saveRequests';
 import { SerialQueue } from './serialQueue';
+import type { UnsavedChanges } from './unsavedChanges';
 
-/** Number of states of the file that are remembered as saved by this page. */
-const MOST_SAVED = 100;
-
-/** How often a save is restarted because others keep writing the file; after that JupyterLab handles it. */
+/** How often a save is restarted because others keep writing the file; then it fails. */
 const MOST_ATTEMPTS = 10;
+const UNMERGEABLE =
+  'Another program wrote this file, and its version could not be merged. Nothing was overwritten. ' +
+  'Save again to choose which version stays.';
+
+/** Number of steps within which JupyterLab takes in a file that it has loaded. */
+const MOST_STEPS = 100;
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
-/** The state of the file that this page last loaded or saved. */
-interface IKnown extends IFileState {
-  hash: string;
-  /** Milliseconds. */
-  modified: number;
-}
-
 /**
- * Serializes this page's operations on the file of one notebook: saves, the user's and ours, checkpoints, renames, and
- * loading new content from the file.
+ * Serializes this page's operations on the file of one notebook: saves, the user's and ours, renames, and loading new
+ * content from the file.
  *
- * JupyterLab 4.6 asks about a "changed file" when two of its own saves overlap, and marks the notebook as saved after a
- * save even if something was typed during it. A save during a rename recreates the old file, with the newest text. If
- * the file has changed, JupyterLab asks which side to discard, and after a rename it does not even ask. Here each save
- * first checks the file, and is restarted if others write it before the save arrives.
+ * JupyterLab writes the text as it was when a save was requested, asks about a "changed file" when two of its own saves
+ * overlap, and marks the notebook as saved after a save even if something was typed during it. A save during a rename
+ * recreates the old file. If the file has changed, JupyterLab asks which side to discard, and after a rename it does
+ * not even ask. Here a save writes the newest text, and only over a state of the file that this page has seen; what
+ * others have written is merged first.
  */
 export class FileAccess {
   constructor(
     private readonly _context: Context,
-    private readonly _contents: Contents.IManager,
-    private readonly _cells: PageCells,
-    private readonly _onConflicts: (conflicts: readonly ICellConflict[]) => void
+    private readonly _files: IFiles,
+    cells: PageCells,
+    onConflicts: (conflicts: readonly ICellConflict[]) => void
   ) {
-    this._hasLoaded();
-    (_context.model.sharedModel as YNotebook).ydoc.on('afterTransaction', this._onChanged);
-    const save = _context.save.bind(_context);
-    this._saves = new SaveQueue(this._work, async () => {
-      for (let attempt = 1; !(await this._save(save, attempt)); attempt++);
-      return this.hash;
+    this._known = new KnownFile(_context, _files, cells, onConflicts);
+    this._requests = new SaveRequests(_context);
+    _context.saveState.connect((_, state) => {
+      if (state === 'completed' && this._known.unsaved.exist) {
+        _context.model.dirty = true; // it was changed after its text was read
+      }
     });
-    _context.save = () => this.save().done;
-    const checkpoint = _context.createCheckpoint.bind(_context);
-    _context.createCheckpoint = () => this.enqueue(checkpoint); // JupyterLab makes one after each save by the user
-    const revert = _context.revert.bind(_context);
-    const load = (): Promise<void> => revert().then(() => this._hasLoaded());
-    _context.revert = () => this.enqueue(load);
-    const restore = _context.restoreCheckpoint.bind(_context);
-    _context.restoreCheckpoint = id => this.enqueue(() => restore(id).then(load)); // before a save overwrites it
   }
 
-  /** Save; JupyterLab's own saves also go through this method. */
-  save(): ISave {
-    return this._saves.save();
+  /** Save the newest text, and return the hash of the file, if known. */
+  async save(): Promise<string | undefined> {
+    await this._context.save();
+    return this.hash;
   }
 
   /** Whether an operation is in progress. */
@@ -84,17 +62,22 @@ export class FileAccess {
 
   /** Whether the notebook has changes that its file lacks, except those JupyterLab makes to every notebook. */
   get isAhead(): boolean {
-    return this._isAhead;
+    return this._known.unsaved.isAhead;
   }
 
-  /** Emitted when `isAhead` may have changed. */
-  get aheadChanged(): ISignal<this, void> {
-    return this._aheadChanged;
+  /** Emitted when `isAhead` changes. */
+  get aheadChanged(): ISignal<UnsavedChanges, void> {
+    return this._known.unsaved.aheadChanged;
   }
 
   /** The hash of the file as this page last loaded or saved it. */
   get hash(): string | undefined {
-    return this._known?.hash ?? this._context.contentsModel?.hash;
+    return this._known.hash;
+  }
+
+  /** Whether a request for `path` is about this file; a rename may have come between two requests of one save. */
+  isAt(path: string): boolean {
+    return this._context.path === path || this._requests.confirms(path);
   }
 
   /** Run `work` after all operations requested before, and before all later ones. */
@@ -102,41 +85,60 @@ export class FileAccess {
     return this._work.run(work);
   }
 
-  /** JupyterLab checks the file, before and after it writes it. Rejects if the save has to be restarted. */
-  async look(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
-    const attempt = this._attempt;
-    const file = await lookTwice(get).catch((error: unknown) => {
-      throw attempt && this._sent && isOvertaken(error) ? new Overtaken() : error;
-    });
-    if (attempt && attempt !== this._attempt) {
-      throw new Overtaken(); // the page was frozen in the meantime, and another save has started
+  /**
+   * Somebody asks for the hash of the file. JupyterLab does so before and after it writes it, and is answered from here:
+   * before, without a hash, so that it has nothing to compare. It compares by itself if the server has no hashes, or if
+   * the last save failed because the file could not be merged.
+   */
+  async look(path: string, get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
+    const written = this._requests.takeWritten(path);
+    if (written) {
+      return written;
     }
-    if (attempt && !this._sent && file.hash && file.hash !== this.hash) {
-      throw new Overtaken();
+    if (!this._requests.takeCheck()) {
+      return get();
     }
+    const { contentsModel } = this._context;
+    try {
+      return this.hash && contentsModel && !this._isUnmergeable
+        ? { ...contentsModel, hash: undefined, content: null }
+        : await this.enqueue(get);
+    } finally {
+      this._requests.hasChecked();
+    }
+  }
+
+  /**
+   * Somebody writes the file. If it is JupyterLab that saves, the newest text is written instead; otherwise `put` is
+   * called. Rejects if the file cannot be written, or if what others write into it cannot be merged.
+   */
+  async write(
+    path: string,
+    options: Partial<Contents.IModel>,
+    put: () => Promise<Contents.IModel>
+  ): Promise<Contents.IModel> {
+    if (!this._requests.takeWrite()) {
+      return put();
+    }
+    this._next ??= Promise.resolve().then(() => this._write(options));
+    const file = await this._next;
+    this._requests.hasWritten(path, file);
     return file;
   }
 
-  /** JupyterLab writes the file. Rejects if the save has to be restarted. */
-  async write(
-    options: Partial<Contents.IModel>,
-    put: (options: Partial<Contents.IModel>) => Promise<Contents.IModel>
-  ): Promise<Contents.IModel> {
-    this._sent = { content: options.content as INotebookContent, ids: this._cells.ids };
-    this._written = null;
-    if (!this._attempt) {
-      return put(options);
-    }
-    const seen = { jupyter_agent_seen: this.hash };
-    try {
-      const file = await put({ ...options, ...seen });
-      this._written = file.hash ?? null;
-      this._isChecked ||= !!file.hash;
-      this._saves.hasWritten(file.hash);
-      return file;
-    } catch (error) {
-      throw isOvertaken(error) ? new Overtaken() : error;
-    }
+  /** Somebody, as a rule JupyterLab, loads the file. */
+  load(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
+    const loaded = new PromiseDelegate<Contents.IModel>();
+    void this.enqueue(async () => {
+      try {
+        const file = await getAgainIfSilent(get);
+        loaded.resolve(file);
+        await this._takenIn(file);
+      } catch (error) {
+        loaded.reject(error);
+      }
+    });
+    return loaded.promise;
   }
 
   /**
@@ -144,157 +146,98 @@ export class FileAccess {
    * cannot be read.
    */
   async reconcile(autosave: () => boolean): Promise<void> {
-    if ((await this.enqueue(() => this._mergeWithFile())) && autosave()) {
-      await this._context.save();
+    if ((await this.enqueue(() => this._known.merge())) && autosave()) {
+      await this.save();
     }
   }
 
-  /** Merge, then save; false if the file has changed since, as JupyterLab's own check shows. */
-  private async _save(save: () => Promise<void>, attempt: number): Promise<boolean> {
-    if (attempt > 1 || !this.hash || this.hash !== this._context.contentsModel?.hash) {
-      await this._mergeWithFile().catch(() => undefined); // JupyterLab will report the problem with the file
-    }
-    this._sent = null;
-    const wasAhead = this._isAhead;
-    this._isAhead = false; // changes from here on may not be in the request
-    this._attempt = attempt >= MOST_ATTEMPTS ? 0 : ++this._attempts;
-    let isDone = false;
-    try {
-      isDone = await trySave(this._context, save);
-    } finally {
-      this._attempt = 0;
-      if (isDone) {
-        this._hasSaved();
-      } else {
-        this._unanswered = this._sent ?? this._unanswered;
-        this._isAhead ||= wasAhead;
+  /** JupyterLab takes a file in as soon as it has it, before any other task of the page, so before anyone types. */
+  private async _takenIn(file: Contents.IModel): Promise<void> {
+    const { unsaved } = this._known;
+    const before = unsaved.now().all;
+    for (let step = 0; step < MOST_STEPS; step++) {
+      await Promise.resolve();
+      if (unsaved.now().all !== before && this._context.contentsModel?.hash === file.hash) {
+        this._isUnmergeable = false;
+        this._known.hasLoaded();
+        return;
       }
-      this._aheadChanged.emit();
     }
-    return isDone;
   }
 
   /**
-   * Merge the notebook and its file, if the file is not as this page last saw it. Returns whether the file should then
-   * be saved.
-   *
-   * Nothing is loaded from an earlier state than the page's, but its differences are reported: someone has restored it.
-   * A state that this page saved itself may be left over from a save that went elsewhere: if it is earlier, it is not
-   * reported; if it is later, it is not loaded, unless the server refuses late saves.
+   * Write the newest text. Merging and writing are operations of their own: a load or a rename that waits comes before
+   * the next attempt.
    */
-  private async _mergeWithFile(): Promise<boolean> {
-    const look = ++this._looks;
-    const isAhead = await orTimeoutAfterFreeze(this._compare(look));
-    if (isAhead === SILENT) {
-      this._looks++; // in case it is still answered: too late
-      return false;
-    }
-    return isAhead;
-  }
-
-  private async _compare(look: number): Promise<boolean> {
-    const { path, model } = this._context;
-    const seen = await this._contents.get(path, { content: false, hash: true });
-    if (!seen.hash || seen.hash === this.hash) {
-      if (seen.hash && seen.hash !== this._context.contentsModel?.hash) {
-        acknowledge(this._context, seen); // JupyterLab forgets it at a rename
+  private async _write(options: Partial<Contents.IModel>): Promise<Contents.IModel> {
+    for (let attempt = 1; ; attempt++) {
+      if (attempt > 1 || (this.hash && !this._known.isChecked)) {
+        // If the file cannot be read, writing it shows why.
+        await this.enqueue(() => this._known.merge()).catch(() => undefined);
       }
-      return false;
-    }
-    const file = await this._contents.get(path, { type: 'notebook', content: true, hash: true });
-    // From here to the end is one tick, in which no one types.
-    const isOver = this._context.isDisposed || look !== this._looks;
-    if (isOver || this._context.path !== path || !file.hash) {
-      return false;
-    }
-    const isOwn = this._saved.has(file.hash);
-    const modified = Date.parse(file.last_modified);
-    const isLater = modified > (this._known?.modified ?? 0);
-    let isAhead = true;
-    if (!isOwn || isLater) {
-      const content = file.content as INotebookContent;
-      const sent = this._unanswered;
-      const base = sent && isSameNotebook(sent.content, content) ? sent : this._known;
-      const takes = isLater && (this._isChecked || !isOwn);
-      const taken = takeIn(this._cells, model, base, content, takes);
-      isAhead = taken.isAhead;
-      this._onConflicts(taken.conflicts);
-      this._known = { content, ids: taken.ids, hash: file.hash, modified };
-    }
-    acknowledge(this._context, file);
-    model.dirty = isAhead;
-    this._setAhead(isAhead);
-    return isAhead;
-  }
-
-  private _hasLoaded(): void {
-    const { model, contentsModel } = this._context;
-    if (contentsModel?.hash) {
-      const content = model.toJSON() as INotebookContent;
-      this._know({ content, ids: this._cells.ids }, contentsModel);
-    }
-    this._setAhead(false);
-  }
-
-  private readonly _onChanged = ({ changed }: Y.Transaction): void => {
-    if (!this._isAhead) {
-      const { ydoc } = this._context.model.sharedModel as YNotebook;
-      const meta = ydoc.getMap('meta');
-      const ofJupyterLab = [ydoc.getMap('state'), meta, meta.get('metadata')];
-      if ([...changed.keys()].some((type: unknown) => !ofJupyterLab.includes(type))) {
-        this._setAhead(true);
+      const isLast = attempt === MOST_ATTEMPTS;
+      const file = await this.enqueue(() => this._put(options, isLast));
+      if (file) {
+        return file;
       }
     }
-  };
+  }
 
-  private _setAhead(isAhead: boolean): void {
-    if (this._isAhead !== isAhead) {
-      this._isAhead = isAhead;
-      this._aheadChanged.emit();
+  /** Returns null if the file has changed since the page last saw it, or if the request is not answered. */
+  private async _put(
+    options: Partial<Contents.IModel>,
+    isLast: boolean
+  ): Promise<Contents.IModel | null> {
+    this._next = null; // what is typed from here on needs another save
+    const { path } = this._context;
+    const text = this._known.send(options.content);
+    const seen = { jupyter_agent_seen: this._known.seen };
+    try {
+      const put = this._files.save(path, { ...options, path, content: text.content, ...seen });
+      const file = await orTimeoutAfterFreeze(put.then(answer => this._withHash(answer)));
+      if (file === SILENT) {
+        return null;
+      }
+      this._known.hasSaved(text, file);
+      this._isUnmergeable = false;
+      return file;
+    } catch (error) {
+      this._isUnmergeable = isLast && isRefused(error);
+      if (this._isUnmergeable) {
+        throw new Error(UNMERGEABLE);
+      }
+      if (isLast || !(isRefused(error) || isMissing(error))) {
+        throw error;
+      }
+      return null;
     }
   }
 
-  private _hasSaved(): void {
-    const { contentsModel } = this._context;
-    const hash = this._written ?? contentsModel?.hash; // which may be from someone else by now
-    if (this._sent && contentsModel && hash) {
-      this._know(this._sent, { ...contentsModel, hash });
-      this._remember(hash);
+  /** The written file with the hash of its content, if the server has hashes. */
+  private async _withHash(file: Contents.IModel): Promise<Contents.IModel> {
+    if (file.hash) {
+      return file;
     }
-    this._sent = this._unanswered = null;
-  }
-
-  private _know(
-    state: IFileState,
-    { hash, last_modified }: Omit<Contents.IModel, 'content'>
-  ): void {
-    this._known = { ...state, hash: hash ?? '', modified: Date.parse(last_modified) };
-  }
-
-  private _remember(hash: string): void {
-    this._saved.delete(hash);
-    this._saved.add(hash);
-    for (const oldest of [...this._saved].slice(0, -MOST_SAVED)) {
-      this._saved.delete(oldest);
-    }
+    const look = { content: false, hash: true };
+    const { hash, hash_algorithm } = await this._files.get(file.path, look);
+    return { ...file, hash, hash_algorithm };
   }
 
   private readonly _work = new SerialQueue();
-  private readonly _saves: SaveQueue;
-  private _known: IKnown | null = null;
-  private _sent: IFileState | null = null;
-  /** The hash of the written file, if the server reports it. */
-  private _written: string | null = null;
-  /** Whether the server compares the file with the state that a save is based on: then no save can be late. */
-  private _isChecked = false;
-  /** The number of the save that is in progress and may be restarted, else 0. */
-  private _attempt = 0;
-  private _attempts = 0;
-  /** The content last sent in a failed save: it may still have arrived. */
-  private _unanswered: IFileState | null = null;
-  /** The number of the last check of the file. */
-  private _looks = 0;
-  private _isAhead = false;
-  private readonly _aheadChanged = new Signal<this, void>(this);
-  private readonly _saved = new Set<string>();
+  private readonly _requests: SaveRequests;
+  private readonly _known: KnownFile;
+  /** The save that has not read the text yet. */
+  private _next: Promise<Contents.IModel> | null = null;
+  /** Whether the last save failed because the file could not be merged. */
+  private _isUnmergeable = false;
+}
+
+/** The file; requested again if the page was frozen and the request is not answered. */
+async function getAgainIfSilent(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
+  for (;;) {
+    const file = await orTimeoutAfterFreeze(get());
+    if (file !== SILENT) {
+      return file;
+    }
+  }
 }

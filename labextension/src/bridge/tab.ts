@@ -7,7 +7,7 @@
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
-import type { Contents, ServerConnection } from '@jupyterlab/services';
+import type { ServerConnection } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { YNotebook } from '@jupyter/ydoc';
 import type { IDisposable } from '@lumino/disposable';
@@ -17,6 +17,7 @@ import { ServerRunCells } from './serverRunCells';
 import { keepPlace } from './roomPlace';
 import type { ICellConflict } from '../tokens';
 import { PageCells } from './pageCells';
+import type { IFiles } from './drive';
 import { FileAccess } from './saves';
 import { StructuralEdits } from './structure';
 import type { IEdit } from './structure';
@@ -51,7 +52,7 @@ export class TabLink implements IDisposable {
         followTrust(context.model);
         keepPlace(context.model, () => _options.views().map(panel => panel.content));
       } else {
-        this._file = new FileAccess(context, _options.contents, this._cells, _options.onConflicts);
+        this._file = new FileAccess(context, _options.files, this._cells, _options.onConflicts);
         this._file.aheadChanged.connect(this._tellUnsaved, this);
         this.connect();
       }
@@ -112,8 +113,8 @@ export class TabLink implements IDisposable {
       const { version } = context.model.sharedModel;
       const { cell } = this._situation();
       const hello = { op: 'hello', protocol: PROTOCOL, path: context.path, client, version, cell };
-      this._sentUnsaved = this._file?.isAhead ?? false;
-      this._send({ ...hello, running: this._serverRuns.ids, unsaved: this._sentUnsaved });
+      const unsaved = (this._sentUnsaved = this._file?.isAhead ?? false);
+      this._send({ ...hello, running: this._serverRuns.ids, unsaved });
       if (isBack) {
         // Others may have changed the file in the meantime. If it cannot be read, the next save checks again.
         void this._file?.reconcile(this._options.autosave).catch(() => undefined);
@@ -182,8 +183,7 @@ export class TabLink implements IDisposable {
         break;
       case 'save':
         if (context.model.dirty && autosave()) {
-          const hash = await this._file?.save().written;
-          return { dirty: false, saving: false, hash }; // everything up to then is saved, whatever was typed since
+          return { hash: await this._file?.save(), dirty: false, saving: false };
         }
         break;
       case 'revert':
@@ -234,10 +234,11 @@ export class TabLink implements IDisposable {
   }
 
   /** Tell the server whether this page has unsaved changes, in case it disconnects. */
-  private _tellUnsaved({ isAhead }: FileAccess): void {
-    if (this._sentUnsaved !== null && isAhead !== this._sentUnsaved) {
-      this._sentUnsaved = isAhead;
-      this._send({ op: 'unsaved', unsaved: isAhead });
+  private _tellUnsaved(): void {
+    const unsaved = this._file?.isAhead ?? false;
+    if (this._sentUnsaved !== null && unsaved !== this._sentUnsaved) {
+      this._sentUnsaved = unsaved;
+      this._send({ op: 'unsaved', unsaved });
     }
   }
 
@@ -283,7 +284,8 @@ export namespace TabLink {
   export interface IOptions {
     context: Context;
     settings: ServerConnection.ISettings;
-    contents: Contents.IManager;
+    /** Jupyter's files, past what `watchFiles` changes. */
+    files: IFiles;
     /** The id of this page load. */
     client: string;
     /** The view of the notebook that the user last had in front. */

@@ -2,9 +2,10 @@ import type { ISharedCodeCell } from '@jupyter/ydoc';
 import { YNotebook } from '@jupyter/ydoc';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import { ServerConnection, type Contents } from '@jupyterlab/services';
+import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
+import type { IFiles } from '../../src/bridge/drive';
 import { TabLink } from '../../src/bridge/tab';
 
 /** The server's end of the socket. */
@@ -78,9 +79,7 @@ function open(options: { collaborative?: boolean } = {}) {
       )
     },
     saved: 0,
-    createCheckpoint: () => Promise.resolve(),
-    revert: () => Promise.resolve(),
-    restoreCheckpoint: () => Promise.resolve(),
+    saveState: new Signal<object, string>({}),
     save() {
       this.saved++;
       return Promise.resolve();
@@ -96,7 +95,7 @@ function open(options: { collaborative?: boolean } = {}) {
       appendToken: false,
       WebSocket: Socket as unknown as typeof WebSocket
     }),
-    contents: { get: look } as unknown as Contents.IManager,
+    files: { get: look } as unknown as IFiles,
     client: 'page-1',
     view: () => undefined,
     views: () => [],

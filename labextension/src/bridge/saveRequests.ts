@@ -1,0 +1,75 @@
+import type { DocumentRegistry } from '@jupyterlab/docregistry';
+import type { INotebookModel } from '@jupyterlab/notebook';
+import type { Contents } from '@jupyterlab/services';
+
+type Context = DocumentRegistry.IContext<INotebookModel>;
+
+/**
+ * Tells the requests that JupyterLab makes to save a notebook from those that others make for the same file.
+ *
+ * A save is three requests: the hash of the file, the new content, and the hash again. Each follows what came before it
+ * (the signal that a save has started, the answer to the request before) before any other task of the page runs, so
+ * what is expected is forgotten when the next task begins.
+ */
+export class SaveRequests {
+  constructor(context: Context) {
+    context.saveState.connect((_, state) => {
+      if (state === 'started') {
+        this._checks++;
+        this._forgetSoon();
+      }
+    });
+  }
+
+  /** Whether JupyterLab is about to ask for the hash of the file that it has written as `path`. */
+  confirms(path: string): boolean {
+    return this._written.has(path);
+  }
+
+  /** The written file, as JupyterLab asks for it; null if this request is not that one. */
+  takeWritten(path: string): Contents.IModel | null {
+    const files = this._written.get(path);
+    const file = files?.shift() ?? null;
+    if (!files?.length) {
+      this._written.delete(path);
+    }
+    return file;
+  }
+
+  /** Whether this request for the hash is JupyterLab's, before it writes. */
+  takeCheck(): boolean {
+    const isCheck = this._checks > 0;
+    this._checks -= Number(isCheck);
+    return isCheck;
+  }
+
+  /** JupyterLab's check has been answered. */
+  hasChecked(): void {
+    this._writes++;
+    this._forgetSoon();
+  }
+
+  /** Whether this request to write the file is the one that follows a check. */
+  takeWrite(): boolean {
+    const isWrite = this._writes > 0;
+    this._writes -= Number(isWrite);
+    return isWrite;
+  }
+
+  /** JupyterLab's request to write `path` has been answered: the file is now this. */
+  hasWritten(path: string, file: Contents.IModel): void {
+    this._written.set(path, [...(this._written.get(path) ?? []), file]);
+    this._forgetSoon();
+  }
+
+  private _forgetSoon(): void {
+    setTimeout(() => {
+      this._checks = this._writes = 0;
+      this._written.clear();
+    });
+  }
+
+  private _checks = 0;
+  private _writes = 0;
+  private readonly _written = new Map<string, Contents.IModel[]>();
+}

@@ -308,7 +308,7 @@ class PhraseAnswer(AnswerModel):
     values: dict[str, int | str]
 
 
-class ApprovalAnswer(AnswerModel):
+class PendingApproval(AnswerModel):
     """A question whose answer a turn waits for."""
 
     id: str
@@ -377,7 +377,7 @@ class TurnAnswer(AnswerModel):
     ended: str | None
     calls: list[CallAnswer]
     changes: list[ChangeAnswer]
-    approvals: list[ApprovalAnswer]
+    approvals: list[PendingApproval]
     audit: list[dict[str, Any]]
 
 
@@ -402,7 +402,7 @@ class OutcomeAnswer(TurnStateAnswer):
     message: dict[str, Any]
     usage: UsageNumbers
     changes: list[ChangeAnswer]
-    approvals: list[ApprovalAnswer]
+    approvals: list[PendingApproval]
 
 
 class ConflictAnswer(AnswerModel):

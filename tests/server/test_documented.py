@@ -18,7 +18,7 @@ from jupyter_agent.workspace.runs import RunStatus
 
 SHAPES = Path(__file__).parents[1] / "wire" / "schemas" / "schemas.json"
 IN_THE_PANEL = (
-    "ApprovalAnswer",
+    "PendingApproval",
     "ApprovalReply",
     "ChatBody",
     "FoundConversation",

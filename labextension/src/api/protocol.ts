@@ -40,7 +40,7 @@ export type IPendingChange = IChange & Pick<Schemas['PendingAnswer'], 'turn_id'>
 export type ICellRef = Pick<IChange, 'notebook' | 'cell_id'>;
 
 /** A question whose answer a turn waits for. */
-export type IApproval = Schemas['ApprovalAnswer'];
+export type IApproval = Schemas['PendingApproval'];
 
 /** The proposed change of one of several cells. */
 export type ICellDiff = Schemas['CellDiffAnswer'];

@@ -2,79 +2,6 @@
 
 export interface components {
   schemas: {
-    /** @description A question whose answer a turn waits for. */
-    ApprovalAnswer: {
-      id: string;
-      /**
-       * @description Shared by approvals that are one question, such as an edit and its run.
-       * @default
-       */
-      group?: string;
-      call_id: string;
-      tool: string;
-      input: {
-        [key: string]: unknown;
-      };
-      notebook: string | null;
-      cell_id: string | null;
-      /**
-       * @description The exact code that would run.
-       * @default
-       */
-      code?: string;
-      /**
-       * @description The code by cell, if several would run.
-       * @default []
-       */
-      cells?: components['schemas']['CodeAnswer'][];
-      /**
-       * @description The proposed change, as a unified diff.
-       * @default
-       */
-      diff?: string;
-      /**
-       * @description The same by cell, if several would change.
-       * @default []
-       */
-      edits?: components['schemas']['CellDiffAnswer'][];
-      /**
-       * @description The type of the cell after the edit, or of the cell to be deleted.
-       * @default code
-       * @enum {string}
-       */
-      cell_type?: 'code' | 'markdown' | 'raw';
-      /**
-       * @description The name of the only kernel to which the answer applies.
-       * @default
-       */
-      kernel?: string;
-      /**
-       * @description Addresses on other servers that a page loads as soon as it shows the result.
-       * @default []
-       */
-      loads?: string[];
-      /**
-       * @description Systems, such as Dask, on which the code may start a job.
-       * @default []
-       */
-      clusters?: string[];
-      /**
-       * @description The MCP server that would get the input.
-       * @default
-       */
-      server?: string;
-      /**
-       * @description The name of the tool there.
-       * @default null
-       */
-      server_tool?: string | null;
-      /**
-       * @description What else a person has to know.
-       * @default []
-       */
-      facts?: components['schemas']['PhraseAnswer'][];
-      expires: string;
-    };
     /** @description One answer to a question of a turn. */
     ApprovalReply: {
       id: string;
@@ -407,6 +334,79 @@ export interface components {
       undone: boolean;
       conflict: string | null;
       turn_id: string;
+    };
+    /** @description A question whose answer a turn waits for. */
+    PendingApproval: {
+      id: string;
+      /**
+       * @description Shared by approvals that are one question, such as an edit and its run.
+       * @default
+       */
+      group?: string;
+      call_id: string;
+      tool: string;
+      input: {
+        [key: string]: unknown;
+      };
+      notebook: string | null;
+      cell_id: string | null;
+      /**
+       * @description The exact code that would run.
+       * @default
+       */
+      code?: string;
+      /**
+       * @description The code by cell, if several would run.
+       * @default []
+       */
+      cells?: components['schemas']['CodeAnswer'][];
+      /**
+       * @description The proposed change, as a unified diff.
+       * @default
+       */
+      diff?: string;
+      /**
+       * @description The same by cell, if several would change.
+       * @default []
+       */
+      edits?: components['schemas']['CellDiffAnswer'][];
+      /**
+       * @description The type of the cell after the edit, or of the cell to be deleted.
+       * @default code
+       * @enum {string}
+       */
+      cell_type?: 'code' | 'markdown' | 'raw';
+      /**
+       * @description The name of the only kernel to which the answer applies.
+       * @default
+       */
+      kernel?: string;
+      /**
+       * @description Addresses on other servers that a page loads as soon as it shows the result.
+       * @default []
+       */
+      loads?: string[];
+      /**
+       * @description Systems, such as Dask, on which the code may start a job.
+       * @default []
+       */
+      clusters?: string[];
+      /**
+       * @description The MCP server that would get the input.
+       * @default
+       */
+      server?: string;
+      /**
+       * @description The name of the tool there.
+       * @default null
+       */
+      server_tool?: string | null;
+      /**
+       * @description What else a person has to know.
+       * @default []
+       */
+      facts?: components['schemas']['PhraseAnswer'][];
+      expires: string;
     };
     /** @description Words with `{places}` for the values; a pair is for one and for several (`count`). */
     PhraseAnswer: {

@@ -41,7 +41,8 @@ export function watchFiles(
     const get = (): Promise<Contents.IModel> => own.get(path, options);
     const file = fileOf(path);
     if (options.content === false) {
-      return file ? file.look(path, get) : (roomOf(path)?.look(get) ?? get());
+      const hash = options.hash ? file : null;
+      return hash?.look(path, get) ?? roomOf(path)?.look(get) ?? get();
     }
     const isLoad = options.type === 'notebook' && options.hash === true;
     return file && isLoad ? file.load(get) : get();

@@ -9,7 +9,7 @@ type Context = DocumentRegistry.IContext<INotebookModel>;
  *
  * A save is three requests: the hash of the file, the new content, and the hash again. Each follows what came before it
  * (the signal that a save has started, the answer to the request before) before any other task of the page runs, so
- * what is expected is forgotten when the next task begins.
+ * expectations end when the next task begins.
  */
 export class SaveRequests {
   constructor(context: Context) {

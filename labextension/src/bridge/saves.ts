@@ -17,6 +17,8 @@ const MOST_ATTEMPTS = 10;
 const UNMERGEABLE =
   'Another program wrote this file, and its version could not be merged. Nothing was overwritten. ' +
   'Save again to choose which version stays.';
+const BUSY =
+  'Other programs keep writing this file. Nothing was overwritten. Save again when they are done.';
 
 /** Number of steps within which JupyterLab takes in a file that it has loaded. */
 const MOST_STEPS = 100;
@@ -88,7 +90,7 @@ export class FileAccess {
   /**
    * Somebody asks for the hash of the file. JupyterLab does so before and after it writes it, and is answered from here:
    * before, without a hash, so that it has nothing to compare. It compares by itself if the server has no hashes, or if
-   * the last save failed because the file could not be merged.
+   * the file could not be merged at the last save, and still cannot.
    */
   async look(path: string, get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
     const written = this._requests.takeWritten(path);
@@ -97,6 +99,9 @@ export class FileAccess {
     }
     if (!this._requests.takeCheck()) {
       return get();
+    }
+    if (this._isUnmergeable) {
+      await this._merge();
     }
     const { contentsModel } = this._context;
     try {
@@ -172,8 +177,7 @@ export class FileAccess {
   private async _write(options: Partial<Contents.IModel>): Promise<Contents.IModel> {
     for (let attempt = 1; ; attempt++) {
       if (attempt > 1 || (this.hash && !this._known.isChecked)) {
-        // If the file cannot be read, writing it shows why.
-        await this.enqueue(() => this._known.merge()).catch(() => undefined);
+        await this._merge();
       }
       const isLast = attempt === MOST_ATTEMPTS;
       const file = await this.enqueue(() => this._put(options, isLast));
@@ -183,12 +187,21 @@ export class FileAccess {
     }
   }
 
+  private async _merge(): Promise<void> {
+    try {
+      await this.enqueue(() => this._known.merge());
+      this._isUnmergeable = false;
+    } catch {
+      this._isUnmergeable = true; // if the server cannot be reached, writing the file shows it
+    }
+  }
+
   /** Returns null if the file has changed since the page last saw it, or if the request is not answered. */
   private async _put(
     options: Partial<Contents.IModel>,
     isLast: boolean
   ): Promise<Contents.IModel | null> {
-    this._next = null; // what is typed from here on needs another save
+    this._next = null; // text typed from here on needs another save
     const { path } = this._context;
     const text = this._known.send(options.content);
     const seen = { jupyter_agent_seen: this._known.seen };
@@ -202,14 +215,10 @@ export class FileAccess {
       this._isUnmergeable = false;
       return file;
     } catch (error) {
-      this._isUnmergeable = isLast && isRefused(error);
-      if (this._isUnmergeable) {
-        throw new Error(UNMERGEABLE);
+      if (!isLast && (isRefused(error) || isMissing(error))) {
+        return null;
       }
-      if (isLast || !(isRefused(error) || isMissing(error))) {
-        throw error;
-      }
-      return null;
+      throw isRefused(error) ? new Error(this._isUnmergeable ? UNMERGEABLE : BUSY) : error;
     }
   }
 
@@ -228,7 +237,7 @@ export class FileAccess {
   private readonly _known: KnownFile;
   /** The save that has not read the text yet. */
   private _next: Promise<Contents.IModel> | null = null;
-  /** Whether the last save failed because the file could not be merged. */
+  /** Whether the file could not be merged when that was last tried. */
   private _isUnmergeable = false;
 }
 

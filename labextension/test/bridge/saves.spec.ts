@@ -102,27 +102,53 @@ describe('FileAccess', () => {
     expect(lab.dialogs).toEqual([]);
   });
 
-  it.each([
-    ['it cannot be read', 'broken' as const],
-    ['others write it again and again', null]
-  ])('fails if %s, and JupyterLab asks at the next save', async (_, content) => {
+  it('fails if the file cannot be read, and JupyterLab asks at the next save', async () => {
     const lab = new Lab();
     const { context, file, type } = await lab.open();
     type('z');
-    let number = 0;
-    lab.disk.before = request =>
-      request === 'PUT' && lab.disk.write(PATH, content ?? code('# x = 1', `theirs ${number++}`));
+    lab.disk.write(PATH, 'broken');
     await expect(context.save()).rejects.toThrow('could not be merged');
-    lab.disk.before = () => undefined;
     await lab.answer(`File Save Error for ${PATH}`, 'Close');
     expect(context.model.dirty).toBe(true);
     const saved = context.save();
     await lab.answer('File Changed', 'Overwrite');
     await saved;
-    expect(lab.disk.texts[PATH]?.[0]).toBe('z# x = 1');
+    expect(lab.disk.texts[PATH]).toEqual(['z# x = 1', 'y = 1']);
     await context.save(); // the question is answered: from here on as ever
     expect(context.model.dirty).toBe(false);
     expect(file.isAhead).toBe(false);
+    expect(lab.dialogs).toEqual([]);
+  });
+
+  it('merges a file that can be read again, and asks nothing', async () => {
+    const lab = new Lab();
+    const { context, type, texts } = await lab.open();
+    type('z');
+    lab.disk.write(PATH, 'broken');
+    await expect(context.save()).rejects.toThrow('could not be merged');
+    await lab.answer(`File Save Error for ${PATH}`, 'Close');
+    lab.disk.write(PATH, code('# x = 1', 'theirs'));
+    await context.save();
+    expect(texts()).toEqual(['z# x = 1', 'theirs']);
+    expect(lab.disk.texts[PATH]).toEqual(texts());
+    expect(lab.dialogs).toEqual([]);
+  });
+
+  it('fails if others write the file all the time, and succeeds when they are done', async () => {
+    const lab = new Lab();
+    const { context, type, texts } = await lab.open();
+    type('z');
+    let number = 0;
+    lab.disk.before = request =>
+      request === 'PUT' && lab.disk.write(PATH, code('# x = 1', `theirs ${number++}`));
+    await expect(context.save()).rejects.toThrow('keep writing');
+    await lab.answer(`File Save Error for ${PATH}`, 'Close');
+    expect(number).toBe(10);
+    lab.disk.before = () => undefined;
+    expect(context.model.dirty).toBe(true);
+    await context.save();
+    expect(texts()).toEqual(['z# x = 1', 'theirs 9']);
+    expect(lab.disk.texts[PATH]).toEqual(texts());
     expect(lab.dialogs).toEqual([]);
   });
 

@@ -2,13 +2,20 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import type { AgentClient } from '../api/client';
+import { orErrorAfterFreeze } from './fileRequests';
 import { RoomFile } from './roomFile';
 import type { TabLink } from './tab';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** The methods that are replaced here: the only ones of JupyterLab that this extension changes. */
-export type IFiles = Pick<Contents.IDrive, 'get' | 'save' | 'rename'>;
+export type IFiles = Pick<
+  Contents.IDrive,
+  'get' | 'save' | 'rename' | 'createCheckpoint' | 'restoreCheckpoint'
+>;
+
+/** Marks a request that has passed here: a contents provider hands it to the drive once more. */
+const PASSED = Symbol('jupyter_agent');
 
 /**
  * Let the requests for the file of an open notebook pass through its `FileAccess`, or `RoomFile`, whoever makes them.
@@ -23,14 +30,17 @@ export function watchFiles(
   links: ReadonlyMap<Context, TabLink>,
   agent: AgentClient
 ): IFiles {
+  const [get, save] = [drive.get.bind(drive), drive.save.bind(drive)];
   const own: IFiles = {
-    get: drive.get.bind(drive),
-    save: drive.save.bind(drive),
-    rename: drive.rename.bind(drive)
+    get: (path, options) => get(path, passed(options)),
+    save: (path, options) => save(path, passed(options)),
+    rename: drive.rename.bind(drive),
+    createCheckpoint: drive.createCheckpoint.bind(drive),
+    restoreCheckpoint: drive.restoreCheckpoint.bind(drive)
   };
   const fileOf = (path: string): TabLink['file'] => {
-    const files = [...links.values()].map(({ file }) => file);
-    return files.find(file => file?.isAt(path)) ?? null;
+    const files = [...links.values()].flatMap(({ file }) => (file?.isAt(path) ? [file] : []));
+    return files.find(file => file.isSaving) ?? files[0] ?? null;
   };
   const roomOf = (path: string): RoomFile | null => {
     const context = [...links.keys()].find(open => open.path === path);
@@ -38,28 +48,30 @@ export function watchFiles(
   };
 
   drive.get = (path, options = {}) => {
-    const get = (): Promise<Contents.IModel> => own.get(path, options);
-    const file = fileOf(path);
-    if (options.content === false) {
-      const hash = options.hash ? file : null;
-      return hash?.look(path, get) ?? roomOf(path)?.look(get) ?? get();
+    if (PASSED in options) {
+      return get(path, options);
     }
-    const isLoad = options.type === 'notebook' && options.hash === true;
-    return file && isLoad ? file.load(get) : get();
+    const request = (at = path): Promise<Contents.IModel> => own.get(at, options);
+    const isOfContext = options.hash === true && 'contentProviderId' in options;
+    const file = isOfContext ? fileOf(path) : null;
+    if (options.content === false) {
+      return file?.look(path, request) ?? roomOf(path)?.look(request) ?? request();
+    }
+    return file && options.type === 'notebook' ? file.load(request) : request();
   };
 
   drive.save = (path, options = {}) => {
-    const save = (): Promise<Contents.IModel> => own.save(path, options);
+    const request = (): Promise<Contents.IModel> => own.save(path, options);
     if (options.type !== 'notebook') {
-      return save();
+      return request();
     }
-    const file = fileOf(path);
+    const file = PASSED in options ? null : fileOf(path);
     if (file) {
-      return file.write(path, options, save);
+      return file.write(path, options, request);
     }
     const isOfRoom = 'contentProviderId' in options && options.contentProviderId;
     const look = (): Promise<Contents.IModel> => own.get(path, { content: false, hash: true });
-    return isOfRoom ? save() : (roomOf(path)?.write(look, save) ?? save());
+    return isOfRoom ? save(path, options) : (roomOf(path)?.write(look, request) ?? request());
   };
 
   // The file of a notebook is not saved while it, or a folder that contains it, is renamed.
@@ -70,7 +82,22 @@ export function watchFiles(
         (work, [, link]) =>
           () =>
             link.enqueue(work),
-        () => own.rename(path, newPath)
+        () => orErrorAfterFreeze(own.rename(path, newPath))
       )();
+
+  // JupyterLab makes a checkpoint after each save by the user. Jupyter's server copies its file back as it is, even if
+  // it is not complete yet.
+  drive.createCheckpoint = path => {
+    const create = (at = path): Promise<Contents.ICheckpointModel> => own.createCheckpoint(at);
+    return fileOf(path)?.createCheckpoint(create) ?? create();
+  };
+  drive.restoreCheckpoint = (path, id) => {
+    const restore = (): Promise<void> => own.restoreCheckpoint(path, id);
+    return fileOf(path)?.restore(restore) ?? restore();
+  };
   return own;
+}
+
+function passed<Options extends object>(options: Options | undefined): Options {
+  return { ...options, [PASSED]: true } as unknown as Options;
 }

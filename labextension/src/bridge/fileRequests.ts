@@ -28,6 +28,16 @@ export async function lookTwice(get: () => Promise<Contents.IModel>): Promise<Co
   }
 }
 
+/** Whether the server has the file and cannot read it as a notebook. */
+export function isUnreadable(error: unknown): boolean {
+  return (
+    error instanceof ServerConnection.ResponseError &&
+    error.response.status >= 400 &&
+    error.response.status < 500 &&
+    !isMissing(error)
+  );
+}
+
 export function isMissing(error: unknown): boolean {
   return error instanceof ServerConnection.ResponseError && error.response.status === 404;
 }
@@ -45,5 +55,24 @@ export async function orTimeoutAfterFreeze<T>(work: Promise<T>): Promise<T | typ
     return await Promise.race([work, silence]);
   } finally {
     document.removeEventListener('resume', onResume);
+  }
+}
+
+/** The result of `work`; rejects if the page was frozen and `work` does not settle soon after. */
+export async function orErrorAfterFreeze<T>(work: Promise<T>): Promise<T> {
+  const result = await orTimeoutAfterFreeze(work);
+  if (result === SILENT) {
+    throw new Error('The server has not answered since the page was inactive.');
+  }
+  return result;
+}
+
+/** The result of `get`; called again if the page was frozen and it does not settle soon after. */
+export async function getAgainAfterFreeze<T>(get: () => Promise<T>): Promise<T> {
+  for (;;) {
+    const result = await orTimeoutAfterFreeze(get());
+    if (result !== SILENT) {
+      return result;
+    }
   }
 }

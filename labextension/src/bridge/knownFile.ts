@@ -8,12 +8,15 @@ import type { IFiles } from './drive';
 import { SILENT, isMissing, lookTwice, orTimeoutAfterFreeze } from './fileRequests';
 import type { PageCells } from './pageCells';
 import type { IFileState } from './reload';
-import { isSameNotebook, takeIn } from './reload';
+import { cellsThatDiffer, takeIn } from './reload';
 import type { IChanges } from './unsavedChanges';
 import { UnsavedChanges } from './unsavedChanges';
 
 /** Number of states of the file that are remembered as saved by this page. */
 const MOST_SAVED = 100;
+
+/** Number of texts that are remembered as perhaps saved. */
+const MOST_UNANSWERED = 10;
 
 /** The hash of a file that does not exist. */
 const NO_FILE = '';
@@ -41,7 +44,7 @@ export class KnownFile {
     private readonly _onConflicts: (conflicts: readonly ICellConflict[]) => void
   ) {
     this.unsaved = new UnsavedChanges(_context.model.sharedModel as YNotebook);
-    this.hasLoaded();
+    this.hasLoaded(_context.contentsModel);
   }
 
   /** The changes of the notebook that its file lacks. */
@@ -62,27 +65,37 @@ export class KnownFile {
     return this._isChecked;
   }
 
-  /** JupyterLab has loaded the file. */
-  hasLoaded(): void {
-    const { model, contentsModel } = this._context;
-    if (contentsModel?.hash) {
-      const content = model.toJSON() as INotebookContent;
-      this._know({ content, ids: this._cells.ids }, contentsModel);
+  /** The notebook has just become this file. */
+  hasLoaded(file: Omit<Contents.IModel, 'content'> | null): void {
+    if (file?.hash) {
+      const content = this._context.model.toJSON() as INotebookContent;
+      this._know({ content, ids: this._cells.ids }, file);
     }
     this.unsaved.hasCompared(false);
   }
 
-  /** The text as it is now, or `content` if the notebook is closed, is about to be written. */
-  send(content: unknown): ISent {
+  /** The text as it is now, or `content` if the notebook is closed. */
+  textToSend(content: unknown): ISent {
     const { model, isDisposed } = this._context;
     const text = (isDisposed ? content : model.toJSON()) as INotebookContent;
-    return (this._sent = { content: text, ids: this._cells.ids, changes: this.unsaved.now() });
+    return { content: text, ids: this._cells.ids, changes: this.unsaved.now() };
+  }
+
+  /** It is unknown whether the server has written that text, or whether it is still there. */
+  hasNoAnswer(sent: ISent): void {
+    this._unanswered.unshift(sent);
+    this._unanswered.splice(MOST_UNANSWERED);
+  }
+
+  /** The server may be another one by now. */
+  hasLostServer(): void {
+    this._isChecked = false;
   }
 
   /** The server has written that text. */
   hasSaved(sent: ISent, file: Contents.IModel): void {
-    this._sent = null;
-    this._isChecked ||= 'jupyter_agent_written' in file;
+    this._unanswered.length = 0;
+    this._isChecked = 'jupyter_agent_written' in file;
     this._know(sent, file);
     this._remember(file.hash);
     this.unsaved.hasSaved(sent.changes);
@@ -125,8 +138,7 @@ export class KnownFile {
     let isAhead = true;
     if (!isOwn || isLater) {
       const content = file.content as INotebookContent;
-      const sent = this._sent;
-      const base = sent && isSameNotebook(sent.content, content) ? sent : this._known;
+      const base = this._closestTo(content);
       const takes = isLater && (this._isChecked || !isOwn);
       const taken = takeIn(this._cells, model, base, content, takes);
       isAhead = taken.isAhead;
@@ -137,6 +149,13 @@ export class KnownFile {
     model.dirty = isAhead;
     this.unsaved.hasCompared(isAhead);
     return isAhead;
+  }
+
+  /** The state that others started from, if they have changed the file: one that is known, or may have arrived. */
+  private _closestTo(content: INotebookContent): IFileState | null {
+    const states = [this._known, ...this._unanswered].flatMap(state => state ?? []);
+    const distances = states.map(state => cellsThatDiffer(state.content, content));
+    return states[distances.indexOf(Math.min(...distances))] ?? null;
   }
 
   private async _look(path: string): Promise<Contents.IModel> {
@@ -169,8 +188,8 @@ export class KnownFile {
   private _known: IKnown | null = null;
   private _seen: string | undefined;
   private _isChecked = false;
-  /** The text last sent in a save that was not answered: it may have arrived. */
-  private _sent: ISent | null = null;
+  /** The texts sent in saves that were not answered, the last one first: they may have arrived. */
+  private readonly _unanswered: ISent[] = [];
   /** The number of the last comparison. */
   private _looks = 0;
   private readonly _saved = new Set<string>();

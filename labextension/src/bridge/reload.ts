@@ -3,7 +3,7 @@ import { isCodeCellModel } from '@jupyterlab/cells';
 import type { ICell, INotebookContent } from '@jupyterlab/nbformat';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import { JSONExt, UUID } from '@lumino/coreutils';
-import type { JSONValue, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { ICellConflict, IMergeCell } from '../tokens';
 import { assignIds, mergeCells, mergeObjects, runOf, withoutTrust } from './merge';
 import type { PageCells } from './pageCells';
@@ -179,18 +179,19 @@ function cellsWithIds({ content: { cells }, ids }: IFileState): ICell[] {
     : cells;
 }
 
-/** Whether the cells are the same except for their metadata. */
-export function isSameNotebook(a: INotebookContent, b: INotebookContent): boolean {
-  return JSONExt.deepEqual(essence(a) as JSONValue, essence(b) as JSONValue);
+/** How many cells of one notebook have no counterpart in the other, apart from their metadata, and vice versa. */
+export function cellsThatDiffer(a: INotebookContent, b: INotebookContent): number {
+  const counts = new Map<string, number>();
+  const count = (content: INotebookContent, by: number): void =>
+    content.cells.map(essence).forEach(cell => counts.set(cell, (counts.get(cell) ?? 0) + by));
+  count(a, 1);
+  count(b, -1);
+  return [...counts.values()].reduce((sum, difference) => sum + Math.abs(difference), 0);
 }
 
-/** The content of the cells without metadata, which the server adds and removes. */
-function essence({ cells }: INotebookContent): unknown {
-  return cells.map(({ cell_type, outputs, source }) => ({
-    cell_type,
-    outputs: outputs ?? null,
-    source
-  }));
+/** The content of a cell without metadata, which the server adds and removes. */
+function essence({ cell_type, outputs, source }: ICell): string {
+  return JSON.stringify([cell_type, source, outputs ?? null]);
 }
 
 /** The parts of a cell that every file format has. */

@@ -21,9 +21,14 @@ export class SaveRequests {
     });
   }
 
-  /** Whether JupyterLab is about to ask for the hash of the file that it has written as `path`. */
-  confirms(path: string): boolean {
-    return this._written.has(path);
+  /** Whether JupyterLab is in the middle of a save of this notebook, and about to make a request for `path`. */
+  concern(path: string): boolean {
+    return this._written.has(path) || this._checked.has(path);
+  }
+
+  /** Whether JupyterLab is about to make a request to save this notebook. */
+  get isExpected(): boolean {
+    return this._checks > 0 || this._writes > 0 || this._written.size > 0;
   }
 
   /** The written file, as JupyterLab asks for it; null if this request is not that one. */
@@ -36,6 +41,11 @@ export class SaveRequests {
     return file;
   }
 
+  /** Whether a request for the hash may be the first of one save, or the last of another. */
+  isAmbiguous(path: string): boolean {
+    return this._checks > 0 && this._written.has(path);
+  }
+
   /** Whether this request for the hash is JupyterLab's, before it writes. */
   takeCheck(): boolean {
     const isCheck = this._checks > 0;
@@ -43,8 +53,9 @@ export class SaveRequests {
     return isCheck;
   }
 
-  /** JupyterLab's check has been answered. */
-  hasChecked(): void {
+  /** JupyterLab's check of `path` has been answered. */
+  hasChecked(path: string): void {
+    this._checked.add(path);
     this._writes++;
     this._forgetSoon();
   }
@@ -66,10 +77,13 @@ export class SaveRequests {
     setTimeout(() => {
       this._checks = this._writes = 0;
       this._written.clear();
+      this._checked.clear();
     });
   }
 
   private _checks = 0;
   private _writes = 0;
+  /** The paths of writes that are expected. */
+  private readonly _checked = new Set<string>();
   private readonly _written = new Map<string, Contents.IModel[]>();
 }

@@ -1,11 +1,20 @@
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
+import type { PartialJSONObject } from '@lumino/coreutils';
 import { PromiseDelegate } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
 import type { ICellConflict } from '../tokens';
 import type { IFiles } from './drive';
-import { SILENT, isMissing, isRefused, orTimeoutAfterFreeze } from './fileRequests';
+import {
+  SILENT,
+  getAgainAfterFreeze,
+  isMissing,
+  isRefused,
+  isUnreadable,
+  orErrorAfterFreeze,
+  orTimeoutAfterFreeze
+} from './fileRequests';
 import { KnownFile } from './knownFile';
 import type { PageCells } from './pageCells';
 import { SaveRequests } from './saveRequests';
@@ -57,6 +66,11 @@ export class FileAccess {
     return this.hash;
   }
 
+  /** Whether JupyterLab is about to make a request to save this notebook. */
+  get isSaving(): boolean {
+    return this._requests.isExpected;
+  }
+
   /** Whether an operation is in progress. */
   get isBusy(): boolean {
     return this._work.isBusy;
@@ -77,9 +91,9 @@ export class FileAccess {
     return this._known.hash;
   }
 
-  /** Whether a request for `path` is about this file; a rename may have come between two requests of one save. */
+  /** Whether a request for `path` is about this file; a rename may come between two requests of one save. */
   isAt(path: string): boolean {
-    return this._context.path === path || this._requests.confirms(path);
+    return this._context.path === path || this._requests.concern(path);
   }
 
   /** Run `work` after all operations requested before, and before all later ones. */
@@ -92,24 +106,28 @@ export class FileAccess {
    * before, without a hash, so that it has nothing to compare. It compares by itself if the server has no hashes, or if
    * the file could not be merged at the last save, and still cannot.
    */
-  async look(path: string, get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
+  async look(
+    path: string,
+    get: (path: string) => Promise<Contents.IModel>
+  ): Promise<Contents.IModel> {
+    const isAmbiguous = this._requests.isAmbiguous(path);
     const written = this._requests.takeWritten(path);
-    if (written) {
+    if (written && !isAmbiguous) {
       return written;
     }
-    if (!this._requests.takeCheck()) {
-      return get();
+    if (!written && !this._requests.takeCheck()) {
+      return get(path);
     }
-    if (this._isUnmergeable) {
-      await this._merge();
-    }
-    const { contentsModel } = this._context;
     try {
+      if (this._isUnmergeable) {
+        await this._merge();
+      }
+      const { contentsModel } = this._context;
       return this.hash && contentsModel && !this._isUnmergeable
         ? { ...contentsModel, hash: undefined, content: null }
-        : await this.enqueue(get);
+        : await this.enqueue(() => getAgainAfterFreeze(() => get(this._context.path)));
     } finally {
-      this._requests.hasChecked();
+      this._requests.hasChecked(path);
     }
   }
 
@@ -125,7 +143,8 @@ export class FileAccess {
     if (!this._requests.takeWrite()) {
       return put();
     }
-    this._next ??= Promise.resolve().then(() => this._write(options));
+    this._options = options;
+    this._next ??= Promise.resolve().then(() => this._write());
     const file = await this._next;
     this._requests.hasWritten(path, file);
     return file;
@@ -136,7 +155,7 @@ export class FileAccess {
     const loaded = new PromiseDelegate<Contents.IModel>();
     void this.enqueue(async () => {
       try {
-        const file = await getAgainIfSilent(get);
+        const file = await getAgainAfterFreeze(get);
         loaded.resolve(file);
         await this._takenIn(file);
       } catch (error) {
@@ -144,6 +163,30 @@ export class FileAccess {
       }
     });
     return loaded.promise;
+  }
+
+  /** Make a checkpoint of the file, wherever it is by then. */
+  createCheckpoint<T>(create: (path: string) => Promise<T>): Promise<T> {
+    return this.enqueue(() => orErrorAfterFreeze(create(this._context.path)));
+  }
+
+  /** Restore a checkpoint and load it, before a save overwrites it. */
+  restore(restore: () => Promise<void>): Promise<void> {
+    return this.enqueue(async () => {
+      await orErrorAfterFreeze(restore());
+      const { path, model } = this._context;
+      const options = { type: 'notebook', content: true, hash: true } as const;
+      const file = await getAgainAfterFreeze(() => this._files.get(path, options));
+      if (!this._context.isDisposed) {
+        model.fromJSON(file.content as PartialJSONObject);
+        this._hasLoaded(file);
+      }
+    });
+  }
+
+  /** The server may be another one by now. */
+  hasLostServer(): void {
+    this._known.hasLostServer();
   }
 
   /**
@@ -163,8 +206,7 @@ export class FileAccess {
     for (let step = 0; step < MOST_STEPS; step++) {
       await Promise.resolve();
       if (unsaved.now().all !== before && this._context.contentsModel?.hash === file.hash) {
-        this._isUnmergeable = false;
-        this._known.hasLoaded();
+        this._hasLoaded(file);
         return;
       }
     }
@@ -174,47 +216,58 @@ export class FileAccess {
    * Write the newest text. Merging and writing are operations of their own: a load or a rename that waits comes before
    * the next attempt.
    */
-  private async _write(options: Partial<Contents.IModel>): Promise<Contents.IModel> {
+  private async _write(): Promise<Contents.IModel> {
     for (let attempt = 1; ; attempt++) {
       if (attempt > 1 || (this.hash && !this._known.isChecked)) {
-        await this._merge();
+        await this._merge().catch(() => undefined); // writing the file shows the problem
       }
-      const isLast = attempt === MOST_ATTEMPTS;
-      const file = await this.enqueue(() => this._put(options, isLast));
+      const isLast = attempt >= MOST_ATTEMPTS || this._context.isDisposed;
+      const file = await this.enqueue(() => this._put(isLast));
       if (file) {
         return file;
       }
     }
   }
 
+  /** Merge what others have written. Rejects if the server cannot be reached. */
   private async _merge(): Promise<void> {
     try {
       await this.enqueue(() => this._known.merge());
       this._isUnmergeable = false;
-    } catch {
-      this._isUnmergeable = true; // if the server cannot be reached, writing the file shows it
+    } catch (error) {
+      if (!isUnreadable(error)) {
+        throw error;
+      }
+      this._isUnmergeable = true;
     }
   }
 
+  private _hasLoaded(file: Contents.IModel): void {
+    this._isUnmergeable = false;
+    this._known.hasLoaded(file);
+  }
+
   /** Returns null if the file has changed since the page last saw it, or if the request is not answered. */
-  private async _put(
-    options: Partial<Contents.IModel>,
-    isLast: boolean
-  ): Promise<Contents.IModel | null> {
+  private async _put(isLast: boolean): Promise<Contents.IModel | null> {
+    const options = this._options;
     this._next = null; // text typed from here on needs another save
     const { path } = this._context;
-    const text = this._known.send(options.content);
+    const text = this._known.textToSend(options.content);
     const seen = { jupyter_agent_seen: this._known.seen };
     try {
       const put = this._files.save(path, { ...options, path, content: text.content, ...seen });
       const file = await orTimeoutAfterFreeze(put.then(answer => this._withHash(answer)));
-      if (file === SILENT) {
+      if (file === SILENT || !file) {
+        this._known.hasNoAnswer(text);
         return null;
       }
       this._known.hasSaved(text, file);
       this._isUnmergeable = false;
       return file;
     } catch (error) {
+      if (!isRefused(error)) {
+        this._known.hasNoAnswer(text);
+      }
       if (!isLast && (isRefused(error) || isMissing(error))) {
         return null;
       }
@@ -222,31 +275,23 @@ export class FileAccess {
     }
   }
 
-  /** The written file with the hash of its content, if the server has hashes. */
-  private async _withHash(file: Contents.IModel): Promise<Contents.IModel> {
+  /** The written file with the hash of its content, if the server has hashes; null if it is another file by now. */
+  private async _withHash(file: Contents.IModel): Promise<Contents.IModel | null> {
     if (file.hash) {
       return file;
     }
     const look = { content: false, hash: true };
-    const { hash, hash_algorithm } = await this._files.get(file.path, look);
-    return { ...file, hash, hash_algorithm };
+    const { hash, hash_algorithm, last_modified } = await this._files.get(file.path, look);
+    return last_modified === file.last_modified ? { ...file, hash, hash_algorithm } : null;
   }
 
   private readonly _work = new SerialQueue();
   private readonly _requests: SaveRequests;
   private readonly _known: KnownFile;
+  /** Those of JupyterLab's last request to write the file. */
+  private _options: Partial<Contents.IModel> = {};
   /** The save that has not read the text yet. */
   private _next: Promise<Contents.IModel> | null = null;
   /** Whether the file could not be merged when that was last tried. */
   private _isUnmergeable = false;
-}
-
-/** The file; requested again if the page was frozen and the request is not answered. */
-async function getAgainIfSilent(get: () => Promise<Contents.IModel>): Promise<Contents.IModel> {
-  for (;;) {
-    const file = await orTimeoutAfterFreeze(get());
-    if (file !== SILENT) {
-      return file;
-    }
-  }
 }

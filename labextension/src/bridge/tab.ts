@@ -1,9 +1,7 @@
 /**
- * The tab bridge: keeps the server's replica of each notebook open here in sync with its document.
- *
- * A notebook without real-time collaboration lives in the browser. For each, one websocket carries raw Yjs
- * updates as binary frames and small control messages as JSON; the order of frames is what makes both sides
- * agree. The tab says hello and is quiet until a tool attaches.
+ * The tab bridge keeps the server's replica of each notebook open here in sync with its document. A notebook without real-time collaboration lives in the browser. For each, one websocket carries raw Yjs updates as
+ * binary frames and small control messages as JSON, in an order that makes both sides agree. The tab says hello and is
+ * quiet until a tool attaches.
  */
 import { URLExt } from '@jupyterlab/coreutils';
 import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
@@ -131,6 +129,7 @@ export class TabLink implements IDisposable {
     socket.onclose = () => {
       this._socket = null;
       this._sentUnsaved = null;
+      this._file?.hasLostServer();
       this._ydoc.off('update', this._forward);
       if (Date.now() - begun > LASTING) {
         this._attempt = 0;

@@ -34,8 +34,12 @@ export class Disk {
   before: (request: string) => unknown = () => undefined;
   /** Called with each request that was served, before it is answered. */
   after: (request: string) => unknown = () => undefined;
-  /** Whether the server answers with hashes and compares them. */
+  /** Called with each request as its answer arrives. */
+  answered: (request: string) => void = () => undefined;
+  /** Whether the server answers with hashes. */
   hasHashes = true;
+  /** Whether it compares those of saves. */
+  compares = true;
   private readonly _files = new Map<string, IFile>();
   private readonly _checkpoints = new Map<string, IFile>();
   private _time = Date.parse('2026-01-01');
@@ -68,7 +72,11 @@ export class Disk {
     return Object.fromEntries(entries) as Record<string, string[] | 'broken'>;
   }
 
-  get(path: string, { content, hash }: Contents.IFetchOptions = {}): Promise<Contents.IModel> {
+  get(path: string, options: Contents.IFetchOptions = {}): Promise<Contents.IModel> {
+    const { content, hash, contentProviderId } = options;
+    if (contentProviderId) {
+      return this.get(path, { ...options, contentProviderId: undefined }); // as that of jupyter-collaboration
+    }
     return this._serve(`GET ${content === false ? 'hash' : 'content'}`, () => {
       const file = this._find(path);
       if (content !== false && file.content === 'broken') {
@@ -80,17 +88,21 @@ export class Disk {
 
   save(
     path: string,
-    { content, ...rest }: Partial<Contents.IModel> = {}
+    options: Partial<Contents.IModel> & Contents.IContentProvisionOptions = {}
   ): Promise<Contents.IModel> {
+    const { contentProviderId, ...rest } = options;
+    if (contentProviderId) {
+      return this.save(path, { ...options, contentProviderId: undefined });
+    }
     const { jupyter_agent_seen: seen } = rest as { jupyter_agent_seen?: string };
-    const sent = structuredClone(content as INotebookContent);
+    const sent = structuredClone(options.content as INotebookContent);
     return this._serve('PUT', () => {
       const isSeen = (this._files.get(path)?.hash ?? '') === seen;
-      if (this.hasHashes && seen !== undefined && !isSeen) {
+      if (this.compares && this.hasHashes && seen !== undefined && !isSeen) {
         throw failure(409, 'jupyter_agent: another program wrote this notebook');
       }
       const file = this.write(path, sent);
-      const isOurs = seen !== undefined && this.hasHashes;
+      const isOurs = seen !== undefined && this.compares && this.hasHashes;
       const model = this._model(path, file, false, isOurs, isOurs);
       this.fileChanged.emit({ type: 'save', oldValue: null, newValue: model });
       return model;
@@ -133,6 +145,7 @@ export class Disk {
     const answer = serve();
     await this.after(request);
     await rest();
+    this.answered(request);
     return answer;
   }
 

@@ -29,13 +29,17 @@ export class Lab {
   private readonly _links = new Map<Context<INotebookModel>, TabLink>();
   private readonly _files = watchFiles(this.contents.defaultDrive, this._links, {} as AgentClient);
 
+  /** @param _provider - The contents provider of notebooks, as with jupyter-collaboration. */
+  constructor(private readonly _provider?: string) {}
+
   /** Open a notebook with two cells; its first has been edited and saved. */
   async open(path = PATH): Promise<IOpen> {
     this.disk.write(path, code('x = 1', 'y = 1'));
     const manager = Object.assign(new ServiceManagerMock(), { contents: this.contents });
     const factory = new NotebookModelFactory({});
     const kernelPreference = { shouldStart: false, canStart: false };
-    const context = new Context({ manager, factory, path, kernelPreference });
+    const contentProviderId = this._provider;
+    const context = new Context({ manager, factory, path, kernelPreference, contentProviderId });
     await context.initialize(false);
     const cells = new PageCells({
       model: () => context.model,
@@ -60,6 +64,12 @@ export class Lab {
   get dialogs(): string[] {
     const headers = [...document.querySelectorAll('.jp-Dialog-header')];
     return headers.map(({ textContent }) => textContent).filter(Boolean);
+  }
+
+  /** Save, and close the message that it has failed. */
+  async fails(context: Context<INotebookModel>, reason: string): Promise<void> {
+    await expect(context.save()).rejects.toThrow(reason);
+    await this.answer(`File Save Error for ${context.path}`, 'Close');
   }
 
   /** Wait for a dialog with this title, and press a button of it. */
@@ -97,4 +107,20 @@ export function hold(
     return undefined;
   };
   return { release, held: (): Promise<void> => until(() => isHeld) };
+}
+
+/** The next request of this kind is carried out, and its answer is lost. */
+export function loseAnswer(lab: Lab, request: string): void {
+  lab.disk.after = now => {
+    if (now === request) {
+      lab.disk.after = () => undefined;
+      throw new Error('the answer is lost');
+    }
+  };
+}
+
+/** The page is frozen, and resumes. */
+export function freeze(): void {
+  document.dispatchEvent(new Event('freeze'));
+  document.dispatchEvent(new Event('resume'));
 }

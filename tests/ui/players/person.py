@@ -58,7 +58,7 @@ path => {
       if (by) {
         const [token, cell] = key.split(' ');
         const at = Date.now() / 1000;
-        const merges = 'keepingThePlace' in Object(transaction.origin); // ours, of the file
+        const merges = 'preservingPlace' in Object(transaction.origin); // ours, of the file
         agentRecords.push({ at, own: transaction.local && !merges, token, cell, by });
       }
     }

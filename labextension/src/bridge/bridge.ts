@@ -10,7 +10,7 @@ import type { ContentsManager, ServiceManager } from '@jupyterlab/services';
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { Signal } from '@lumino/signaling';
 import { AgentClient } from '../api/client';
-import type { IFiles } from './drive';
+import type { IFiles } from './fileRequests';
 import { watchFiles } from './drive';
 import { TabLink } from './tab';
 import type { ICellConflict, ITabBridge } from '../tokens';

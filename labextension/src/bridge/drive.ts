@@ -2,17 +2,12 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import type { AgentClient } from '../api/client';
+import type { IFiles } from './fileRequests';
 import { orErrorAfterFreeze } from './fileRequests';
 import { RoomFile } from './roomFile';
 import type { TabLink } from './tab';
 
 type Context = DocumentRegistry.IContext<INotebookModel>;
-
-/** The methods that are replaced here: the only ones of JupyterLab that this extension changes. */
-export type IFiles = Pick<
-  Contents.IDrive,
-  'get' | 'save' | 'rename' | 'createCheckpoint' | 'restoreCheckpoint'
->;
 
 /** Marks a request that has passed here: a contents provider hands it to the drive once more. */
 const PASSED = Symbol('jupyter_agent');

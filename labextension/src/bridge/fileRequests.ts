@@ -1,6 +1,12 @@
 import type { Contents } from '@jupyterlab/services';
 import { ServerConnection } from '@jupyterlab/services';
 
+/** The methods of a drive that `watchFiles` replaces: the only ones of JupyterLab that this extension changes. */
+export type IFiles = Pick<
+  Contents.IDrive,
+  'get' | 'save' | 'rename' | 'createCheckpoint' | 'restoreCheckpoint'
+>;
+
 /** Milliseconds that a request may still take after the page was frozen and has resumed. */
 const PATIENCE = 2000;
 /** Milliseconds to wait for a deleted file to be recreated. */

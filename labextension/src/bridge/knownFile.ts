@@ -4,7 +4,7 @@ import type { INotebookContent } from '@jupyterlab/nbformat';
 import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import type { ICellConflict } from '../tokens';
-import type { IFiles } from './drive';
+import type { IFiles } from './fileRequests';
 import { SILENT, isMissing, lookTwice, orTimeoutAfterFreeze } from './fileRequests';
 import type { PageCells } from './pageCells';
 import type { IFileState } from './reload';

@@ -5,7 +5,7 @@ import type { PartialJSONObject } from '@lumino/coreutils';
 import { PromiseDelegate } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
 import type { ICellConflict } from '../tokens';
-import type { IFiles } from './drive';
+import type { IFiles } from './fileRequests';
 import {
   SILENT,
   getAgainAfterFreeze,

@@ -15,7 +15,7 @@ import { ServerRunCells } from './serverRunCells';
 import { keepPlace } from './roomPlace';
 import type { ICellConflict } from '../tokens';
 import { PageCells } from './pageCells';
-import type { IFiles } from './drive';
+import type { IFiles } from './fileRequests';
 import { FileAccess } from './saves';
 import { StructuralEdits } from './structure';
 import type { IEdit } from './structure';

@@ -5,7 +5,7 @@ import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
-import type { IFiles } from '../../src/bridge/drive';
+import type { IFiles } from '../../src/bridge/fileRequests';
 import { TabLink } from '../../src/bridge/tab';
 
 /** The server's end of the socket. */

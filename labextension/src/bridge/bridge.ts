@@ -1,21 +1,14 @@
 import type { Cell } from '@jupyterlab/cells';
-import type {
-  INotebookModel,
-  INotebookTracker,
-  Notebook,
-  NotebookPanel
-} from '@jupyterlab/notebook';
+import type { INotebookTracker, Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import { NotebookActions } from '@jupyterlab/notebook';
 import type { ContentsManager, ServiceManager } from '@jupyterlab/services';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import { Signal } from '@lumino/signaling';
 import { AgentClient } from '../api/client';
+import type { Context } from './context';
 import type { IFiles } from './fileRequests';
 import { watchFiles } from './drive';
 import { TabLink } from './tab';
 import type { ICellConflict, ITabBridge } from '../tokens';
-
-type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** Links every notebook in this page to the server, and reports where the user is. */
 export class TabBridge implements ITabBridge {

@@ -1,13 +1,10 @@
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import type { AgentClient } from '../api/client';
+import type { Context } from './context';
 import type { IFiles } from './fileRequests';
-import { orErrorAfterFreeze } from './fileRequests';
+import { LOOK, orErrorAfterFreeze } from './fileRequests';
 import { RoomFile } from './roomFile';
 import type { TabLink } from './tab';
-
-type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** Marks a request that has passed here: a contents provider hands it to the drive once more. */
 const PASSED = Symbol('jupyter_agent');
@@ -65,7 +62,7 @@ export function watchFiles(
       return file.write(path, options, request);
     }
     const isOfRoom = 'contentProviderId' in options && options.contentProviderId;
-    const look = (): Promise<Contents.IModel> => own.get(path, { content: false, hash: true });
+    const look = (): Promise<Contents.IModel> => own.get(path, LOOK);
     return isOfRoom ? save(path, options) : (roomOf(path)?.write(look, request) ?? request());
   };
 

@@ -7,6 +7,10 @@ export type IFiles = Pick<
   'get' | 'save' | 'rename' | 'createCheckpoint' | 'restoreCheckpoint'
 >;
 
+/** Requests for the hash of a notebook's file, and for the notebook with it. */
+export const LOOK = { content: false, hash: true } as const;
+export const LOAD = { type: 'notebook', content: true, hash: true } as const;
+
 /** Milliseconds that a request may still take after the page was frozen and has resumed. */
 const PATIENCE = 2000;
 /** Milliseconds to wait for a deleted file to be recreated. */

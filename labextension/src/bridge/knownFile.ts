@@ -1,11 +1,10 @@
 import type { YNotebook } from '@jupyter/ydoc';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { INotebookContent } from '@jupyterlab/nbformat';
-import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import type { ICellConflict } from '../tokens';
+import type { Context } from './context';
 import type { IFiles } from './fileRequests';
-import { SILENT, isMissing, lookTwice, orTimeoutAfterFreeze } from './fileRequests';
+import { LOAD, LOOK, SILENT, isMissing, lookTwice, orTimeoutAfterFreeze } from './fileRequests';
 import type { PageCells } from './pageCells';
 import type { IFileState } from './reload';
 import { cellsThatDiffer, takeIn } from './reload';
@@ -20,8 +19,6 @@ const MOST_UNANSWERED = 10;
 
 /** The hash of a file that does not exist. */
 const NO_FILE = '';
-
-type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** The state of the file that this page last loaded or saved. */
 interface IKnown extends IFileState {
@@ -126,7 +123,7 @@ export class KnownFile {
       this._seen = seen.hash;
       return false;
     }
-    const file = await this._files.get(path, { type: 'notebook', content: true, hash: true });
+    const file = await this._files.get(path, LOAD);
     // From here to the end is one tick, in which no one types.
     const isOver = this._context.isDisposed || look !== this._looks;
     if (isOver || this._context.path !== path || !file.hash) {
@@ -153,6 +150,9 @@ export class KnownFile {
 
   /** The state that others started from, if they have changed the file: one that is known, or may have arrived. */
   private _closestTo(content: INotebookContent): IFileState | null {
+    if (!this._unanswered.length) {
+      return this._known; // comparing costs time in a notebook with large outputs
+    }
     const states = [this._known, ...this._unanswered].flatMap(state => state ?? []);
     const distances = states.map(state => cellsThatDiffer(state.content, content));
     return states[distances.indexOf(Math.min(...distances))] ?? null;
@@ -160,7 +160,7 @@ export class KnownFile {
 
   private async _look(path: string): Promise<Contents.IModel> {
     try {
-      return await lookTwice(() => this._files.get(path, { content: false, hash: true }));
+      return await lookTwice(() => this._files.get(path, LOOK));
     } catch (error) {
       this._seen = isMissing(error) ? NO_FILE : this._seen;
       throw error;

@@ -1,12 +1,9 @@
 import type { YNotebook } from '@jupyter/ydoc';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import * as Y from 'yjs';
 import type { AgentClient } from '../api/client';
 import { RequestError } from '../api/failure';
-
-type Context = DocumentRegistry.IContext<INotebookModel>;
+import type { Context } from './context';
 
 /** Milliseconds to wait for a room to report its save, and between two checks of the file. */
 const PATIENCE = 3000;

@@ -1,8 +1,5 @@
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
-
-type Context = DocumentRegistry.IContext<INotebookModel>;
+import type { Context } from './context';
 
 /**
  * Tells the requests that JupyterLab makes to save a notebook from those that others make for the same file.

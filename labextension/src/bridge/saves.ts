@@ -1,12 +1,13 @@
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { INotebookModel } from '@jupyterlab/notebook';
 import type { Contents } from '@jupyterlab/services';
 import type { PartialJSONObject } from '@lumino/coreutils';
 import { PromiseDelegate } from '@lumino/coreutils';
 import type { ISignal } from '@lumino/signaling';
 import type { ICellConflict } from '../tokens';
+import type { Context } from './context';
 import type { IFiles } from './fileRequests';
 import {
+  LOAD,
+  LOOK,
   SILENT,
   getAgainAfterFreeze,
   isMissing,
@@ -31,8 +32,6 @@ const BUSY =
 
 /** Number of steps within which JupyterLab takes in a file that it has loaded. */
 const MOST_STEPS = 100;
-
-type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /**
  * Serializes this page's operations on the file of one notebook: saves, the user's and ours, renames, and loading new
@@ -175,8 +174,7 @@ export class FileAccess {
     return this.enqueue(async () => {
       await orErrorAfterFreeze(restore());
       const { path, model } = this._context;
-      const options = { type: 'notebook', content: true, hash: true } as const;
-      const file = await getAgainAfterFreeze(() => this._files.get(path, options));
+      const file = await getAgainAfterFreeze(() => this._files.get(path, LOAD));
       if (!this._context.isDisposed) {
         model.fromJSON(file.content as PartialJSONObject);
         this._hasLoaded(file);
@@ -280,8 +278,7 @@ export class FileAccess {
     if (file.hash) {
       return file;
     }
-    const look = { content: false, hash: true };
-    const { hash, hash_algorithm, last_modified } = await this._files.get(file.path, look);
+    const { hash, hash_algorithm, last_modified } = await this._files.get(file.path, LOOK);
     return last_modified === file.last_modified ? { ...file, hash, hash_algorithm } : null;
   }
 

@@ -4,13 +4,13 @@
  * quiet until a tool attaches.
  */
 import { URLExt } from '@jupyterlab/coreutils';
-import type { INotebookModel, NotebookPanel } from '@jupyterlab/notebook';
+import type { NotebookPanel } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { YNotebook } from '@jupyter/ydoc';
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import * as Y from 'yjs';
+import type { Context } from './context';
 import { ServerRunCells } from './serverRunCells';
 import { keepPlace } from './roomPlace';
 import type { ICellConflict } from '../tokens';
@@ -25,8 +25,6 @@ const PROTOCOL = 2;
 const LONGEST_PAUSE = 10_000; // milliseconds
 /** A connection that lasted this many milliseconds may end without counting as a failure. */
 const LASTING = 10_000;
-
-type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** A request of the server to a tab. */
 interface ITabRequest {

@@ -37,12 +37,14 @@ export class UnsavedChanges {
 
   /** The file has these changes, and perhaps not those made since. */
   hasSaved(changes: IChanges): void {
-    this._setSaved(changes);
+    const wasAhead = this.isAhead;
+    this._saved = { ...changes };
+    this._emitUnless(wasAhead);
   }
 
   /** The notebook has just been compared with its file. */
   hasCompared(isAhead: boolean): void {
-    this._setSaved(isAhead ? { all: -1, content: -1 } : this._now);
+    this.hasSaved(isAhead ? { all: -1, content: -1 } : this._now);
   }
 
   private readonly _onTransaction = ({ changed }: Y.Transaction): void => {
@@ -54,15 +56,11 @@ export class UnsavedChanges {
     const wasAhead = this.isAhead;
     this._now.all += Number(types.some(type => type !== state));
     this._now.content += Number(types.some(type => !ofJupyterLab.includes(type)));
-    if (wasAhead !== this.isAhead) {
-      this._aheadChanged.emit();
-    }
+    this._emitUnless(wasAhead);
   };
 
-  private _setSaved(changes: IChanges): void {
-    const wasAhead = this.isAhead;
-    this._saved = { ...changes };
-    if (wasAhead !== this.isAhead) {
+  private _emitUnless(isAhead: boolean): void {
+    if (isAhead !== this.isAhead) {
       this._aheadChanged.emit();
     }
   }

@@ -1,7 +1,7 @@
 import type { YNotebook } from '@jupyter/ydoc';
-import type { DocumentRegistry } from '@jupyterlab/docregistry';
-import type { INotebookModel, INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type * as Y from 'yjs';
+import type { Context } from '../bridge/context';
 import { mergeAdditions, mergeText } from '../bridge/merge';
 import { Store } from '../store';
 import type { IMergeCell } from '../tokens';
@@ -26,8 +26,6 @@ export interface IUnsavedText extends IOffer {
   notebook: string;
   key: string;
 }
-
-type Context = DocumentRegistry.IContext<INotebookModel>;
 
 /** Texts of the open notebooks that can be restored. Everyone in a room sees the same, until one of them decides. */
 export class UnsavedTexts extends Store<readonly IUnsavedText[]> {

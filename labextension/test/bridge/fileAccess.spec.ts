@@ -1,6 +1,6 @@
 import type { Contents } from '@jupyterlab/services';
 import { code, rest } from './disk';
-import { Lab, PATH, hold } from './lab';
+import { Lab, PATH, hold, saveWhile } from './lab';
 
 describe.each([undefined, 'rtc'])(
   'FileAccess beside renames and loads, with the contents provider %s',
@@ -173,12 +173,7 @@ describe.each([undefined, 'rtc'])(
         }
       });
       type('z');
-      const put = hold(lab, 'PUT');
-      const saved = context.save();
-      await put.held();
-      lab.disk.write(PATH, code('# x = 1', 'theirs'));
-      put.release();
-      await saved;
+      await saveWhile(lab, context, () => lab.disk.write(PATH, code('# x = 1', 'theirs')));
       expect(texts()).toEqual(['z# x = 1', 'theirs']);
       expect(lab.disk.texts[PATH]).toEqual(texts());
     });

@@ -1,5 +1,5 @@
 import { code, rest } from './disk';
-import { Lab, PATH, freeze, hold, until } from './lab';
+import { Lab, PATH, freeze, hold, saveWhile, until } from './lab';
 
 describe('FileAccess beside a server without hashes', () => {
   it('does not save into the old file during a rename', async () => {
@@ -52,12 +52,7 @@ describe('FileAccess beside a server without our extension', () => {
     lab.disk.compares = false;
     file.hasLostServer();
     type('z');
-    const put = hold(lab, 'PUT', 'after');
-    const saved = context.save();
-    await put.held();
-    lab.disk.write(PATH, code('z# x = 1', 'theirs'));
-    put.release();
-    await saved;
+    await saveWhile(lab, context, () => lab.disk.write(PATH, code('z# x = 1', 'theirs')), 'after');
     expect(texts()).toEqual(['z# x = 1', 'theirs']);
     expect(lab.disk.texts[PATH]).toEqual(texts());
   });

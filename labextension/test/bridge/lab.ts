@@ -109,6 +109,21 @@ export function hold(
   return { release, held: (): Promise<void> => until(() => isHeld) };
 }
 
+/** Save, and call `act` before the file is written, or before the answer to that arrives. */
+export async function saveWhile(
+  lab: Lab,
+  context: Context<INotebookModel>,
+  act: () => unknown,
+  when: 'before' | 'after' = 'before'
+): Promise<void> {
+  const put = hold(lab, 'PUT', when);
+  const saved = context.save();
+  await put.held();
+  act();
+  put.release();
+  await saved;
+}
+
 /** The next request of this kind is carried out, and its answer is lost. */
 export function loseAnswer(lab: Lab, request: string): void {
   lab.disk.after = now => {

@@ -1,6 +1,6 @@
 import type { ISharedNotebook } from '@jupyter/ydoc';
 import { code, rest } from './disk';
-import { Lab, PATH, hold, loseAnswer, until } from './lab';
+import { Lab, PATH, hold, loseAnswer, saveWhile, until } from './lab';
 
 describe.each([undefined, 'rtc'])('FileAccess with the contents provider %s', provider => {
   it('saves with one request', async () => {
@@ -19,12 +19,7 @@ describe.each([undefined, 'rtc'])('FileAccess with the contents provider %s', pr
   it('leaves what is typed during a save marked as unsaved', async () => {
     const lab = new Lab(provider);
     const { context, file, type } = await lab.open();
-    const put = hold(lab, 'PUT');
-    const saved = context.save();
-    await put.held();
-    type('z');
-    put.release();
-    await saved;
+    await saveWhile(lab, context, () => type('z'));
     expect(context.model.dirty).toBe(true);
     expect(file.isAhead).toBe(true);
     expect(lab.disk.texts[PATH]).toEqual(['# x = 1', 'y = 1']);
@@ -79,12 +74,7 @@ describe.each([undefined, 'rtc'])('FileAccess with the contents provider %s', pr
     const lab = new Lab(provider);
     const { context, file, type, texts } = await lab.open();
     type('z');
-    const put = hold(lab, 'PUT');
-    const saved = context.save();
-    await put.held();
-    lab.disk.write(PATH, code('# x = 1', 'theirs'));
-    put.release();
-    await saved;
+    await saveWhile(lab, context, () => lab.disk.write(PATH, code('# x = 1', 'theirs')));
     expect(texts()).toEqual(['z# x = 1', 'theirs']);
     expect(lab.disk.texts[PATH]).toEqual(texts());
     expect(context.model.dirty).toBe(false);
@@ -96,12 +86,7 @@ describe.each([undefined, 'rtc'])('FileAccess with the contents provider %s', pr
     const lab = new Lab(provider);
     const { context, type, texts } = await lab.open();
     type('z');
-    const put = hold(lab, 'PUT', 'after');
-    const saved = context.save();
-    await put.held();
-    lab.disk.write(PATH, code('z# x = 1', 'theirs'));
-    put.release();
-    await saved;
+    await saveWhile(lab, context, () => lab.disk.write(PATH, code('z# x = 1', 'theirs')), 'after');
     type('!');
     await context.save();
     expect(texts()).toEqual(['!z# x = 1', 'theirs']);
@@ -161,13 +146,9 @@ describe.each([undefined, 'rtc'])('FileAccess with the contents provider %s', pr
     const { context, type, texts } = await lab.open();
     type('z');
     await lab.disk.delete(PATH);
-    const look = hold(lab, 'GET hash', 'after');
-    const failing = hold(lab, 'PUT', 'after');
     const saved = context.save();
     await until(() => lab.disk.requests.includes('GET hash'));
     lab.disk.write(PATH, code('# x = 1', 'theirs'));
-    failing.release();
-    look.release();
     await saved;
     expect(texts()).toEqual(['z# x = 1', 'theirs']);
     expect(lab.disk.texts[PATH]).toEqual(texts());
@@ -187,7 +168,6 @@ describe.each([undefined, 'rtc'])('FileAccess with the contents provider %s', pr
     const lab = new Lab(provider);
     const { context, type, texts } = await lab.open();
     const earlier = lab.disk.write(PATH, code('# x = 1', 'y = 1'));
-    lab.disk.before = () => undefined;
     await context.save();
     type('z');
     await context.save();

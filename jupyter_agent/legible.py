@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from typing import NewType, TypeVar, cast
 
 _ESCAPES = re.compile(
     r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # commands to the terminal: titles, links
@@ -22,6 +23,11 @@ CELL_ID = "[a-zA-Z0-9_-]{1,64}"
 https://nbformat.readthedocs.io/en/latest/format_description.html#cell-ids
 """
 _NOT_IN_A_TOOLS_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+ModelText = NewType("ModelText", str)
+"""A text that a model may read: without secrets, nothing invisible. Only a `Redactor` makes one of
+other text; a module may make one of words that are literally in it.
+"""
+_Text = TypeVar("_Text", bound=str)
 _QUOTED_CHARS = 200
 """Maximum length of a quoted name."""
 
@@ -68,7 +74,7 @@ def with_names_quoted(text: str, names: Iterable[str]) -> str:
     return text
 
 
-def clip(text: str, most: int, note: str = "...", *, head: float = 1.0) -> str:
+def clip(text: _Text, most: int, note: str = "...", *, head: float = 1.0) -> _Text:
     """The text, or `most` characters of it with a note in place of the rest.
 
     `head` is the share of the beginning in what stays; the rest is from the end. `{left}` in the
@@ -78,7 +84,7 @@ def clip(text: str, most: int, note: str = "...", *, head: float = 1.0) -> str:
     if left <= 0:
         return text
     kept = int(most * head)
-    return f"{text[:kept]}{note.format(left=left)}{text[kept + left :]}"
+    return cast(_Text, f"{text[:kept]}{note.format(left=left)}{text[kept + left :]}")
 
 
 def is_cell_id(text: str) -> bool:

@@ -23,15 +23,17 @@ from jupyter_agent.errors import (
     ToolError,
 )
 from jupyter_agent.events import CallDenied, CallFailed, CallOutput, CellsChanged, Event
+from jupyter_agent.legible import ModelText
 from jupyter_agent.tasks import surely
-from jupyter_agent.tools.base import TEXTS, Progress, Question, Result, Tool
+from jupyter_agent.tools.base import TEXTS, ModelResult, Progress, Question, Tool
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.workspace import Workspace
 
 CallOutcome: TypeAlias = Literal["done", "failed", "refused", "stopped"]
 
 _BUG = "Something went wrong inside the assistant; the call may have been done."
-_STOPPED = "The turn was stopped; what it did until then stays."
+_NO_REASON = ModelText("")
+_STOPPED = ModelText("The turn was stopped; what it did until then stays.")
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +77,9 @@ class Ruling:
         self,
         work: Workspace,
         outcome: CallOutcome,
-        why: str = "",
+        why: ModelText = _NO_REASON,
         *,
-        result: Result | None = None,
+        result: ModelResult | None = None,
         changes: Sequence[Change] = (),
     ) -> Audit:
         """The audit entry for the call's outcome."""
@@ -104,10 +106,10 @@ class Audit:
     input: Mapping[str, Any]
     decision: Decision
     outcome: CallOutcome
-    why: str = ""
+    why: ModelText = _NO_REASON
     """Why it failed or was refused."""
-    result: Result | None = None
-    """The result for the model; None unless the call succeeded."""
+    result: ModelResult | None = None
+    """None unless the call succeeded."""
     changes: Sequence[Change] = ()
     """Its changes to cells, even if it failed."""
 
@@ -126,15 +128,15 @@ class Audit:
     def _outcome(self, call_id: str) -> Event:
         fence = self.work.fence
         if self.result is not None:
-            shown = replace(self.result, text=fence.strip_marks(self.result.text))
-            return CallOutput(call_id=call_id, output=shown.output())
+            output = {**self.result.output(), "text": fence.strip_marks(self.result.text)}
+            return CallOutput(call_id=call_id, output=output)
         if self.outcome == "refused":
             return CallDenied(call_id=call_id)
         return CallFailed(call_id=call_id, error=fence.strip_marks(self.error))
 
     @property
-    def error(self) -> str:
-        """Why there is no result, for a model."""
+    def error(self) -> ModelText:
+        """Why there is no result."""
         return INTERRUPTED if self.outcome == "stopped" else self.why
 
 
@@ -197,7 +199,7 @@ class Attempt:
 
     async def run(
         self, progress: Progress | None = None, *, approved: Question | None = None
-    ) -> Result:
+    ) -> ModelResult:
         """Do the call. Raises ToolError; Conflict if it is no longer what a person approved."""
         nb, tool, act = self.nb, self.ruling.call.tool, self.ruling.act
         try:
@@ -206,10 +208,10 @@ class Attempt:
             elif self.ruling.asks:
                 raise NeedsApproval(self.ruling.decision.reason)
             await nb.refuse_hidden(tool.acts_on)
-            result = await tool.run(nb, progress and _masking_progress(progress, nb.work))
+            returned = await tool.run(nb, progress and _masking_progress(progress, nb.work))
             if tool.executes and (kernel := await nb.kernel()) is not None:
                 self.policy.bind_grants(act, kernel.life)
-            result = _mask(result, nb.work)
+            result = ModelResult.of(returned, nb.work.services.redactor)
         except ToolError as error:
             if self.again is None or not isinstance(error, Busy):
                 raise await self._failure(error) from error
@@ -217,7 +219,7 @@ class Attempt:
             await self._note("stopped", _STOPPED)
             raise
         except Exception as error:  # a bug: the audit has what the call did before it
-            await self._note("failed", f"{_BUG} ({type(error).__name__})")
+            await self._note("failed", nb.work.redact(f"{_BUG} ({type(error).__name__})"))
             raise
         else:
             if not self.ruling.call.reads and act.notebook is not None:
@@ -258,11 +260,16 @@ class Attempt:
         error = _for_model(error, self.nb.work, self.ruling.call.input)
         outcome: CallOutcome = "refused" if isinstance(error, NotPermitted) else "failed"
         made = error.changes if isinstance(error, NotConfirmed) else ()
-        await surely(self._write_audit(outcome, error.message, changes=made))
+        why = self.nb.work.redact(error.message)
+        await surely(self._write_audit(outcome, why, changes=made))
         return error
 
     async def _note(
-        self, outcome: CallOutcome, why: str = "", *, result: Result | None = None
+        self,
+        outcome: CallOutcome,
+        why: ModelText = _NO_REASON,
+        *,
+        result: ModelResult | None = None,
     ) -> None:
         """Record the outcome, even if the call is cancelled in the meantime."""
         try:
@@ -273,9 +280,9 @@ class Attempt:
     async def _write_audit(
         self,
         outcome: CallOutcome,
-        why: str,
+        why: ModelText,
         *,
-        result: Result | None = None,
+        result: ModelResult | None = None,
         changes: Sequence[Change] = (),
     ) -> None:
         await self.nb.release()  # others need not wait for the store
@@ -298,11 +305,6 @@ def errors_for_model(work: Workspace, input: Mapping[str, Any]) -> Iterator[None
         yield
     except ToolError as error:
         raise _for_model(error, work, input) from error
-
-
-def _mask(result: Result, work: Workspace) -> Result:
-    redactor = work.services.redactor
-    return replace(result, text=redactor.text(result.text), facts=redactor.mask_all(result.facts))
 
 
 def _masking_progress(progress: Progress, work: Workspace) -> Progress:

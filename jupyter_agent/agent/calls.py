@@ -20,13 +20,13 @@ from jupyter_agent.agent.reply import Call
 from jupyter_agent.agent.turn import Entry, Turn
 from jupyter_agent.errors import ToolError
 from jupyter_agent.events import CallFailed, CallInvalid, CallOutput, Notice
-from jupyter_agent.legible import clip
+from jupyter_agent.legible import ModelText, clip
 from jupyter_agent.models.base import Block
 from jupyter_agent.tasks import gather_or_cancel
-from jupyter_agent.tools.base import Result
+from jupyter_agent.tools.base import ModelResult
 from jupyter_agent.workspace.reads import News
 
-CUT_OFF = "The reply was cut off, so this call was not executed. Make a smaller call."
+CUT_OFF = ModelText("The reply was cut off, so this call was not executed. Make a smaller call.")
 _CUT = "\n[... {left} characters cut ...]\n"
 LAST_STEP = "Not executed: the limit of this turn is reached."
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
@@ -99,14 +99,14 @@ class _Step:
     def has_result(self, call: Call) -> bool:
         return call.id in self.results
 
-    def failure(self, call_id: str, text: str) -> CallFailed:
+    def failure(self, call_id: str, text: ModelText) -> CallFailed:
         """Set the result of a call that failed or was not executed; returns its event."""
         self.results[call_id] = error_result(call_id, text)
         return CallFailed(call_id=call_id, error=self._turn.work.fence.strip_marks(text))
 
     async def _parse(self, call: Call) -> _Pending | None:
         if call.error is not None:  # its event was shown when the block ended
-            self.results[call.id] = error_result(call.id, call.error)
+            self.results[call.id] = error_result(call.id, self._turn.work.redact(call.error))
             return None
         try:
             parsed = self._dispatcher.parse(call.name, call.input, self._turn.work, call_id=call.id)
@@ -204,7 +204,8 @@ class _Step:
     async def _fail(self, call_id: str, error: ToolError) -> None:
         """Report an error from before the decision, which is not audited."""
         if call_id not in self.results:
-            await self._turn.log.append(self.failure(call_id, error.message))
+            text = self._turn.work.redact(error.message)
+            await self._turn.log.append(self.failure(call_id, text))
 
     # -- asking
 
@@ -273,8 +274,8 @@ def decline_text(answer: Answer) -> str:
     return f"The user declined this call.{why} Do not try the same in another way; continue or ask."
 
 
-def _content(result: Result, limit: int) -> list[Block]:
-    text = result.text if result.text.strip() else "(no output)"
+def _content(result: ModelResult, limit: int) -> list[Block]:
+    text = result.text if result.text.strip() else ModelText("(no output)")
     content: list[Block] = [{"type": "text", "text": clip(text, limit, _CUT, head=0.6)}]
     for media_type, data in result.images:
         source = {"type": "base64", "media_type": media_type, "data": data}

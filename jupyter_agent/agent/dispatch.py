@@ -21,7 +21,7 @@ from jupyter_agent.agent.attempt import (
 )
 from jupyter_agent.agent.permissions import Decision, Policy
 from jupyter_agent.errors import NeedsApproval, NotPermitted
-from jupyter_agent.tools.base import Progress, Result, Tool, Toolbox
+from jupyter_agent.tools.base import ModelResult, Progress, Tool, Toolbox
 from jupyter_agent.workspace.lease import Lease, lease
 from jupyter_agent.workspace.paths import Lookup
 from jupyter_agent.workspace.workspace import Workspace
@@ -128,7 +128,7 @@ class Dispatcher:
         work: Workspace,
         policy: Policy,
         progress: Progress | None = None,
-    ) -> Result:
+    ) -> ModelResult:
         """One call when no one can be asked. Raises ToolError, including NeedsApproval."""
         call = self.parse(name, input, work)
         async with self.attempt(call, work, policy) as attempt:
@@ -179,7 +179,7 @@ class Dispatcher:
 
     async def read(
         self, name: str, inputs: Sequence[Mapping[str, Any]], nb: Lease, policy: Policy
-    ) -> list[Result]:
+    ) -> list[ModelResult]:
         """The results of a tool that only reads, for the leased notebook of the turn.
 
         One result for each input; the inputs name no other notebook. Nothing is audited. Raises

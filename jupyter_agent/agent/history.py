@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent.agent.reply import INVALID_INPUT
-from jupyter_agent.legible import tool_name
+from jupyter_agent.legible import ModelText, tool_name
 from jupyter_agent.models.base import (
     VIA,
     Block,
@@ -69,7 +69,7 @@ class Transcript:
         return self._add(message)
 
     def add_facts(
-        self, facts: str, *, shows: str | None = None, outline: str = ""
+        self, facts: ModelText, *, shows: str | None = None, outline: str = ""
     ) -> tuple[MessageAdded, ...]:
         """Put the facts of this turn before the last question. `shows` is the notebook that they
         describe, `outline` the digest of the outline in them.
@@ -93,7 +93,7 @@ class Transcript:
         shown = (each for each in reversed(self.messages) if each.get("shows") == notebook)
         return next((str(each["outline"]) for each in shown if "outline" in each), "")
 
-    def add_instructions(self, text: str, digest: str) -> tuple[MessageAdded, ...]:
+    def add_instructions(self, text: ModelText, digest: str) -> tuple[MessageAdded, ...]:
         """Put the project's instructions before the last question; summaries keep them."""
         block = _text(text)
         return self._add({"role": "user", "content": [block], "leads": True, "instructs": digest})
@@ -282,7 +282,7 @@ def _text(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-INTERRUPTED = "Interrupted before it finished; it may have partially run."
+INTERRUPTED = ModelText("Interrupted before it finished; it may have partially run.")
 _NO_OUTPUT = "(no output)"
 
 
@@ -348,12 +348,12 @@ def open_calls(messages: Sequence[Message]) -> list[str]:
     return _calls(messages[-1:])
 
 
-def error_result(call_id: str, text: str) -> Block:
+def error_result(call_id: str, text: ModelText) -> Block:
     """The answer to a call that failed, or was not executed."""
     return {
         "type": "tool_result",
         "tool_use_id": call_id,
-        "content": [{"type": "text", "text": text}],
+        "content": [_text(text)],
         "is_error": True,
     }
 

@@ -24,6 +24,7 @@ from jupyter_agent.events import (
     TurnFinished,
     Usage,
 )
+from jupyter_agent.legible import ModelText
 from jupyter_agent.models.base import Model, ServerTool
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.workspace.reads import News
@@ -128,7 +129,7 @@ class Turn:
     dispatcher: Dispatcher
     work: Workspace
     policy: Policy
-    system: str
+    system: ModelText
     log: Log
     answers: Answers
     options: TurnOptions = TurnOptions()

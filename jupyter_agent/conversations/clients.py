@@ -53,9 +53,9 @@ from jupyter_agent.events import (
     TurnFinished,
     Usage,
 )
-from jupyter_agent.legible import clip, legible, quoted
+from jupyter_agent.legible import ModelText, clip, legible, quoted
 from jupyter_agent.tasks import surely
-from jupyter_agent.tools.base import Progress, Question, Result
+from jupyter_agent.tools.base import ModelResult, Progress, Question, Result
 from jupyter_agent.workspace.workspace import Authorize, Services, Workspace
 
 PAUSE_S = 600.0
@@ -123,12 +123,12 @@ class CallerTurn:
 class Outcome:
     """The result of a call, fit for the client's model."""
 
-    text: str
+    text: ModelText
     facts: Mapping[str, Any]
     turn_id: str
     images: Sequence[tuple[str, str]] = ()
     """(media type, base64) pairs."""
-    news: Sequence[str] = ()
+    news: Sequence[ModelText] = ()
     """What others have changed since in the notebooks that the client has read."""
 
 
@@ -635,10 +635,9 @@ class _Turn:
                 await self._live.append(failed)
             raise
         news = await self._news(work)
-        view = await work.visibility(result.facts.get("notebook", work.home))
         return Outcome(
             text=result.text,
-            facts=view.facts(dict(result.facts)),
+            facts=await work.facts_for_model(result.facts),
             turn_id=self.id,
             images=result.images,
             news=news,
@@ -646,7 +645,7 @@ class _Turn:
 
     async def _attempt(
         self, key: str, call: ToolCall, work: Workspace, form: Form | None, report: Progress
-    ) -> Result:
+    ) -> ModelResult:
         policy, question = self._live.policy, None
         async with self._dispatcher.attempt(call, work, policy) as attempt:
             ruling, pending = attempt.ruling, self._pending.get(key)
@@ -676,24 +675,19 @@ class _Turn:
         ready = CallReady(call_id=call_id, tool=tool, input=input)
         await self._live.append(ready)
         outcome: CallOutcome = "done"
-        why = ""
+        why = ModelText("")
         try:
             yield act
         except (ToolError, RequestError) as error:
-            outcome, why = "failed", error.message
+            outcome, why = "failed", work.redact(error.message)
             raise
         except asyncio.CancelledError:  # the server ends
             outcome = "stopped"
             raise
         finally:
             identity = await self._clients.services.identities.of(path)
-            redactor = work.services.redactor
-            result = replace(
-                act.result,
-                text=redactor.text(act.result.text),
-                facts=redactor.mask_all(act.result.facts),
-                changes=act.changes,
-            )
+            returned = replace(act.result, changes=act.changes)
+            result = ModelResult.of(returned, work.services.redactor)
             audit = Audit(
                 work=replace(work, turn_id=self.id),
                 call_id=call_id,
@@ -724,7 +718,7 @@ class _Turn:
         self._recorded.add(audit.call_id)
         await self._live.append(audit)
 
-    async def _news(self, work: Workspace) -> list[str]:
+    async def _news(self, work: Workspace) -> list[ModelText]:
         texts = []
         conversation = self._live.record.conversation_id
         authors = NewsAuthors(self._clients.runner.stores.journal, work.user, conversation)

@@ -17,7 +17,8 @@ from jupyter_agent.choices import Share
 from jupyter_agent.conversations.request import TurnRequest
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.errors import ToolError
-from jupyter_agent.tools.base import Result
+from jupyter_agent.legible import ModelText
+from jupyter_agent.tools.base import ModelResult
 from jupyter_agent.workspace.lease import Lease, lease
 from jupyter_agent.workspace.reads import News
 from jupyter_agent.workspace.visibility import KEPT_BACK
@@ -41,7 +42,7 @@ _SAME = (
 class Preamble:
     """The facts of a turn as text, with the notebook that the text shows."""
 
-    text: str
+    text: ModelText
     shows: str | None = None
     """Path of that notebook."""
     outline: str = ""
@@ -93,11 +94,10 @@ async def write_preamble(
         attended=options.is_attended,
         changes=[*verdicts, *(each.text for each in news)],
     )
-    text = work.redact(text)
     if not shown.text:
-        return Preamble(text=text)
+        return Preamble(text=work.redact(text))
     text = f"{text}\n{work.fence.wrap(shown.text)}"
-    return Preamble(text=text, shows=path, outline=shown.outline)
+    return Preamble(text=work.redact(text), shows=path, outline=shown.outline)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +145,7 @@ class NotebookReader:
             parts += [cell.text for cell in await self._read(nb, "read_cells", cell_input)]
         return NotebookText(text="\n\n".join(parts), outline="" if digest == known else digest)
 
-    async def _read(self, nb: Lease, tool: str, *inputs: Mapping[str, Any]) -> list[Result]:
+    async def _read(self, nb: Lease, tool: str, *inputs: Mapping[str, Any]) -> list[ModelResult]:
         try:
             return await self.dispatcher.read(tool, inputs, nb, self.policy)
         except ToolError as error:  # the model will get the same error from its tools

@@ -12,7 +12,7 @@ from jupyter_agent.conversations.clients import Caller, Clients, Form, Outcome
 from jupyter_agent.conversations.request import new_id
 from jupyter_agent.conversations.undo import UndoneTurn
 from jupyter_agent.errors import InvalidInput, ToolError
-from jupyter_agent.legible import clip
+from jupyter_agent.legible import ModelText, clip
 from jupyter_agent.mcp_server import prompts, resources
 from jupyter_agent.mcp_server.catalogue import BEGIN_TURN, END_TURN, UNDO_TURN, Catalogue
 from jupyter_agent.mcp_server.forms import InputRequired, input_required
@@ -54,7 +54,7 @@ def of_outcome(outcome: Outcome) -> dict[str, Any]:
     return result
 
 
-def of_text(text: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+def of_text(text: ModelText, facts: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a tool for the turn itself."""
     return {
         "content": [{"type": "text", "text": text}],
@@ -63,9 +63,9 @@ def of_text(text: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def of_error(error: ToolError) -> dict[str, Any]:
+def of_error(error: ToolError, text: ModelText) -> dict[str, Any]:
     """The result of a failed call: its text says what to do instead."""
-    text = _clip(error.message)
+    text = _clip(text)
     facts = _lean(error.facts)
     return {
         "content": [{"type": "text", "text": text}],
@@ -74,8 +74,8 @@ def of_error(error: ToolError) -> dict[str, Any]:
     }
 
 
-def _clip(text: str) -> str:
-    return clip(text if text.strip() else "(no output)", MOST_CHARACTERS, _CUT, head=0.6)
+def _clip(text: ModelText) -> ModelText:
+    return clip(text if text.strip() else ModelText("(no output)"), MOST_CHARACTERS, _CUT, head=0.6)
 
 
 def _lean(value: Any) -> Any:
@@ -205,7 +205,7 @@ class McpServer:
         except InputRequired as required:
             return input_required(context.caller.name, required.approval, self.phrases)
         except ToolError as error:
-            return of_error(error)
+            return of_error(error, self._clients.services.redactor.text(error.message))
         return of_outcome(outcome)
 
     def _limit_wait(
@@ -225,11 +225,11 @@ class McpServer:
             if not isinstance(goal, str) or not goal.strip():
                 raise InvalidInput("Say in `goal` what the turn is for, in a few words.")
             await self._clients.begin_turn(context.caller, goal)
-            return of_text("Your next call starts the turn.", {})
+            return of_text(ModelText("Your next call starts the turn."), {})
         if name == END_TURN:
             ended = await self._clients.end_turn(context.caller)
             said = f"Ended turn `{ended}`." if ended else "No turn was open."
-            return of_text(said, {"turn_id": ended})
+            return of_text(self._clients.services.redactor.text(said), {"turn_id": ended})
         turn_id = input.get("turn_id")
         if turn_id is not None and not isinstance(turn_id, str):
             raise InvalidInput("`turn_id` has to be the id of a turn, from an earlier result.")

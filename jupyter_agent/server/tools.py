@@ -66,20 +66,11 @@ class ToolHandler(CallHandler):
         try:
             result = await dispatcher.call(name, body.input, work, policy)
         except ToolError as error:
-            self.answer(
-                {"text": error.message, "is_error": True, "reason": error.reason, **error.facts}
-            )
+            failed = {"text": work.redact(error.message), "is_error": True, "reason": error.reason}
+            self.answer({**failed, **error.facts})
             return
         # This answer may go to a model as it is; the events of a turn are for people.
-        view = await work.visibility(result.facts.get("notebook", work.home))
+        changes = [self.services.redactor.change(each) for each in result.changes]
+        facts = await work.facts_for_model({**result.output(), "changes": changes})
         images = [{"media_type": kind, "data": data} for kind, data in result.images]
-        self.answer(
-            {
-                **view.facts(result.output()),
-                "is_error": False,
-                "changes": [
-                    view.facts(self.services.redactor.change(each)) for each in result.changes
-                ],
-                **({"images": images} if images else {}),
-            }
-        )
+        self.answer({**facts, "is_error": False, **({"images": images} if images else {})})

@@ -18,10 +18,11 @@ from pydantic_core import ErrorDetails
 from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.errors import InvalidInput
 from jupyter_agent.foreign import MOST_IN_PATH
-from jupyter_agent.legible import clip, quoted_id
+from jupyter_agent.legible import ModelText, clip, quoted_id
 from jupyter_agent.tools.elsewhere import NAMES_ELSEWHERE
 from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease
+from jupyter_agent.workspace.redactor import Redactor
 from jupyter_agent.workspace.workspace import Need as Need
 
 Effect: TypeAlias = Literal["read", "edit", "run"]
@@ -42,7 +43,7 @@ _MOST_STALE = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The result of a call: `text` and `images` are for the model, `facts` for programs."""
+    """What a tool returns: `text` and `images` are for the model, `facts` for programs."""
 
     text: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -54,6 +55,26 @@ class Result:
         """This result, plus the cells that became stale by it."""
         text = f"{self.text}\n{stale_sentence(cell_ids)}".rstrip()
         return replace(self, text=text, facts={**self.facts, "stale": list(cell_ids)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelResult:
+    """The result of a call, without secrets."""
+
+    text: ModelText
+    facts: Mapping[str, Any]
+    images: Sequence[tuple[str, str]]
+    changes: Sequence[Change]
+
+    @classmethod
+    def of(cls, result: Result, redactor: Redactor) -> ModelResult:
+        """What a tool returned, with secrets masked."""
+        return cls(
+            text=redactor.text(result.text),
+            facts=redactor.mask_all(result.facts),
+            images=result.images,
+            changes=result.changes,
+        )
 
     def output(self) -> dict[str, Any]:
         """As in docs/api.md: the text that the model read and the facts of the tool."""

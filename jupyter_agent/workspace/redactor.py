@@ -8,7 +8,7 @@ from typing import Any
 
 from jupyter_agent.document.cell import Change
 from jupyter_agent.errors import ToolError
-from jupyter_agent.legible import legible
+from jupyter_agent.legible import ModelText, legible
 
 _PART = 12
 """Characters of a secret that already reveal something."""
@@ -23,13 +23,13 @@ class Redactor:
     secrets: Callable[[], Collection[str]] = tuple
     """Returns the current secrets."""
 
-    def text(self, text: str) -> str:
+    def text(self, text: str) -> ModelText:
         """A text for a model: without secrets and without characters that a person cannot see."""
-        return self.mask()(legible(text))
+        return ModelText(self.mask()(legible(text)))
 
     def mask_all(self, value: Any) -> Any:
         """A JSON value with secrets masked in all its strings."""
-        return map_strings(value, self.mask())
+        return map_strings(value, self.mask(), keys=True)
 
     def mask(self) -> Callable[[str], str]:
         """A function that masks the current secrets in a text."""
@@ -69,19 +69,23 @@ class Redactor:
         return value
 
 
-def map_strings(value: Any, change: Callable[[str], str], *, but: Collection[str] = ()) -> Any:
-    """A JSON value with `change` applied to all strings, except in the fields `but`."""
+def map_strings(
+    value: Any, change: Callable[[str], str], *, but: Collection[str] = (), keys: bool = False
+) -> Any:
+    """A JSON value with `change` applied to all strings, except in the fields `but`; with `keys`
+    also to the names of fields.
+    """
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
         return {
-            key: item
+            change(key) if keys else key: item
             if key in but and isinstance(item, str)
-            else map_strings(item, change, but=but)
+            else map_strings(item, change, but=but, keys=keys)
             for key, item in value.items()
         }
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        return [map_strings(item, change, but=but) for item in value]
+        return [map_strings(item, change, but=but, keys=keys) for item in value]
     return value
 
 

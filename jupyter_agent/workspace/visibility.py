@@ -34,6 +34,7 @@ from jupyter_agent.kernel.variables import variables
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.text.notebook import HIDDEN, ShownCell, hidden, render_cells
 from jupyter_agent.text.outputs import join_lines, plain
+from jupyter_agent.workspace.copies import QUOTED, without_hidden_cells
 from jupyter_agent.workspace.redactor import Redactor, map_strings
 
 KEPT_BACK: Mapping[Share, str] = {
@@ -45,7 +46,6 @@ KEPT_BACK: Mapping[Share, str] = {
 _MARKDOWN = "(not shared with you: this notebook shares its code only)"
 _OUTPUTS = "(its outputs are not shared with you)"
 _FAILED = "(it failed; its outputs are not shared with you)"
-_QUOTED = "(not shared with you: it comes from a hidden cell)"
 _LEAST = 8
 """Shorter lines and literals of hidden cells reveal nothing by themselves."""
 _LITERAL = re.compile(rf"(['\"])((?:(?!\1)[^\n]){{{_LEAST},}})\1")
@@ -218,13 +218,13 @@ class View:
     def outputs(self, outputs: Sequence[Output], of: str | None = None) -> list[Output]:
         """The visible outputs; `of` is the id of their cell, if it may be hidden."""
         if outputs and of in self.hidden_ids:
-            return [_notice(_QUOTED)]
+            return [_notice(QUOTED)]
         if outputs and not self.outputs_shared:
             failed = any(output["output_type"] == "error" for output in outputs)
             return [_notice(_FAILED if failed else _OUTPUTS)]
         if not self.hidden_sources:
             return list(outputs)
-        return [_notice(_QUOTED) if self._reveals(output) else output for output in outputs]
+        return [_notice(QUOTED) if self._reveals(output) else output for output in outputs]
 
     def shares_all(self, outputs: Sequence[Output], of: str) -> bool:
         """Whether all of these outputs of a cell are visible."""
@@ -240,7 +240,7 @@ class View:
         """A text with lines that quote a hidden cell replaced."""
         if not self.quotes(text):
             return text
-        lines = (_QUOTED if self.quotes(line) else line for line in text.split("\n"))
+        lines = (QUOTED if self.quotes(line) else line for line in text.split("\n"))
         return "\n".join(lines)
 
     def error(self, error: ToolError) -> ToolError:
@@ -301,6 +301,12 @@ class View:
         if self.share == "code-only" and PurePosixPath(path).suffix.lower() not in _CODE:
             raise NotPermitted(f"`{path}` is not shared with you: only code is.")
         return self.fence.mask(self.redact(text))
+
+    def data(self, value: Any) -> Any:
+        """The visible parts of what another program returned: a text, or JSON. It may be long, so
+        call it in a thread.
+        """
+        return without_hidden_cells(value, self._fragments)
 
     def document(self, name: str) -> None:
         """Check that a file whose text we do not read, such as a PDF, may be sent to a model.
@@ -368,16 +374,20 @@ class View:
         metadata = value.get("metadata")
         tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
         secret = isinstance(tags, list | tuple) and HIDDEN in tags
-        secret = secret or not self.hidden_ids.isdisjoint((value.get("id"), value.get("cell_id")))
+        ids = [value.get("id"), value.get("cell_id")]
+        secret = secret or any(isinstance(each, str) and each in self.hidden_ids for each in ids)
         if "outputs" in value:
-            facts["outputs"] = [] if secret else self.outputs(value["outputs"])
+            facts["outputs"] = [] if secret else self._filter_outputs(value["outputs"])
         if "source" in value and (secret or self._withholds(value.get("type", "code"))):
-            facts["source"] = _QUOTED if secret else _MARKDOWN
+            facts["source"] = QUOTED if secret else _MARKDOWN
             facts.pop("attachments", None)
         return facts
 
+    def _filter_outputs(self, value: Any) -> Any:
+        return self.outputs(value) if _are_outputs(value) else self._filter(value)
+
     def _withholds(self, cell_type: str) -> bool:
-        return self.share == "code-only" and cell_type != "code"
+        return self.share == "code-only" and cell_type in ("markdown", "raw")
 
     @cached_property
     def _fragments(self) -> Collection[str]:
@@ -409,6 +419,13 @@ def _block(block: Mapping[str, Any], clean: Callable[[str], str]) -> Any:
             return {**block, "input": map_strings(block["input"], clean)}
         case _:
             return map_strings(block, clean, but=_NO_TEXT)
+
+
+def _are_outputs(value: Any) -> bool:
+    """Whether a value is the outputs of a cell, and not something else with that name."""
+    return isinstance(value, Sequence) and all(
+        isinstance(each, Mapping) and "output_type" in each for each in value
+    )
 
 
 def _notice(text: str) -> Output:

@@ -10,6 +10,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -28,7 +29,7 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
-from jupyter_agent.legible import quoted, with_names_quoted
+from jupyter_agent.legible import ModelText, quoted, with_names_quoted
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.paths import Identities, Lookup
@@ -168,7 +169,39 @@ class Workspace:
         notebook = f"{posixpath.splitext(path)[0]}.ipynb"
         if await self.services.files.exists(notebook):
             await self.visibility(notebook)  # records its hidden cells
-        view = await self.visibility(shared_as)
+        return self._with_all_hidden(await self.visibility(shared_as))
+
+    async def facts_for_model(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """The facts of a call that a model may see: each part as the notebook allows that it names,
+        by default the turn's own.
+        """
+        views: dict[str | None, View] = {}
+
+        async def visible(part: Mapping[str, Any], path: str | None) -> dict[str, Any]:
+            path = part["notebook"] if isinstance(part.get("notebook"), str) else path
+            if path not in views:
+                views[path] = await self.visibility(path)
+            shown = dict(views[path].facts(part))
+            for name in ("cells", "changes"):
+                value = part.get(name)
+                if isinstance(value, list) and all(isinstance(each, Mapping) for each in value):
+                    shown[name] = [await visible(each, path) for each in value]
+            return shown
+
+        return await visible(facts, self.home)
+
+    async def visibility_of_data(self) -> View:
+        """Like `visibility`, for what other programs return, which may have read any notebook. Does
+        not wait for a page that is open already.
+        """
+        view = self._bare_view(self.share)
+        if self.home is not None:
+            with suppress(ToolError):
+                notebook = await self.find(None)
+                view = self.view(notebook, notebook.cached_cells())
+        return self._with_all_hidden(view)
+
+    def _with_all_hidden(self, view: View) -> View:
         hidden = view.hidden_sources | self.services.hidden.all_sources()
         return replace(view, hidden_sources=hidden)
 
@@ -195,7 +228,7 @@ class Workspace:
         views = {other: await self.visibility(other) for other in others}
         return next((other for other in others if not views[other].outputs_shared), None)
 
-    def redact(self, text: str) -> str:
+    def redact(self, text: str) -> ModelText:
         """Mask secrets in a text for the model that is not from a notebook."""
         return self.services.redactor.text(text)
 

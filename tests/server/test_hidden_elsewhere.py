@@ -161,6 +161,34 @@ async def test_an_export_of_a_notebook_shows_nothing_of_its_hidden_cells(
     assert "x = 1" in (await told(call, "read_file", path=name))["text"]
 
 
+@pytest.mark.parametrize("share", [None, "no-outputs"])
+@pytest.mark.parametrize("tool", ["interrupt_kernel", "wait_for_run"])
+async def test_a_run_in_another_notebook_tells_what_that_notebook_shares(
+    call: Call, jp_root_dir: Path, tool: str, share: str | None
+) -> None:
+    """Also its facts, which the person of the turn's own notebook reads as they are."""
+    source = "import time; print('KANA' + 'RI', flush=True); time.sleep(60)"
+    tags = {} if share else {"tags": ["agent-hidden"]}
+    about = {"jupyter_agent": {"share": share}} if share else {}
+    cells = [new_code_cell(source, id="o1", metadata=tags)]
+    elsewhere = jp_root_dir / "elsewhere.ipynb"
+    nbformat.write(new_notebook(cells=cells, metadata=about), elsewhere)
+    nbformat.write(new_notebook(cells=[new_code_cell("1", id="o1")]), jp_root_dir / "other.ipynb")
+    path = ("notebooks", "elsewhere.ipynb", "cells", "o1", "run")
+    run_id = (await call("POST", *path, body={"wait": 0})).body["run_id"]
+    while CANARY not in json.dumps((await call("GET", "runs", run_id)).body):
+        pass
+    inputs: dict[str, Any] = {
+        "interrupt_kernel": {"notebook": "elsewhere.ipynb"},
+        "wait_for_run": {"run_id": run_id, "wait": 0},
+    }
+    body = {"notebook": "other.ipynb", "mode": "auto", "allow": [tool], "input": inputs[tool]}
+    answer = await call("POST", "tools", tool, body=body)
+    assert not answer.body["is_error"], answer.text
+    assert run_id in answer.text
+    assert CANARY not in answer.text
+
+
 @pytest.mark.full
 async def test_the_kernels_of_other_notebooks_are_not_asked_for(
     call: Call, other: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,7 @@ from tests.fakes.script import FakeReply
 
 from ..mcp.fake import Exchange, Fake, serving, text
 from .conftest import PATH, Call, ask, frames
+from .test_sharing import CANARY, SECRET, write
 
 pytestmark = pytest.mark.plugs
 RUN = "mcp__db__query"
@@ -125,6 +126,65 @@ async def test_a_server_that_is_not_there_is_told_and_nothing_else_fails(
     assert chunks[-2]["type"] == "finish"
     (server,) = (await call("GET", "status")).body["mcp_servers"]
     assert (server["state"], server["tools"]) == ("failed", 0)
+
+
+# -- hidden cells
+
+
+SAID = {"answer": "{source}", "error": "{source}", "file": "{file}", "structured": ""}
+
+
+@pytest.mark.parametrize("form", SAID)
+async def test_what_they_say_of_a_hidden_cell_is_kept_back(
+    call: Call, db: Fake, jp_root_dir: Path, form: str
+) -> None:
+    """A server may read the notebook's file, also before anyone has looked at the notebook. Other
+    spellings are in tests/workspace/test_copies.py.
+    """
+    write(jp_root_dir / "home.ipynb", tags=("agent-hidden",))
+    file = (jp_root_dir / "home.ipynb").read_text()
+    said = SAID[form].replace("{source}", f"z = 3\n{SECRET}").replace("{file}", file)
+    content = {"text": file, "cells": json.loads(file)["cells"]} if form == "structured" else None
+    db.add("read", text(said, isError=form == "error", structuredContent=content), reads=True)
+    body = {"notebook": "home.ipynb", "input": {}}
+    answer = await call("POST", "tools", "mcp__db__read", body=body)
+    assert answer.body["is_error"] is (form == "error")
+    assert "z = 3" in answer.text
+    assert CANARY not in answer.text
+
+
+async def test_what_they_say_of_a_hidden_cell_in_a_refusal_is_kept_back(
+    call: Call, db: Fake, jp_root_dir: Path
+) -> None:
+    write(jp_root_dir / "home.ipynb", tags=("agent-hidden",))
+
+    async def refuse(exchange: Exchange, arguments: Mapping[str, Any]) -> Any:
+        error = {"code": -32602, "message": f"invalid: {SECRET}"}
+        return json.dumps({"jsonrpc": "2.0", "id": exchange.message["id"], "error": error}).encode()
+
+    db.add("read", refuse, reads=True)
+    body = {"notebook": "home.ipynb", "input": {}}
+    answer = await call("POST", "tools", "mcp__db__read", body=body)
+    assert answer.body["is_error"]
+    assert CANARY not in answer.text
+
+
+async def test_their_structured_content_is_whatever_they_like(
+    call: Call, db: Fake, jp_root_dir: Path
+) -> None:
+    """Fields with the names of those of cells are left alone; secrets are masked in names, too."""
+    write(jp_root_dir / "home.ipynb", tags=("agent-hidden",))
+    content = {
+        "id": {"$oid": "5"},
+        "outputs": 3,
+        "rows": [{"id": [1], "outputs": None}, {"outputs": {"a": 1}}, {"outputs": "abc"}],
+        "source": "orders",
+        "type": "table",
+    }
+    db.add("read", text("Done.", structuredContent={**content, TOKEN: 1}), reads=True)
+    body = {"notebook": "home.ipynb", "input": {}, "share": "code-only"}
+    answer = await call("POST", "tools", "mcp__db__read", body=body)
+    assert answer.body["structured_content"] == {**content, "***": 1}
 
 
 # -- decisions

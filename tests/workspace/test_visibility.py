@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
+from pathlib import Path
 
+import jupyter_agent
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.text.notebook import render_cells
 from jupyter_agent.workspace.redactor import Redactor
 from jupyter_agent.workspace.visibility import HiddenCells, View
+
+PACKAGE = Path(jupyter_agent.__file__).parent
 
 HIDDEN = Cell(
     id="h",
@@ -48,3 +53,21 @@ def test_what_a_hidden_cell_said_stays_known_until_it_is_hidden_no_more() -> Non
 def test_a_secret_that_is_part_of_another_leaves_nothing_of_it() -> None:
     redactor = Redactor(lambda: ["abcdefgh", "abcdefghijkl", "ijklmnop"])
     assert redactor.text("abcdefghijkl and abcdefgh") == "*** and ***"
+
+
+def test_only_a_redactor_makes_text_for_models_of_other_text() -> None:
+    """mypy checks that what models get is a `ModelText`; this, that nothing else becomes one."""
+    makers = []
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name(id="ModelText"), args=[ast.Constant()]):
+                    pass  # words that are literally there
+                case ast.Call(func=ast.Name(id="NewType")):
+                    pass
+                case (
+                    ast.Call(func=ast.Name(id="ModelText") | ast.Attribute(attr="ModelText"))
+                    | ast.Call(args=[ast.Name(id="ModelText") | ast.Constant("ModelText"), _])
+                ):
+                    makers.append(str(path.relative_to(PACKAGE)))
+    assert makers == ["workspace/redactor.py"]

@@ -19,6 +19,7 @@ from jupyter_agent.text.images import KINDS, pick_last
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.tools.sources import McpServerState, ToolSource
 from jupyter_agent.workspace.lease import Lease
+from jupyter_agent.workspace.visibility import View
 
 MOST_CHARACTERS = 20_000
 """Characters of a result for the model."""
@@ -76,12 +77,13 @@ class McpTool(Tool):
         )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        offer = self.offer
+        offer, view = self.offer, await nb.work.visibility_of_data()
         try:
             result = await self.servers.call(offer, self.arguments)
         except McpError as error:
-            raise self._error(error, nb) from error
-        fence, text = nb.work.fence, nb.work.redact(_text(result))
+            raise self._error(error, nb, view) from error
+        said = await asyncio.to_thread(view.data, _text(result))
+        fence, text = nb.work.fence, nb.work.redact(said)
         if result.get("isError") is True:
             reason = clip(text, _MOST_OF_A_REASON, _CUT, head=0.6)
             raise ToolError(
@@ -95,7 +97,7 @@ class McpTool(Tool):
             facts={
                 "server": offer.server,
                 "server_tool": offer.tool,
-                **_structured_content(result),
+                **await asyncio.to_thread(_structured_content, result, view),
             },
             images=pictures,
         )
@@ -105,7 +107,7 @@ class McpTool(Tool):
         try:
             offer = await self.servers.current(self.offer.server, self.offer.tool, ask=ask)
         except McpError as error:
-            raise self._error(error, nb) from error
+            raise self._error(error, nb, await nb.work.visibility_of_data()) from error
         if offer is None:
             raise ToolError(
                 f"The MCP server `{self.offer.server}` no longer has `{self.offer.name}`. "
@@ -113,9 +115,9 @@ class McpTool(Tool):
             )
         return offer
 
-    def _error(self, error: McpError, nb: Lease) -> ToolError:
+    def _error(self, error: McpError, nb: Lease, view: View) -> ToolError:
         """The error as data: parts of it may come from the server."""
-        why = nb.work.fence.around(f"{error.message.rstrip('.')}.")
+        why = nb.work.fence.around(view.data(f"{error.message.rstrip('.')}."))
         return ToolError(f"The MCP server `{self.offer.server}` failed:\n{why}")
 
 
@@ -205,9 +207,9 @@ def _pictures(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _structured_content(result: Mapping[str, Any]) -> dict[str, Any]:
+def _structured_content(result: Mapping[str, Any], view: View) -> dict[str, Any]:
     """The structured content for programs, unless it is too large."""
     structured = result.get("structuredContent")
     if structured is None or len(json.dumps(structured)) > _MOST_KEPT:
         return {}
-    return {"structured_content": structured}
+    return {"structured_content": view.data(structured)}

@@ -21,11 +21,12 @@ QUOTED = "(not shared with you: it comes from a hidden cell)"
 _UNREADABLE = "(not shared with you: it has a hidden cell in a format that cannot be read)"
 _SHOWN = ("id", "index", "cell_type", "type")
 """The fields of a hidden cell that are shown."""
-_LEAST = 8
-"""Fewer characters reveal nothing by themselves."""
+LEAST = 8
+"""Shorter lines and literals of hidden cells reveal nothing by themselves."""
 _TAGGED = re.compile(rf"tags\W{{0,12}}(?:\w{{1,40}}\W{{1,12}}){{0,5}}{HIDDEN}")
 """The tag in the metadata of a cell, in any format."""
 _LETTER = re.compile(r"\\u([0-9a-fA-F]{4})")
+"""A JSON escape of a character, the only other spelling of letters."""
 _SLASHES = re.compile(r"\\{2,}")
 _BLANK = re.compile(r"\\[bfnrt]")
 
@@ -45,14 +46,14 @@ class _Filter:
     def __init__(self, whole: str, fragments: Collection[str]) -> None:
         plain = _plain(whole)
         spelled = {_plain(fragment) for fragment in fragments}
-        self._present = [each for each in spelled if len(each) >= _LEAST and each in plain]
+        self._present = [each for each in spelled if len(each) >= LEAST and each in plain]
         self._is_needed = self._concerns(plain)
 
     def value(self, value: Any) -> Any:
         match value:
             case str():
                 return self._text(value)
-            case Mapping() if _is_hidden(value):
+            case Mapping() if is_tagged(value) or is_tagged(value.get("metadata")):
                 shown = {key: value[key] for key in _SHOWN if isinstance(value.get(key), str | int)}
                 return {**shown, "source": QUOTED}
             case Mapping():
@@ -67,16 +68,11 @@ class _Filter:
         if (shown := self._json(text)) is not None:
             return shown
         lines = text.split("\n")
-        if len(lines) == 1:
-            return self._line(text)
-        in_json = [self._json(line) for line in lines]
-        others = [line for line, shown in zip(lines, in_json, strict=True) if shown is None]
-        if _TAGGED.search(_plain("\n".join(others))):
+        in_json = [self._json(line) for line in lines] if len(lines) > 1 else [None]
+        pairs = list(zip(lines, in_json, strict=True))
+        if _TAGGED.search(_plain("\n".join(line for line, shown in pairs if shown is None))):
             return _UNREADABLE
-        return "\n".join(
-            self._line(line) if shown is None else shown
-            for line, shown in zip(lines, in_json, strict=True)
-        )
+        return "\n".join(self._line(line) if shown is None else shown for line, shown in pairs)
 
     def _json(self, text: str) -> str | None:
         """The text without hidden cells if it is a list or mapping in JSON that has some, or that
@@ -100,23 +96,23 @@ class _Filter:
         return any(fragment in plain for fragment in self._present)
 
     def _line(self, line: str) -> str:
-        plain = _plain(line)
-        if self._quotes(plain):
-            return QUOTED
-        return _UNREADABLE if _TAGGED.search(plain) else line
+        return QUOTED if self._quotes(_plain(line)) else line
 
 
-def _is_hidden(value: Mapping[str, Any]) -> bool:
-    """Whether a mapping is a cell that is tagged as hidden."""
-    metadata = value.get("metadata")
-    places = [value, *([metadata] if isinstance(metadata, Mapping) else [])]
-    tags = [place.get("tags") for place in places]
-    return any(isinstance(each, Sequence) and HIDDEN in each for each in tags)
+def is_tagged(metadata: Any) -> bool:
+    """Whether a value is the metadata of a hidden cell."""
+    tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
+    return isinstance(tags, Sequence) and HIDDEN in tags
+
+
+def without_letter_escapes(text: str) -> str:
+    """A text with the characters that JSON escapes by their number."""
+    return _LETTER.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 def _plain(text: str) -> str:
     """The text without the escapes of JSON and HTML, and with single blanks."""
-    text = _LETTER.sub(lambda found: chr(int(found[1], 16)), text)
+    text = without_letter_escapes(text)
     text = _BLANK.sub(" ", _SLASHES.sub(r"\\", text)).replace("\\", "")
     text = legible(html.unescape(text))
     return " ".join(text.split())

@@ -20,21 +20,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, get_args
 
 from jupyter_agent import foreign
 from jupyter_agent.analysis.names import names_of
 from jupyter_agent.carriers.nbformat_file import DEEPEST
 from jupyter_agent.carriers.renames import renamed_path
 from jupyter_agent.choices import SHARES, Share
-from jupyter_agent.document.cell import Cell, Output
+from jupyter_agent.document.cell import Cell, CellType, Output
 from jupyter_agent.errors import NotPermitted, ToolError
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.variables import variables
 from jupyter_agent.text.fence import NO_FENCE, Fence
-from jupyter_agent.text.notebook import HIDDEN, ShownCell, hidden, render_cells
+from jupyter_agent.text.notebook import ShownCell, hidden, render_cells
 from jupyter_agent.text.outputs import join_lines, plain
-from jupyter_agent.workspace.copies import QUOTED, without_hidden_cells
+from jupyter_agent.workspace.copies import (
+    LEAST,
+    QUOTED,
+    is_tagged,
+    without_hidden_cells,
+    without_letter_escapes,
+)
 from jupyter_agent.workspace.redactor import Redactor, map_strings
 
 KEPT_BACK: Mapping[Share, str] = {
@@ -46,13 +52,9 @@ KEPT_BACK: Mapping[Share, str] = {
 _MARKDOWN = "(not shared with you: this notebook shares its code only)"
 _OUTPUTS = "(its outputs are not shared with you)"
 _FAILED = "(it failed; its outputs are not shared with you)"
-_LEAST = 8
-"""Shorter lines and literals of hidden cells reveal nothing by themselves."""
-_LITERAL = re.compile(rf"(['\"])((?:(?!\1)[^\n]){{{_LEAST},}})\1")
+_LITERAL = re.compile(rf"(['\"])((?:(?!\1)[^\n]){{{LEAST},}})\1")
 _IMPORT = re.compile(r"(?:import|from)\s")
 _FRAME = re.compile(r"(?:Cell In|Input In|In ?)\[(\d+)\]")
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
-"""A JSON escape of a character, the only other spelling of letters."""
 _CELLS = re.compile(r'"cell_type\\*"')
 _SOURCES_KEPT = 20
 """Most recent sources that are stored of one hidden cell."""
@@ -371,14 +373,14 @@ class View:
 
     def _filter_mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
         facts = {key: self._filter(item) for key, item in value.items() if key != "outputs"}
-        metadata = value.get("metadata")
-        tags = metadata.get("tags") if isinstance(metadata, Mapping) else None
-        secret = isinstance(tags, list | tuple) and HIDDEN in tags
+        secret = is_tagged(value.get("metadata"))
         ids = [value.get("id"), value.get("cell_id")]
         secret = secret or any(isinstance(each, str) and each in self.hidden_ids for each in ids)
         if "outputs" in value:
             facts["outputs"] = [] if secret else self._filter_outputs(value["outputs"])
-        if "source" in value and (secret or self._withholds(value.get("type", "code"))):
+        kind = value.get("type", "code")
+        is_cell = kind in get_args(CellType)  # and not a field of that name in other data
+        if "source" in value and (secret or (is_cell and self._withholds(kind))):
             facts["source"] = QUOTED if secret else _MARKDOWN
             facts.pop("attachments", None)
         return facts
@@ -387,7 +389,7 @@ class View:
         return self.outputs(value) if _are_outputs(value) else self._filter(value)
 
     def _withholds(self, cell_type: str) -> bool:
-        return self.share == "code-only" and cell_type in ("markdown", "raw")
+        return self.share == "code-only" and cell_type != "code"
 
     @cached_property
     def _fragments(self) -> Collection[str]:
@@ -436,7 +438,7 @@ def _parts(source: str) -> Iterator[str]:
     """The lines and literals that identify a source."""
     for line in source.split("\n"):
         line = line.strip()
-        if len(line) >= _LEAST and not _IMPORT.match(line):
+        if len(line) >= LEAST and not _IMPORT.match(line):
             yield line
     yield from (found[2] for found in _LITERAL.finditer(source))
 
@@ -455,7 +457,7 @@ def _texts(output: Output) -> Iterator[str]:
 
 def _has_cells(text: str) -> bool:
     """Whether a text contains notebook cells, as JSON or as a string in JSON."""
-    return bool(_CELLS.search(_ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)))
+    return bool(_CELLS.search(without_letter_escapes(text)))
 
 
 def _is_kernels_own(name: str) -> bool:

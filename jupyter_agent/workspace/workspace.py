@@ -181,11 +181,10 @@ class Workspace:
             path = part["notebook"] if isinstance(part.get("notebook"), str) else path
             if path not in views:
                 views[path] = await self.visibility(path)
-            shown = dict(views[path].facts(part))
-            for name in ("cells", "changes"):
-                value = part.get(name)
-                if isinstance(value, list) and all(isinstance(each, Mapping) for each in value):
-                    shown[name] = [await visible(each, path) for each in value]
+            lists = {name: part[name] for name in ("cells", "changes") if _is_list(part.get(name))}
+            shown: dict[str, Any] = views[path].facts({**part, **dict.fromkeys(lists)})
+            for name, parts in lists.items():
+                shown[name] = [await visible(each, path) for each in parts]
             return shown
 
         return await visible(facts, self.home)
@@ -299,3 +298,8 @@ class Workspace:
             if known == named or await self.services.notebooks.locate(known) == notebook.path:
                 self.reads.rename(known, notebook.path)
         return notebook
+
+
+def _is_list(value: Any) -> bool:
+    """Whether a value is a list of JSON objects."""
+    return isinstance(value, list) and all(isinstance(each, Mapping) for each in value)

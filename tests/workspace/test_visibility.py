@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import jupyter_agent
-from jupyter_agent.document.cell import Cell, Output
+from jupyter_agent.document.cell import Cell, CellType, Output
 from jupyter_agent.text.notebook import render_cells
 from jupyter_agent.workspace.redactor import Redactor
 from jupyter_agent.workspace.visibility import HiddenCells, View
@@ -28,6 +29,11 @@ SHOWN = Cell(id="s", index=1, type="code", source="use(key)", execution_count=4)
 def error(count: int) -> Output:
     frames = [f"Cell In[{count}], line 1", "----> 1 f()"]
     return {"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": frames}
+
+
+def test_of_an_unknown_type_of_cell_no_text_is_shown_if_only_code_is_shared() -> None:
+    cell = replace(SHOWN, type=cast(CellType, "heading"))  # in an old notebook
+    assert View(share="code-only").cell(cell).withheld
 
 
 def test_of_a_hidden_cell_only_its_place_is_shown() -> None:

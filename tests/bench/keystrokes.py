@@ -15,11 +15,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Protocol
 
 from playwright.sync_api import Browser
 
-from tests.bench.agents import Agent, carrier_of, served
+from tests.bench.client import carrier_of, served
+from tests.bench.outside import JupyterMcpServer, Ours, OutsideAgent
 from tests.ui.conftest import launched, new_file
 from tests.ui.lab import Lab
 from tests.ui.page import OpenNotebook
@@ -31,55 +31,10 @@ KEY_MS = 10
 SOURCE = "total = 0\ncount = 1"
 
 
-class Peer(Protocol):
-    """An agent's equivalent tools."""
-
-    def read(self) -> None: ...
-
-    def replace(self, source: str) -> None:
-        """Replaces the cell's source. Raises RuntimeError if refused."""
-
-    def change(self, old: str, new: str) -> None:
-        """Changes a string of the cell's source. Raises RuntimeError if refused."""
-
-
-class Ours:
-    def __init__(self, lab: Lab, path: str) -> None:
-        self._agent = Agent(lab, "/api/agent/mcp?mode=auto")
-        self._path = path
-
-    def read(self) -> None:
-        self._agent.call("read_cells", notebook=self._path, cell_ids=["c0"])
-
-    def replace(self, source: str) -> None:
-        self._edit(source=source)
-
-    def change(self, old: str, new: str) -> None:
-        self._edit(old_string=old, new_string=new)
-
-    def _edit(self, **edit: Any) -> None:
-        self._agent.call("edit_cells", notebook=self._path, edits=[{"cell_id": "c0", **edit}])
-
-
-class JupyterMcpServer:
-    def __init__(self, lab: Lab, path: str) -> None:
-        self._agent = Agent(lab, "/mcp")
-        self._agent.call("use_notebook", notebook_name="bench", notebook_path=path)
-
-    def read(self) -> None:
-        self._agent.call("read_cell", cell_id="c0")
-
-    def replace(self, source: str) -> None:
-        self._agent.call("overwrite_cell_source", cell_id="c0", cell_source=source)
-
-    def change(self, old: str, new: str) -> None:
-        self._agent.call("edit_cell_source", cell_id="c0", old_string=old, new_string=new)
-
-
 class Desk:
     """A person and an agent at one cell."""
 
-    def __init__(self, tab: OpenNotebook, peer: Peer) -> None:
+    def __init__(self, tab: OpenNotebook, peer: OutsideAgent) -> None:
         self._tab = tab
         self._peer = peer
         self._number = 0
@@ -140,14 +95,14 @@ class Desk:
 
 def peers(stack: ExitStack, browser: Browser, python: str | None) -> Iterator[tuple[str, Desk]]:
     for carrier, rooms in (("tab", False), ("room", True)):
-        lab = stack.enter_context(served(sys.executable, rooms=rooms))
+        lab = stack.enter_context(served(rooms=rooms))
         tab = opened(browser, lab)
-        eventually(partial(carrier_of, lab), carrier.__eq__)
+        eventually(partial(carrier_of, lab, tab.path), carrier.__eq__)
         yield f"ours, {carrier}", Desk(tab, Ours(lab, tab.path))
     if python is not None:
-        lab = stack.enter_context(served(python, rooms=True))
+        lab = stack.enter_context(served(python=python, rooms=True))
         tab = opened(browser, lab)
-        yield "jupyter-mcp-server, room", Desk(tab, JupyterMcpServer(lab, tab.path))
+        yield f"{JupyterMcpServer.name}, room", Desk(tab, JupyterMcpServer(lab, tab.path))
 
 
 def opened(browser: Browser, lab: Lab) -> OpenNotebook:

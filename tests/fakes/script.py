@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -76,6 +77,10 @@ class Scripted:
                 told = {name: value for name, value in more.items() if value is not None}
                 event = {**event, "delta": {**event["delta"], **told}}
             yield event
+
+    def frame(self, event: ModelEvent) -> bytes:
+        """The event as it is sent; called just before."""
+        return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
 
 class Script:

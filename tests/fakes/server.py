@@ -19,7 +19,6 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from jupyter_agent.models.base import ModelEvent
 from tests.fakes.rules import Refused, check_request
 from tests.fakes.script import FakeReply, Scripted
 from tests.fakes.service import FakeService
@@ -61,6 +60,10 @@ class FakeAnthropic(FakeService):
     def url(self) -> str:
         """The `base_url` for clients."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}"
+
+    def reply_to(self, body: dict[str, Any]) -> Scripted | None:
+        """The reply to a valid request: the next of the script; None after the last one."""
+        return self.script.next()
 
     @property
     def input_tokens(self) -> int:
@@ -159,12 +162,12 @@ class _Messages(_Handler):
     async def post(self) -> None:
         self._api.asked.set()
         try:
-            self._check()
+            body = self._checked_body()
         except _Refusal as refusal:
             self._api.refusals.append(refusal.message)
             self._fail(refusal.status, refusal.kind, refusal.message)
             return
-        reply = self._api.script.next()
+        reply = self._api.reply_to(body)
         if reply is None:
             self._fail(500, "api_error", "The script is over.")
         elif reply.status != 200:
@@ -175,8 +178,9 @@ class _Messages(_Handler):
     def on_connection_close(self) -> None:
         self._api.left.set()
 
-    def _check(self) -> None:
+    def _checked_body(self) -> dict[str, Any]:
         self._check_key()
+        body: dict[str, Any]
         try:
             body = json.loads(self.request.body)
             check_request(body, max_chars=self._api.max_chars)
@@ -189,6 +193,7 @@ class _Messages(_Handler):
             raise _Refusal(400, "invalid_request_error", message)
         self._api.requests.append(body)
         self._api.headers.append(dict(self.request.headers))
+        return body
 
     async def _stream(self, reply: Scripted) -> None:
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")
@@ -204,7 +209,7 @@ class _Messages(_Handler):
                     return
                 if reply.pause_s:
                     await asyncio.sleep(reply.pause_s)
-                await self._send(_frame(event), reply.piece)
+                await self._send(reply.frame(event), reply.piece)
         except StreamClosedError:
             pass  # the client disconnected: `left` is set
 
@@ -216,12 +221,12 @@ class _Messages(_Handler):
                 return True
             case "ping":
                 while True:
-                    await self._send(_frame({"type": "ping"}), reply.piece)
+                    await self._send(reply.frame({"type": "ping"}), reply.piece)
                     await asyncio.sleep(_PING)
             case "error":
                 kind, message = reply.error
                 error = {"type": "error", "error": {"type": kind, "message": message}}
-                await self._send(_frame(error), reply.piece)
+                await self._send(reply.frame(error), reply.piece)
             case "cut" | "reset":
                 await self.flush()
                 self._drop(reset=reply.then == "reset")
@@ -247,7 +252,3 @@ class _Refusal(Exception):
         self.status = status
         self.kind = kind
         self.message = message
-
-
-def _frame(event: ModelEvent) -> bytes:
-    return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()

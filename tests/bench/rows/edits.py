@@ -1,0 +1,86 @@
+"""G5: edits by REST, until they are on disk and until a tab shows them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from statistics import median
+
+from tests.bench.bench import Bench
+from tests.bench.client import ms, write_notebook
+from tests.bench.figures import Curve, Figure, Measured
+from tests.ui.conftest import new_file
+from tests.ui.page import OpenNotebook
+from tests.waiting import eventually
+
+TIMES = 40
+PAUSE_S = 0.1
+"""Between two edits: after a save, JupyterLab lists folder and checkpoints."""
+SOURCES = ["x = 1", "1 + 1", *(f"y{n} = {n}" for n in range(20))]
+WATCH = """path => {
+  const notebook = agentTest.notebook(path).node;
+  window.benchShown = {};
+  new MutationObserver(() => {
+    const text = notebook.querySelector('.jp-Cell .cm-content')?.textContent;
+    benchShown[text] ??= performance.timeOrigin + performance.now();
+  }).observe(notebook, {childList: true, subtree: true, characterData: true});
+}"""
+"""When the editor of the first cell had which text."""
+_numbers = count(1000)
+
+
+def on_disk(bench: Bench) -> Iterator[Measured]:
+    """An edit by REST in a closed notebook, beside a PUT of the file, and in a tab."""
+    ours: dict[int, float] = {}
+    put: dict[int, float] = {}
+    for size in (10, 100, 1_000, 10_000):
+        ours[size], put[size] = _closed(bench, size, times=20 if size <= 100 else 5)
+        yield Figure(
+            what=f"edit by REST, on disk, notebook of {size:,} cells",
+            value=ours[size],
+            floors={"PUT": put[size]},
+            goal=1.2,
+        )
+    yield Curve(what="edit on disk", size="cells", lines={"ours": ours, "PUT": put})
+    yield _in_a_tab(bench)
+
+
+def _closed(bench: Bench, size: int, times: int) -> tuple[float, float]:
+    """Milliseconds of our edit, and of a PUT."""
+    client, path = bench.client, f"closed-{size}.ipynb"
+    write_notebook(bench.lab, path, [f"x{n} = {n}\nprint(x{n})" for n in range(size)])
+    file = client.call("GET", f"api/contents/{path}")
+    route = f"notebooks/{path}/cells/c5"
+    ours, put = [], []
+    for _ in range(times):
+        put.append(ms(client.call, "PUT", f"api/contents/{path}", file))
+        client.agent("GET", f"notebooks/{path}?outputs=none")  # reads the new file
+        for _ in range(2):
+            ours.append(ms(client.agent, "PATCH", route, {"source": f"x = {next(_numbers)}"}))
+    return median(ours), median(put)
+
+
+def _in_a_tab(bench: Bench) -> Figure:
+    path = new_file(bench.lab, "bench", SOURCES)
+    tab = OpenNotebook(bench.browser.new_page(), bench.lab, path).open()
+    tab.wait_until_linked()
+    tab.wait_for_kernel()
+    tab.page.evaluate(WATCH, path)
+    shown, status = [], []
+    for _ in range(TIMES):
+        time.sleep(PAUSE_S)
+        status.append(ms(bench.client.call, "GET", "api/status"))
+        source = f"x = {next(_numbers)}"
+        start = time.time() * 1000
+        bench.client.agent("PATCH", f"notebooks/{path}/cells/c0", {"source": source})
+        when = partial(tab.page.evaluate, "source => benchShown[source]", source)
+        shown.append(eventually(when, bool) - start)
+    return Figure(
+        what="edit by REST in a tab until the editor shows it",
+        value=median(shown),
+        floors={"status request": median(status)},
+        judged="added",
+        goal=8,
+    )

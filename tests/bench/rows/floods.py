@@ -1,0 +1,77 @@
+"""G13: other clients of the server while it has much to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from tests.bench import large
+from tests.bench.bench import Bench
+from tests.bench.client import Probe, write_notebook
+from tests.bench.figures import Figure, Measured
+
+FLOODS = {
+    "10,000 displays": "for i in range(10_000): display({'text/plain': str(i)}, raw=True)",
+    "a picture of 50 MB": (
+        "import base64, os; d = base64.b64encode(os.urandom(37_500_000)).decode()\n"
+        "display({'image/png': d}, raw=True)"
+    ),
+    "1,000,000 prints": "for i in range(1_000_000): print(i)",
+}
+EDITS = 10
+
+
+def floods(bench: Bench) -> Iterator[Measured]:
+    """How long status requests take, beside those of a server without us."""
+    write_notebook(bench.lab, "floods.ipynb", ["1", *FLOODS.values()])
+    bench.client.agent("POST", "notebooks/floods.ipynb/cells/c0/run", {})
+    for number, name in enumerate(FLOODS, start=1):
+        ours, control = Probe(bench.lab), Probe(bench.bare)
+        ours.start()
+        control.start()
+        bench.client.agent("POST", f"notebooks/floods.ipynb/cells/c{number}/run", {"save": True})
+        yield Figure(
+            what=f"99 % of other requests, while a cell shows {name}",
+            value=ours.end(),
+            floors={"a server beside it": control.end()},
+            judged="value",
+            goal=100,
+        )
+
+
+def edits(bench: Bench) -> Iterator[Measured]:
+    """The same during edits of large notebooks, beside PUTs of the same file."""
+    route = "api/contents/big.ipynb"
+    for name in ("10,000 cells", "50 MB"):
+        if name == "50 MB":
+            large.write(bench.lab.root / "big.ipynb", 10_000)
+        else:
+            write_notebook(bench.lab, "big.ipynb", [f"x{n} = {n}" for n in range(10_000)])
+        file = bench.client.call("GET", route)
+        put = partial(bench.client.call, "PUT", route, file)
+        floor = _probed(bench, [put] * EDITS)
+        bench.client.agent("GET", "notebooks/big.ipynb?outputs=none")
+        ours = [
+            partial(
+                bench.client.agent,
+                "PATCH",
+                "notebooks/big.ipynb/cells/c5",
+                {"source": f"edited = {number}"},
+            )
+            for number in range(EDITS)
+        ]
+        yield Figure(
+            what=f"99 % of other requests, during edits of a notebook of {name}",
+            value=_probed(bench, ours),
+            floors={"during PUTs": floor},
+            judged="value",
+            goal=100,
+        )
+
+
+def _probed(bench: Bench, work: list[partial[object]]) -> float:
+    probe = Probe(bench.lab)
+    probe.start()
+    for each in work:
+        each()
+    return probe.end()

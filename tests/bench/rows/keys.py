@@ -1,0 +1,72 @@
+"""G16: a person's typing while the assistant writes into the same notebook."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from tests.bench.bench import Bench
+from tests.bench.client import Client, percentile
+from tests.bench.figures import Figure, Measured
+from tests.bench.model import ask
+from tests.ui.conftest import new_file
+from tests.ui.page import OpenNotebook
+
+KEYS = 120
+KEY_MS = 60
+"""Between two keys: 200 words a minute."""
+LINES = 2_000
+"""More than the model writes in that time."""
+SOURCES = ["total = 0", *(f"y{n} = {n}" for n in range(40))]
+WATCH = """path => {
+  const content = agentTest.notebook(path).widgets[0].node.querySelector('.cm-content');
+  window.benchKeys = [];
+  let pressed;
+  window.addEventListener('keydown', () => { pressed = performance.now(); }, true);
+  new MutationObserver(() => {
+    if (pressed === undefined) return;
+    const start = pressed;
+    pressed = undefined;
+    requestAnimationFrame(() => {
+      const painted = new MessageChannel();  // comes after the frame
+      painted.port1.onmessage = () => benchKeys.push(performance.now() - start);
+      painted.port2.postMessage(0);
+    });
+  }).observe(content, {childList: true, subtree: true, characterData: true});
+}"""
+
+
+def typing(bench: Bench) -> Iterator[Measured]:
+    """From a key to the frame that shows it, with the assistant's writing and without."""
+    path = new_file(bench.lab, "typing", SOURCES)
+    tab = OpenNotebook(bench.browser.new_page(), bench.lab, path).open()
+    tab.wait_until_linked()
+    tab.wait_for_kernel()
+    tab.page.evaluate(WATCH, path)
+    quiet = _typed(tab)
+    stream = Client(bench.lab).chat(ask("write", LINES), path, id="typing")
+    while b"tool-input-delta" not in stream.readline():
+        pass
+    reading = threading.Thread(target=stream.read)
+    reading.start()
+    busy = _typed(tab)
+    Client(bench.lab).agent("POST", "chat/typing/stop")
+    reading.join()
+    for share, name in ((0.5, "median"), (0.95, "95 %")):
+        yield Figure(
+            what=f"key to paint while the assistant writes, {name}",
+            value=percentile(busy, share),
+            floors={"without": percentile(quiet, share)},
+            goal=1.3,
+        )
+
+
+def _typed(tab: OpenNotebook) -> list[float]:
+    """Milliseconds from each key to its frame."""
+    tab.page.evaluate("() => { benchKeys = []; }")
+    tab.edit("c0")
+    tab.page.keyboard.type("x" * KEYS, delay=KEY_MS)
+    tab.page.wait_for_timeout(500)
+    times: list[float] = tab.page.evaluate("() => benchKeys")
+    assert len(times) > KEYS / 2, "keys were not seen"
+    return times

@@ -56,15 +56,18 @@ class OpenAIModel(Endpoint):
                 used_call_ids(request.messages), think_tags=self._dialect.think_tags
             )
             async with stream:
-                async for chunk in payloads(stream.response.aiter_bytes(), self.host):
+                chunks = payloads(stream.response.aiter_bytes(), self.host)
+                async for chunk in chunks:
                     if chunk == DONE:
                         reader.mark_done()
                         break
                     self._check(chunk)
                     for event in reader.feed(chunk):
                         yield event
-            for event in reader.end():
-                yield event
+                for event in reader.end():
+                    yield event
+                async for _ in chunks:
+                    pass
 
     @property
     def loads(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -49,9 +49,6 @@ INVALID_INPUT = "INVALID_JSON"
 _NO_RESULT = "The model's service gave no result."
 _DEEPEST = foreign.DEEPEST + 3
 """Levels of nesting in an event of a stream, which has the input of a call inside its block."""
-_REST_SECONDS = 0.1
-"""How long a response may last after the last event of its reply: as long as a new connection
-would take."""
 _MOST_SHOWN = 12_000
 """Characters of a service's result in the stream."""
 
@@ -506,18 +503,8 @@ async def receive(
                 if shown := tuple(reply.feed(event)):
                     yield shown
                 if reply.complete:
-                    await _read_rest(events)
                     return
     reply.end()
-
-
-async def _read_rest(events: AsyncGenerator[ModelEvent, None]) -> None:
-    """The response ends right after the last event of the reply. A connection whose response was
-    read to its end serves the next request, which saves a TLS handshake in each step."""
-    with suppress(TimeoutError, ModelError):
-        async with asyncio.timeout(_REST_SECONDS):
-            async for _ in events:
-                pass
 
 
 async def _events(

@@ -47,8 +47,6 @@ async def payloads(body: AsyncIterable[bytes], host: str) -> AsyncIterator[Any]:
             data = []
             if text == DONE:
                 yield DONE
-                async for _ in lines:  # to the end of the response: see `receive`
-                    pass
                 return
             if text:
                 yield _value(text)

@@ -56,18 +56,15 @@ class OpenAIModel(Endpoint):
                 used_call_ids(request.messages), think_tags=self._dialect.think_tags
             )
             async with stream:
-                chunks = payloads(stream.response.aiter_bytes(), self.host)
-                async for chunk in chunks:
+                async for chunk in payloads(stream.response.aiter_bytes(), self.host):
                     if chunk == DONE:
                         reader.mark_done()
                         break
                     self._check(chunk)
                     for event in reader.feed(chunk):
                         yield event
-                for event in reader.end():
-                    yield event
-                async for _ in chunks:
-                    pass
+            for event in reader.end():
+                yield event
 
     @property
     def loads(self) -> bool:

@@ -32,6 +32,8 @@ def refuse_deep(value: Any, deepest: int = DEEPEST) -> None:
     """Raises ValueError for JSON that is nested too deep."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(deepest):
+        if not level:
+            return
         level = [
             child
             for item in level

@@ -3,7 +3,7 @@
 Each row compares what we do with what people would use instead, for the same notebook on the same
 machine, alternating in the same minutes; so ratios count, not times. Rounds are medians of several
 measurements; the table has the median of the rounds and their spread. `results.json` and
-`index.html`, a page with the table and plots of growth, are written after each round. With
+`index.html`, a page with the table and plots of growth, are written after each row. With
 `--peer PYTHON`, that of an environment with jupyter-mcp-server, that one is beside us.
 
 Use the machine for nothing else: `results.json` has its load. Asserts nothing.
@@ -24,7 +24,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.bench.bench import Bench
 from tests.bench.figures import Curve, Figure, Measured, Summary, exponent, merged
@@ -39,7 +39,8 @@ from tests.bench.rows.starts import starts
 from tests.bench.rows.streams import first_byte, inputs, relay, stop
 from tests.bench.rows.turns import at_once, many
 
-ROWS: Mapping[str, Sequence[Callable[[Bench], Iterator[Measured]]]] = {
+Measure: TypeAlias = Callable[[Bench], Iterator[Measured]]
+ROWS: Mapping[str, Sequence[Measure]] = {
     "G1-G3": [runs],
     "G4": [agents],
     "G5": [on_disk],
@@ -134,8 +135,8 @@ def main() -> None:
                     for measured in measure(bench):
                         table.add(row, measured)
             sys.stderr.write(f"round {number}, {row}: {time.monotonic() - began:.0f} s\n")
-        about |= {"rounds": number, "load after": _load()}
-        table.write(options.out, about)
+            about |= {"rounds": number, "load after": _load()}
+            table.write(options.out, about)
     sys.stdout.write(markdown(table.summaries) + "\n")
 
 

@@ -30,7 +30,10 @@ class Figure:
 
     @property
     def result(self) -> float:
+        """Raises ValueError for a floor that takes no time: the measurement is noise."""
         floor = sum(self.floors.values())
+        if self.judged == "ratio" and floor <= 0:
+            raise ValueError(f"{self.what}: a floor of {floor}")
         match self.judged:
             case "ratio":
                 return self.value / floor
@@ -117,8 +120,8 @@ def merged(curves: Sequence[Curve]) -> Curve:
 def exponent(points: Mapping[int, float]) -> float:
     """By which power they grow: the slope of the line through the logarithms of the larger half,
     as a constant part hides how the small ones grow."""
-    sizes = sorted(points)
-    logs = [(math.log(size), math.log(points[size])) for size in sizes[(len(sizes) - 1) // 2 :]]
+    larger = sorted(points)[-max(2, (len(points) + 1) // 2) :]
+    logs = [(math.log(size), math.log(points[size])) for size in larger]
     x0, y0 = (sum(column) / len(logs) for column in zip(*logs, strict=True))
     return sum((x - x0) * (y - y0) for x, y in logs) / sum((x - x0) ** 2 for x, _ in logs)
 

@@ -50,7 +50,7 @@ class Model(FakeAnthropic):
             case "step":
                 step = [says("Done.") if has_results else _call("get_notebook_state")]
                 events = len(list(replay(step)))
-                return Scripted(blocks=step, pause_s=STEP_S / (events + 1))
+                return Scripted(blocks=step, pause_s=STEP_S / events)
             case _ if has_results:
                 return Scripted(blocks=[says("Done.")])
             case "words":

@@ -92,7 +92,7 @@ def _number(value: float) -> str:
 
 
 def _class(cell: str) -> str:
-    return " class=missed" if cell.startswith(("missed", "behind")) else ""
+    return " class=missed" if "missed" in cell or "behind" in cell else ""
 
 
 def _plot(curve: Curve) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from statistics import median
@@ -38,7 +39,7 @@ def _single(bench: Bench, kernel: BlockingKernelClient) -> Iterator[Figure]:
     write_notebook(bench.lab, PATH, ["1+1"] * 40)
     route = f"notebooks/{PATH}/cells/c0/run"
     client.agent("POST", route, {})
-    file = client.call("GET", f"api/contents/{PATH}")
+    file = json.dumps(client.call("GET", f"api/contents/{PATH}")).encode()
     parts: dict[str, list[float]] = {"raw kernel": [], "status request": [], "PUT": []}
     saved, pending = [], []
     for _ in range(TIMES):
@@ -52,13 +53,13 @@ def _single(bench: Bench, kernel: BlockingKernelClient) -> Iterator[Figure]:
     yield Figure(
         what="run `1+1` by REST, on disk before the answer",
         value=median(saved),
-        floors=floors,
+        floors={name: floors[name] for name in ("raw kernel", "PUT")},
         goal=1.3,
     )
     yield Figure(
         what="run `1+1` by REST, on disk later",
         value=median(pending),
-        floors={name: time for name, time in floors.items() if name != "PUT"},
+        floors={name: floors[name] for name in ("raw kernel", "status request")},
         goal=1.3,
     )
 
@@ -70,15 +71,25 @@ def _many(bench: Bench) -> Iterator[Figure]:
     runner = NotebookClient(notebook, kernel_name="python3")
     call = {"notebook": PATH, "input": {}, "mode": "auto"}
     with runner.setup_kernel():
-        floor = {"nbclient": ms(_each_cell, runner)}
-        before = cpu_seconds(bench.lab.process)
-        by_us = ms(bench.client.agent, "POST", f"notebooks/{PATH}/run", {})
-        cpu = cpu_seconds(bench.lab.process) - before
-        by_tool = ms(bench.client.agent, "POST", "tools/run_cells", call)
-    yield Figure(what=f"`POST run` of {CELLS} cells", value=by_us, floors=floor, goal=1.3)
-    yield Figure(what=f"the tool `run_cells`, {CELLS} cells", value=by_tool, floors=floor, goal=1.5)
+        by_nbclient, by_us, by_tool, cpu = [], [], [], []
+        for _ in range(3):
+            by_nbclient.append(ms(_each_cell, runner))
+            before = cpu_seconds(bench.lab.process)
+            by_us.append(ms(bench.client.agent, "POST", f"notebooks/{PATH}/run", {}))
+            cpu.append(cpu_seconds(bench.lab.process) - before)
+            by_tool.append(ms(bench.client.agent, "POST", "tools/run_cells", call))
+    floor = {"nbclient": median(by_nbclient)}
+    for what, times, goal in (
+        (f"`POST run` of {CELLS} cells", by_us, 1.3),
+        (f"the tool `run_cells`, {CELLS} cells", by_tool, 1.5),
+    ):
+        yield Figure(what=what, value=median(times), floors=floor, goal=goal)
     yield Figure(
-        what=f"CPU of the server for {CELLS} cells", value=cpu, unit="s", judged="value", goal=0.4
+        what=f"CPU of the server for {CELLS} cells",
+        value=median(cpu),
+        unit="s",
+        judged="value",
+        goal=0.4,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from anthropic import Anthropic
+from anthropic.types import RawMessageStreamEvent
 
 from jupyter_agent.tools import toolbox
 from tests.bench.bench import Bench
@@ -38,9 +39,13 @@ class Sdk:
     def __init__(self, bench: Bench) -> None:
         self._client = Anthropic(**bench.model, max_retries=0)
 
-    def read(self, question: str) -> list[str]:
-        """The texts of all deltas."""
-        events = self._client.messages.create(
+    def read(self, question: str) -> None:
+        """Read all events."""
+        for _ in self._events(question):
+            pass
+
+    def _events(self, question: str) -> Iterator[RawMessageStreamEvent]:
+        return self._client.messages.create(
             model="claude-sonnet-5-5",
             max_tokens=8_000,
             messages=[{"role": "user", "content": question}],
@@ -51,11 +56,12 @@ class Sdk:
             ],
             stream=True,
         )
-        return [
-            f"{event.delta.text} {time.time()}" if event.delta.type == "text_delta" else ""
-            for event in events
-            if event.type == "content_block_delta"
-        ]
+
+    def delays(self, question: str) -> Iterator[float]:
+        """Of the times in the deltas, until they were read."""
+        for event in self._events(question):
+            if event.type == "content_block_delta" and event.delta.type == "text_delta":
+                yield from _since(event.delta.text)
 
 
 def relay(bench: Bench) -> Iterator[Measured]:
@@ -75,8 +81,11 @@ def relay(bench: Bench) -> Iterator[Measured]:
         floors={"SDK": median(floor) * 1000 / WORDS},
         goal=2,
     )
-    alone = [_delay(text) for text in sdk.read(ask("times", PACED)) if text]
-    relayed = list(_delays(bench.client.chat(ask("times", PACED), PATH)))
+    alone, relayed = [], []
+    for _ in range(3):
+        alone += sdk.delays(ask("times", PACED))
+        relayed += _delays(bench.client.chat(ask("times", PACED), PATH))
+    assert len(alone) == len(relayed), "some events are missing"
     for share, name, goal in ((0.5, "median", 0.2), (0.95, "95 %", None)):
         yield Figure(
             what=f"delay of an event of the model, one each 5 ms, {name}",
@@ -175,14 +184,13 @@ def _until_call(bench: Bench, question: str) -> float:
 def _delays(answer: http.client.HTTPResponse) -> Iterator[float]:
     for line in answer:
         if b'"text-delta"' in line:
-            sent = json.loads(line.removeprefix(b"data: "))["delta"]
-            yield _delay(f"{sent} {time.time()}")
+            yield from _since(json.loads(line.removeprefix(b"data: "))["delta"])
 
 
-def _delay(sent_and_received: str) -> float:
-    """Milliseconds between the first two times in it."""
-    sent, received = sent_and_received.split()[:2]
-    return (float(received) - float(sent)) * 1000
+def _since(times: str) -> Iterator[float]:
+    """Milliseconds since each of these times."""
+    now = time.time()
+    yield from ((now - float(sent)) * 1000 for sent in times.split())
 
 
 def _stopped(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from tests.bench.bench import Bench
@@ -78,15 +79,11 @@ def at_once(bench: Bench) -> Iterator[Measured]:
     _turn(bench.lab, "first")  # loads what the server loads late
     took: dict[int, float] = {}
     for number in AT_ONCE:
-        start = time.perf_counter()
-        threads = [
-            threading.Thread(target=_turn, args=(bench.lab, f"{number}-{n}")) for n in range(number)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        took[number] = time.perf_counter() - start
+        names = [f"{number}-{n}" for n in range(number)]
+        with ThreadPoolExecutor(number) as threads:
+            start = time.perf_counter()
+            list(threads.map(partial(_turn, bench.lab), names))
+            took[number] = time.perf_counter() - start
     for number in (20, 100, 200):
         yield Figure(
             what=f"throughput of {number} conversations at once, of {number} times one",

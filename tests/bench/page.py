@@ -11,12 +11,13 @@ from tests.bench.figures import Curve, Figure, Summary, exponent
 STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 2rem; color: #222; background: #fff }
 table { border-collapse: collapse } td, th { padding: .2rem .7rem; text-align: left }
+td:not(:last-child) { white-space: nowrap }
 tr:nth-child(even) { background: #f4f4f4 } .missed { color: #b00020; font-weight: 600 }
 figure { display: inline-block; margin: 1rem 2rem 1rem 0 } svg { font-size: 12px }
 polyline { fill: none; stroke-width: 2 } .grid { stroke: #ddd }
 """
 COLOURS = ("#0b6bcb", "#c2571a", "#3f8f3f", "#7a4fb0")
-WIDTH, HEIGHT, LEFT, BOTTOM = 420, 260, 60, 40
+WIDTH, HEIGHT, LEFT, BOTTOM, LABEL = 420, 260, 60, 40, 55
 HEADS = ("", "what", "result", "spread", "goal", "", "ours", "beside")
 
 
@@ -101,7 +102,7 @@ def _plot(curve: Curve) -> str:
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     across = math.log10(sizes[-1] / sizes[0])
 
-    def x(size: int) -> float:
+    def x(size: float) -> float:
         return LEFT + WIDTH * math.log10(size / sizes[0]) / across
 
     def y(value: float) -> float:
@@ -112,7 +113,9 @@ def _plot(curve: Curve) -> str:
         f'<text x={LEFT - 5} y={y(10**n) + 4} text-anchor="end">{10.0**n:,g}</text>'
         for n in range(low, high + 1)
     ) + "".join(
-        f'<text x={x(size)} y={HEIGHT + 25} text-anchor="middle">{size:,}</text>' for size in sizes
+        f'<text x={x(size)} y={HEIGHT + 25} text-anchor="middle">{size:,}</text>'
+        for size, following in zip(sizes, [*sizes[1:], math.inf], strict=True)
+        if x(following) - x(size) > LABEL
     )
     lines = "".join(
         f'<polyline stroke="{colour}" points="'

@@ -113,8 +113,6 @@ class Answering:
     def __init__(self, answers: Sequence[Answer]) -> None:
         self.answers = list(answers)
         self.requests: list[dict[str, Any]] = []
-        self.clients: list[object] = []
-        """The client's address of each request."""
         self.left = asyncio.Event()
         """The client has closed the connection."""
 
@@ -127,7 +125,6 @@ async def asking(kind: Kind, answers: Sequence[Answer]) -> AsyncIterator[tuple[A
     class Create(RequestHandler):
         async def post(self) -> None:
             service.requests.append(json.loads(self.request.body))
-            service.clients.append(self.request.connection.context.address)  # type: ignore
             answer = service.answers.pop(0)
             self.set_status(answer.status)
             media = "text/event-stream" if answer.status == 200 else "application/json"
@@ -313,20 +310,6 @@ async def test_a_forced_answer_keeps_the_tools(kind: Kind) -> None:
     (sent,) = service.requests
     assert sent["tool_choice"] == kind.no_tools
     assert "look" in json.dumps(sent["tools"])
-
-
-async def test_the_next_request_uses_the_same_connection(kind: Kind) -> None:
-    async with asking(kind, [Answer(pieces=kind.frames())] * 3) as (service, model):
-        for _ in range(3):
-            await consume(receive(model, request(), Reply(1, Limits()), idle_seconds=60))
-    assert len(set(service.clients)) == 1
-
-
-async def test_a_complete_reply_does_not_wait_for_the_end_of_the_response(kind: Kind) -> None:
-    waits = Answer(pieces=kind.frames(), then="wait")
-    async with asking(kind, [waits]) as (service, model):
-        await consume(receive(model, request(), Reply(1, Limits()), idle_seconds=60))
-        await soon(service.left)
 
 
 async def test_closing_the_stream_closes_the_connection(kind: Kind) -> None:

@@ -22,7 +22,7 @@ from tests.fakes.responses import Responses
 from tests.fakes.responses import serving as responses
 from tests.fakes.server import API_KEY
 
-from .conftest import read, read_and_close, request
+from .conftest import read, request
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 TWICE = [[says("Hi.")], [says("Again.")]]
@@ -86,9 +86,7 @@ async def test_nothing_is_said_of_it_where_nobody_chose() -> None:
     async with claude() as (api, model):
         await read(model)
     async with completions(ChatCompletions(TWICE)) as chat:
-        await read_and_close(
-            OpenAIModel("o9", Service(provider="openai", api_key="k", base_url=chat.url))
-        )
+        await read(OpenAIModel("o9", Service(provider="openai", api_key="k", base_url=chat.url)))
     assert sent(api.requests[0]) == {}
     assert not {"reasoning_effort", "reasoning", "thinking"} & chat.requests[0].keys()
 
@@ -143,7 +141,7 @@ async def test_the_options_of_a_provider_win(effort: Effort) -> None:
     assert sent(api.requests[0]) == options
     async with completions(ChatCompletions(TWICE)) as chat:
         options = {"reasoning_effort": "medium"}
-        await read_and_close(
+        await read(
             OpenAIModel(
                 "o9", Service(provider="openai", api_key="k", base_url=chat.url, options=options)
             )

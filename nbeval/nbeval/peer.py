@@ -7,7 +7,6 @@ person does the same meanwhile.
 
 from __future__ import annotations
 
-import http.client
 import json
 import posixpath
 import re
@@ -21,7 +20,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import urlsplit
 
 from nbformat import NotebookNode
 
@@ -36,6 +34,7 @@ from nbeval.score import Score
 from nbeval.servers import Lab, Script, peer_lab
 from nbeval.sides import Side
 from nbeval.tasks import Task
+from tests.mcp_client import McpClient
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -50,7 +49,6 @@ NOT_PLAYED: Mapping[str, str] = {
     "jupyter-ai": "its agents are programs of others (ACP) or an extra: none was run (3.2.0)",
 }
 """Other harnesses, and why they are not played; from their packages, none was tried."""
-_PROTOCOL = "2025-11-25"
 _BEGINS = "begins with "
 _FAILED = re.compile(r"\[(?:TIMEOUT )?ERROR|Failed to |'[^\n]*' (?:not found|is not connected)")
 """How results begin that are errors, though they are not marked as such."""
@@ -82,16 +80,8 @@ class Mcp:
     """A client of the peer's MCP server, as far as a loop needs one."""
 
     def __init__(self, lab: Lab) -> None:
-        self._connection = http.client.HTTPConnection(urlsplit(lab.url).netloc, timeout=600)
-        self._headers = {
-            "Authorization": f"token {lab.token}",
-            "Content-Type": "application/json",
-            "Accept": "application/json, text/event-stream",
-        }
-        about = {"name": "nbeval", "version": "1"}
-        begun = {"protocolVersion": _PROTOCOL, "capabilities": {}, "clientInfo": about}
-        self.version: str = self._ask("initialize", begun)["result"]["serverInfo"]["version"]
-        self._headers["MCP-Protocol-Version"] = _PROTOCOL
+        self._client = McpClient(lab.url, lab.token, "/mcp")
+        self.version = self._client.version
 
     def definitions(self) -> list[dict[str, Any]]:
         """Its tools as a model is offered them."""
@@ -101,26 +91,16 @@ class Mcp:
                 "description": tool["description"],
                 "input_schema": tool["inputSchema"],
             }
-            for tool in self._ask("tools/list", {})["result"]["tools"]
+            for tool in self._client.ask("tools/list", {})["result"]["tools"]
         ]
 
     def call(self, tool: str, input: Mapping[str, Any]) -> Answer:
-        reply = self._ask("tools/call", {"name": tool, "arguments": dict(input)})
+        reply = self._client.ask("tools/call", {"name": tool, "arguments": dict(input)})
         if "error" in reply:
             return Answer([{"type": "text", "text": reply["error"]["message"]}], failed=True)
         result = reply["result"]
         answer = Answer([_block(each) for each in result["content"]], bool(result.get("isError")))
         return Answer(answer.blocks, answer.failed or bool(_FAILED.match(answer.text)))
-
-    def _ask(self, method: str, params: Mapping[str, Any]) -> Any:
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        self._connection.request("POST", "/mcp", json.dumps(body), self._headers)
-        answer = self._connection.getresponse()
-        if (session := answer.headers.get("Mcp-Session-Id")) is not None:
-            self._headers["Mcp-Session-Id"] = session
-        content = answer.read().decode()
-        lines = [line for line in content.splitlines() if line.startswith("data: ")]
-        return json.loads(lines[-1].removeprefix("data: ") if lines else content)
 
 
 def _block(content: Mapping[str, Any]) -> dict[str, Any]:

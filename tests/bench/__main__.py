@@ -20,6 +20,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -131,8 +132,8 @@ def main() -> None:
         for row in options.rows or ROWS:
             began = time.monotonic()
             for measure in ROWS[row]:
-                with Bench(options.peer) as bench:
-                    for measured in measure(bench):
+                with ExitStack() as stack:
+                    for measured in measure(Bench(stack, options.peer)):
                         table.add(row, measured)
             sys.stderr.write(f"round {number}, {row}: {time.monotonic() - began:.0f} s\n")
             about |= {"rounds": number, "load after": _load()}

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
-from types import TracebackType
-from typing import Self
 
 from playwright.sync_api import Browser
 
 from tests.bench.client import Client, served
 from tests.bench.model import served_model
-from tests.ui.conftest import launched
+from tests.ui.conftest import launched, new_file
 from tests.ui.lab import Lab
+from tests.ui.page import OpenNotebook
 
 
 class Bench:
-    """Servers and a browser for one round of one row; ends them on exit."""
+    """Servers and a browser for one round of one row."""
 
-    def __init__(self, peer: str | None) -> None:
-        """`peer` is the interpreter of an environment with jupyter-mcp-server."""
+    def __init__(self, stack: ExitStack, peer: str | None) -> None:
+        """`stack` ends them; `peer` is the Python of an environment with jupyter-mcp-server."""
         self.peer = peer
-        self._stack = ExitStack()
+        self._stack = stack
 
     @cached_property
     def lab(self) -> Lab:
@@ -39,12 +39,6 @@ class Bench:
         return self._stack.enter_context(served(extensions={"jupyter_agent": False}))
 
     @cached_property
-    def peer_lab(self) -> Lab:
-        """With jupyter-mcp-server, which needs real-time collaboration."""
-        assert self.peer is not None
-        return self._stack.enter_context(served(python=self.peer, rooms=True))
-
-    @cached_property
     def model(self) -> dict[str, str]:
         return self._stack.enter_context(served_model())
 
@@ -57,13 +51,15 @@ class Bench:
         """Of `lab`."""
         return Client(self.lab)
 
-    def __enter__(self) -> Self:
-        return self
+    def start_peer(self) -> Lab:
+        """Another one with jupyter-mcp-server, which needs real-time collaboration."""
+        assert self.peer is not None
+        return self._stack.enter_context(served(python=self.peer, rooms=True))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.close()
+    def open(self, lab: Lab, sources: Sequence[str], watch: str) -> OpenNotebook:
+        """A new notebook in a page of its own, where the JavaScript `watch` runs with its path."""
+        path = new_file(lab, "bench", sources)
+        tab = OpenNotebook(self.browser.new_page(), lab, path).open()
+        tab.wait_for_kernel()
+        tab.page.evaluate(watch, path)
+        return tab

@@ -16,9 +16,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import nbformat
-from nbformat.v4 import new_code_cell, new_notebook
-
 from tests.ui.lab import Lab, Replies, running_lab
 
 
@@ -86,13 +83,6 @@ def median_ms(times: int, work: Callable[..., object], *arguments: Any) -> float
 def percentile(times: Sequence[float], share: float) -> float:
     """The time within which that share of them is."""
     return sorted(times)[min(len(times) - 1, int(len(times) * share))]
-
-
-def write_notebook(lab: Lab, path: str, sources: Sequence[str]) -> None:
-    """A Python notebook of these cells, `c0` and so on."""
-    cells = [new_code_cell(source, id=f"c{number}") for number, source in enumerate(sources)]
-    kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernelspec}), lab.root / path)
 
 
 def carrier_of(lab: Lab, path: str) -> str:

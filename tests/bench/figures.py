@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal, TypeAlias
 
-Judged: TypeAlias = Literal["ratio", "added", "value"]
+Judged: TypeAlias = Literal["ratio", "added", "value", "peer"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,9 @@ class Figure:
     peers: Mapping[str, float] = field(default_factory=dict)
     """What other assistants take."""
     judged: Judged = "ratio"
-    """What the goal is about: the ratio to the floor, the difference from it, or the value."""
+    """What the goal is about: the ratio to the floor, the difference from it, the value, or the
+    ratio to the only peer.
+    """
     goal: float | None = None
     at_least: bool = False
     """Whether the goal is the least, not the most."""
@@ -32,11 +34,14 @@ class Figure:
     def result(self) -> float:
         """Raises ValueError for a floor that takes no time: the measurement is noise."""
         floor = sum(self.floors.values())
-        if self.judged == "ratio" and floor <= 0:
-            raise ValueError(f"{self.what}: a floor of {floor}")
         match self.judged:
             case "ratio":
+                if floor <= 0:
+                    raise ValueError(f"{self.what}: a floor of {floor}")
                 return self.value / floor
+            case "peer":
+                (peer,) = self.peers.values()
+                return self.value / peer
             case "added":
                 return self.value - floor
             case "value":

@@ -53,12 +53,7 @@ def _rows(table: Mapping[str, Sequence[Summary]]) -> Iterator[tuple[str, ...]]:
             verdict = {True: "met", False: "missed", None: ""}[one.is_met]
             if one.peers_ahead:
                 verdict = ", ".join([*filter(None, [verdict]), f"behind {one.peers_ahead[0]}"])
-            beside = [f"{floor} {_number(value)}" for floor, value in one.floors.items()]
-            beside += [
-                f"{peer} {_number(value)}"
-                for peer, value in one.peers.items()
-                if peer not in one.floors
-            ]
+            beside = [*one.floors.items(), *one.peers.items()]
             yield (
                 name,
                 one.what,
@@ -67,13 +62,13 @@ def _rows(table: Mapping[str, Sequence[Summary]]) -> Iterator[tuple[str, ...]]:
                 _goal(figure),
                 verdict,
                 f"{_number(one.value)} {figure.unit}".strip(),
-                ", ".join(beside),
+                ", ".join(f"{other} {_number(value)}" for other, value in beside),
             )
 
 
 def _result(figure: Figure, value: float) -> str:
     match figure.judged:
-        case "ratio":
+        case "ratio" | "peer":
             return f"{_number(value)} x"
         case "added":
             return f"{'+' if value >= 0 else ''}{_number(value)} {figure.unit}".strip()

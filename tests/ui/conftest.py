@@ -292,15 +292,20 @@ def _take_pictures(context: BrowserContext, cache: pytest.Cache | None, test: st
 
 
 def new_file(lab: Lab, name: str, sources: Sequence[str | NotebookNode]) -> str:
-    """A notebook with these cells, or code cells `c0`, `c1` and so on; its path."""
+    """A new notebook, as by `write_notebook`; its path."""
+    # Never the path of an earlier one, which may have been renamed, or have its page still.
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    path = next(path for each in names if (path := f"{each}.ipynb") not in lab.paths)
+    lab.paths.add(path)
+    write_notebook(lab, path, sources)
+    return path
+
+
+def write_notebook(lab: Lab, path: str, sources: Sequence[str | NotebookNode]) -> None:
+    """Write a Python notebook with these cells, or code cells `c0`, `c1` and so on."""
     cells = [
         new_code_cell(source, id=f"c{n}") if isinstance(source, str) else source
         for n, source in enumerate(sources)
     ]
     kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    # Never the path of an earlier one, which may have been renamed, or have its page still.
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    path = next(path for each in names if (path := f"{each}.ipynb") not in lab.paths)
-    lab.paths.add(path)
     nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernelspec}), lab.root / path)
-    return path

@@ -6,20 +6,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 from pathlib import Path
 from random import Random
 from statistics import median
 
 from tests.bench.bench import Bench
-from tests.bench.client import carrier_of, served
+from tests.bench.client import carrier_of
 from tests.bench.figures import Figure, Measured
 from tests.bench.outside import JupyterMcpServer, Ours, OutsideAgent
 from tests.ui.conftest import new_file
-from tests.ui.lab import Lab
 from tests.ui.page import OpenNotebook
 from tests.waiting import eventually
 
@@ -73,40 +70,37 @@ class Side:
 
 
 def agents(bench: Bench) -> Iterator[Measured]:
-    with ExitStack() as stack:
-        sides = dict(_ours(bench))
-        if bench.peer is not None:
-            sides |= _theirs(bench, stack)
-        numbers = count(100)
-        text, order = SOURCES[0], Random(4)
-        for _ in range(TIMES):
-            new = f"x = {next(numbers)}"
-            # In a new order each time, since some save a second after a run.
-            for side in order.sample([*sides.values()], len(sides)):
-                time.sleep(PAUSE_S)
-                side.edit(text, new)
-                time.sleep(PAUSE_S)
-                side.execute()
-            text = new
+    sides = dict(_ours(bench))
+    if bench.peer is not None:
+        sides |= _theirs(bench)
+    text, order = SOURCES[0], Random(4)
+    for number in range(100, 100 + TIMES):
+        new = f"x = {number}"
+        # In a new order each time, since some save a second after a run.
+        for side in order.sample([*sides.values()], len(sides)):
+            time.sleep(PAUSE_S)
+            side.edit(text, new)
+            time.sleep(PAUSE_S)
+            side.execute()
+        text = new
     yield from _figures(sides)
 
 
 def _ours(bench: Bench) -> Iterator[tuple[str, Side]]:
     for carrier, lab in (("tab", bench.lab), ("room", bench.rooms)):
-        tab = _opened(bench, lab)
+        tab = bench.open(lab, SOURCES, WATCH)
         eventually(partial(carrier_of, lab, tab.path), carrier.__eq__)
         yield carrier, Side(Ours(lab, tab.path), lab.root / tab.path, tab)
     path = new_file(bench.lab, "closed", SOURCES)
     yield "closed", Side(Ours(bench.lab, path), bench.lab.root / path)
 
 
-def _theirs(bench: Bench, stack: ExitStack) -> Iterator[tuple[str, Side]]:
-    tab = _opened(bench, bench.peer_lab)
-    agent = JupyterMcpServer(bench.peer_lab, tab.path)
-    yield "their room", Side(agent, bench.peer_lab.root / tab.path, tab)
-    assert bench.peer is not None
-    # A server of its own: all clients of a server share their current notebook.
-    lab = stack.enter_context(served(python=bench.peer, rooms=True))
+def _theirs(bench: Bench) -> Iterator[tuple[str, Side]]:
+    """On two servers: all clients of a server share their current notebook."""
+    lab = bench.start_peer()
+    tab = bench.open(lab, SOURCES, WATCH)
+    yield "their room", Side(JupyterMcpServer(lab, tab.path), lab.root / tab.path, tab)
+    lab = bench.start_peer()
     path = new_file(lab, "closed", SOURCES)
     yield "their closed", Side(JupyterMcpServer(lab, path), lab.root / path)
 
@@ -127,15 +121,7 @@ def _figures(sides: dict[str, Side]) -> Iterator[Figure]:
             yield Figure(
                 what=f"{what}, {place}",
                 value=median(times),
-                floors=peers if goal else {},
                 peers=peers,
-                judged="ratio" if goal and peers else "value",
+                judged="peer" if goal and peers else "value",
                 goal=goal if peers else None,
             )
-
-
-def _opened(bench: Bench, lab: Lab) -> OpenNotebook:
-    tab = OpenNotebook(bench.browser.new_page(), lab, new_file(lab, "bench", SOURCES)).open()
-    tab.wait_for_kernel()
-    tab.page.evaluate(WATCH, tab.path)
-    return tab

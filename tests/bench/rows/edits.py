@@ -6,14 +6,12 @@ import json
 import time
 from collections.abc import Iterator
 from functools import partial
-from itertools import count
 from statistics import median
 
 from tests.bench.bench import Bench
-from tests.bench.client import ms, write_notebook
+from tests.bench.client import ms
 from tests.bench.figures import Curve, Figure, Measured
-from tests.ui.conftest import new_file
-from tests.ui.page import OpenNotebook
+from tests.ui.conftest import write_notebook
 from tests.waiting import eventually
 
 TIMES = 40
@@ -29,7 +27,6 @@ WATCH = """path => {
   }).observe(notebook, {childList: true, subtree: true, characterData: true});
 }"""
 """When the editor of the first cell had which text."""
-_numbers = count(1000)
 
 
 def on_disk(bench: Bench) -> Iterator[Measured]:
@@ -60,7 +57,7 @@ def _closed(bench: Bench, size: int, times: int) -> tuple[float, float, float]:
     file = json.dumps(client.call("GET", f"api/contents/{path}")).encode()
 
     def edit() -> float:
-        change = {"source": f"x = {next(_numbers)}"}
+        change = {"source": f"x = {time.time_ns()}"}
         return ms(client.agent, "PATCH", f"notebooks/{path}/cells/c5", change)
 
     ours, foreign, put = [], [], []
@@ -72,18 +69,15 @@ def _closed(bench: Bench, size: int, times: int) -> tuple[float, float, float]:
 
 
 def _in_a_tab(bench: Bench) -> Figure:
-    path = new_file(bench.lab, "bench", SOURCES)
-    tab = OpenNotebook(bench.browser.new_page(), bench.lab, path).open()
+    tab = bench.open(bench.lab, SOURCES, WATCH)
     tab.wait_until_linked()
-    tab.wait_for_kernel()
-    tab.page.evaluate(WATCH, path)
     shown, status = [], []
     for _ in range(TIMES):
         time.sleep(PAUSE_S)
         status.append(ms(bench.client.call, "GET", "api/status"))
-        source = f"x = {next(_numbers)}"
+        source = f"x = {time.time_ns()}"
         start = time.time() * 1000
-        bench.client.agent("PATCH", f"notebooks/{path}/cells/c0", {"source": source})
+        bench.client.agent("PATCH", f"notebooks/{tab.path}/cells/c0", {"source": source})
         when = partial(tab.page.evaluate, "source => benchShown[source]", source)
         shown.append(eventually(when, bool) - start)
     return Figure(

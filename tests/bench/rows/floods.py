@@ -8,8 +8,9 @@ from functools import partial
 
 from tests.bench import large
 from tests.bench.bench import Bench
-from tests.bench.client import Probe, write_notebook
+from tests.bench.client import Probe
 from tests.bench.figures import Figure, Measured
+from tests.ui.conftest import write_notebook
 
 FLOODS = {
     "10,000 displays": "for i in range(10_000): display({'text/plain': str(i)}, raw=True)",

@@ -9,7 +9,6 @@ from tests.bench.bench import Bench
 from tests.bench.client import Client, percentile
 from tests.bench.figures import Figure, Measured
 from tests.bench.model import ask
-from tests.ui.conftest import new_file
 from tests.ui.page import OpenNotebook
 from tests.waiting import eventually
 
@@ -41,13 +40,10 @@ WATCH = """path => {
 
 def typing(bench: Bench) -> Iterator[Measured]:
     """From a key to the frame that shows it, with the assistant's writing and without."""
-    path = new_file(bench.lab, "typing", SOURCES)
-    tab = OpenNotebook(bench.browser.new_page(), bench.lab, path).open()
+    tab = bench.open(bench.lab, SOURCES, WATCH)
     tab.wait_until_linked()
-    tab.wait_for_kernel()
-    tab.page.evaluate(WATCH, path)
     quiet = _typed(tab)
-    stream = Client(bench.lab).chat(ask("write", LINES), path, id="typing")
+    stream = bench.client.chat(ask("write", LINES), tab.path, id="typing")
     while b"tool-input-delta" not in stream.readline():
         pass
     reading = threading.Thread(target=stream.read)

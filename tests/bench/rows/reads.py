@@ -15,6 +15,7 @@ from jupyter_agent.text.notebook import render
 from tests.bench.bench import Bench
 from tests.bench.client import ms
 from tests.bench.figures import Curve, Figure, Measured
+from tests.bench.tokens import tokens as count
 
 SIZE = 1_000
 
@@ -50,16 +51,15 @@ def state(bench: Bench) -> Iterator[Measured]:
 
 
 def tokens(bench: Bench) -> Iterator[Measured]:
-    """Tokens, 4 characters each, of the state of 1,000 cells, in one call."""
+    """Tokens of the state of 1,000 cells, in one call."""
     notebook = nbformat.from_dict(_notebook(SIZE))
     document = YNotebook()
     document.set(notebook)
-    text = render(SharedCells(document).all()).text
     yield Figure(
         what="tokens to understand a notebook of 1,000 cells, in one call",
-        value=len(text) / 4,
+        value=count(_read_first(document)),
         unit="tokens",
-        floors={"its JSON": len(nbformat.writes(notebook)) / 4},
+        floors={"its JSON": count(nbformat.writes(notebook))},
         judged="value",
         goal=6_000,
     )

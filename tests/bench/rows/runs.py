@@ -14,8 +14,9 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.bench.bench import Bench
-from tests.bench.client import cpu_seconds, median_ms, ms, write_notebook
+from tests.bench.client import cpu_seconds, median_ms, ms
 from tests.bench.figures import Curve, Figure, Measured
+from tests.ui.conftest import write_notebook
 
 PATH = "runs.ipynb"
 CELLS = 100

@@ -12,11 +12,11 @@ from statistics import median
 from anthropic import Anthropic
 from anthropic.types import RawMessageStreamEvent
 
-from jupyter_agent.tools import toolbox
 from tests.bench.bench import Bench
-from tests.bench.client import Client, ms, percentile, write_notebook
+from tests.bench.client import Client, ms, percentile
 from tests.bench.figures import Curve, Figure, Measured
 from tests.bench.model import ask
+from tests.ui.conftest import write_notebook
 from tests.waiting import eventually
 
 PATH = "streams.ipynb"
@@ -49,11 +49,7 @@ class Sdk:
             model="claude-sonnet-5-5",
             max_tokens=8_000,
             messages=[{"role": "user", "content": question}],
-            tools=[
-                {"name": tool.name, "input_schema": {"type": "object"}}
-                for tool in toolbox().tools
-                if tool.name == "create_cells"
-            ],
+            tools=[{"name": "create_cells", "input_schema": {"type": "object"}}],
             stream=True,
         )
 
@@ -146,7 +142,7 @@ def stop(bench: Bench) -> Iterator[Measured]:
     ends, interrupts = [], []
     for number in range(STOPS):
         conversation = f"stop{number}"
-        stream = bench.client.chat(ask("endless"), PATH, id=conversation)
+        stream = Client(bench.lab).chat(ask("endless"), PATH, id=conversation)
         stream.read(2_000)
         ends.append(_stopped(bench, conversation, stream)[1])
         conversation = f"interrupt{number}"
@@ -206,12 +202,12 @@ def _stopped(
     reading = threading.Thread(target=read)
     reading.start()
     began = time.time() * 1000
-    Client(bench.lab).agent("POST", f"chat/{conversation}/stop")
+    bench.client.agent("POST", f"chat/{conversation}/stop")
     reading.join()
     return began, ended[0] - began
 
 
 def _output(bench: Bench) -> str:
     """What the cell has printed."""
-    cells = Client(bench.lab).agent("GET", f"notebooks/{PATH}")["cells"]
+    cells = bench.client.agent("GET", f"notebooks/{PATH}")["cells"]
     return "".join(output.get("text", "") for output in cells[1].get("outputs", ()))

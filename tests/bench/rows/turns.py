@@ -6,15 +6,16 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 from tests.bench.bench import Bench
-from tests.bench.client import Client, memory_mb, served, write_notebook
+from tests.bench.client import Client, memory_mb, served
 from tests.bench.figures import Curve, Figure, Measured
 from tests.bench.model import STEP_S, ask
+from tests.ui.conftest import write_notebook
 from tests.ui.lab import Lab
 
 PATH = "turns.ipynb"
@@ -37,7 +38,8 @@ class State:
 def many(bench: Bench) -> Iterator[Measured]:
     """What 5,000 turns of one call each leave, beside the first 50."""
     counting = {"tests.bench.tasks": True}
-    with _counting_tasks(), served(model=bench.model, extensions=counting) as lab:
+    importable = patch.dict(os.environ, PYTHONPATH=str(Path(__file__).parents[3]))
+    with importable, served(model=bench.model, extensions=counting) as lab:
         write_notebook(lab, PATH, ["x = 1"])
         states: dict[int, State] = {}
         start = time.perf_counter()
@@ -105,19 +107,6 @@ def at_once(bench: Bench) -> Iterator[Measured]:
 def _turn(lab: Lab, conversation: str) -> None:
     text = Client(lab).chat(ask("step"), PATH, id=conversation).read().decode()
     assert '"Done."' in text, text
-
-
-@contextmanager
-def _counting_tasks() -> Iterator[None]:
-    """Lets a server import `tests.bench.tasks`."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[3])
-    try:
-        yield
-    finally:
-        del os.environ["PYTHONPATH"]
-        if before is not None:
-            os.environ["PYTHONPATH"] = before
 
 
 def _state(lab: Lab) -> State:

@@ -81,23 +81,14 @@ class AnthropicModel(Endpoint):
         self._prefix_mark = _CACHE_MARK if ttl == "5m" else _cache_mark(ttl=ttl)
         """For the tools and the system prompt, which all conversations share."""
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """The reply's events. Raises ModelError."""
-        client = await self._get_client()
-        with self._own_errors():
-            stream, left_out = await self._open(client, request)
-            for notice in left_out:
-                yield notice
-            async with stream:
-                kind = stream.response.headers.get("content-type", "")
-                if "html" in kind or "json" in kind:
-                    async for event in _single_reply(
-                        stream.response, self.host, self._stream_error
-                    ):
-                        yield event
-                    return
-                async for event in stream:
-                    yield _as_json(event)
+    async def _events(self, stream: Any, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        kind = stream.response.headers.get("content-type", "")
+        if "html" in kind or "json" in kind:
+            async for event in _single_reply(stream.response, self.host, self._stream_error):
+                yield event
+            return
+        async for event in stream:
+            yield _as_json(event)
 
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
         create: Any = client.messages.create  # our JSON matches none of its overloads

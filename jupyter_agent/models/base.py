@@ -133,6 +133,6 @@ class Model(Protocol):
         """The events of one reply. Closing the generator closes the connection.
 
         Raises ModelError for all errors. It never retries a failed request: only the loop does,
-        which can report and stop a retry. (A request that was refused for an unsupported field may
-        be sent again without it.)
+        which can report and stop a retry. (A request may be sent again without a field that was
+        refused, or if it met the end of an idle connection.)
         """

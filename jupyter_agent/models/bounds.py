@@ -43,13 +43,14 @@ class _Bounded(httpx2.AsyncByteStream):
 
     def __init__(self, body: httpx2.AsyncByteStream, encoding: str, has_lines: bool) -> None:
         self._body = body
+        self._packed = aiter(body)
         self._encoding = encoding
         self._has_lines = has_lines
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         total = line = 0
         unpack = _Unpacker(self._encoding)
-        async for packed in self._body:
+        async for packed in self._packed:
             for piece in unpack(packed):
                 total += len(piece)
                 first, last = _ends(piece)
@@ -61,6 +62,13 @@ class _Bounded(httpx2.AsyncByteStream):
                     raise _too_large("an event of it", MOST_OF_A_LINE)
                 yield piece
                 await asyncio.sleep(0)  # let other tasks run, however much comes at once
+
+    async def read_rest(self) -> None:
+        """Read to the end of the response, after which its connection can serve another request.
+        Nobody can read the body further.
+        """
+        async for _ in self._packed:
+            await asyncio.sleep(0)
 
     async def aclose(self) -> None:
         await self._body.aclose()

@@ -6,14 +6,14 @@ import asyncio
 import importlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
-from jupyter_agent.models.base import CacheTtl, ModelRequest, Omission, token_count
+from jupyter_agent.models.base import CacheTtl, ModelEvent, ModelRequest, Omission, token_count
 from jupyter_agent.models.dialect import LIMITS, Dialect, learn_pictures
 from jupyter_agent.models.faults import api_error, network_error, stream_error, unreadable
 from jupyter_agent.models.lines import is_web_page, web_page
@@ -96,6 +96,9 @@ _INSTRUCTIVE = (400, 404, 422)
 """Statuses of refusals that may say which field was wrong; OpenRouter sends 404 for images."""
 _LESSONS = 6
 """How often at most a request is changed and sent again after refusals."""
+_REST_SECONDS = 0.1
+"""How long a response may last after the last event of its reply: as long as a new connection
+would take."""
 _MOST_PAGES = 20
 """Pages of a list of models; Anthropic has twenty models on each."""
 _NAMES = {"anthropic": "Anthropic"}
@@ -155,6 +158,40 @@ class Endpoint(ABC):
         self._dialects = service.dialects
         self._client: Any = None
         self._connecting = asyncio.Lock()
+        self._users = 0
+        """Requests that use the client now."""
+        self._is_closed = False
+        self._rests: set[asyncio.Task[None]] = set()
+        """Each reads the end of a response."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """The reply's events. Raises ModelError."""
+        async with AsyncExitStack() as connection:
+            client = await connection.enter_async_context(self._connected())
+            connection.enter_context(self._own_errors())
+            stream, left_out = await self._open(client, request)
+            await connection.enter_async_context(stream)
+            for notice in left_out:
+                yield notice
+            events = await connection.enter_async_context(aclosing(self._events(stream, request)))
+            is_complete = False
+            try:
+                async for event in events:
+                    is_complete = event["type"] == "message_stop"
+                    yield event
+                    if is_complete:
+                        break
+            finally:
+                if is_complete:
+                    self._release(stream.response, connection.pop_all())
+
+    def _release(self, response: Any, connection: AsyncExitStack) -> None:
+        """Close the response of a complete reply. Its connection can be used again if it ends soon;
+        neither this nor a fault of the rest concerns the reply, so nobody waits for it.
+        """
+        rest = asyncio.create_task(_read_rest(response, connection))
+        self._rests.add(rest)
+        rest.add_done_callback(self._rests.discard)
 
     async def names(self) -> list[str]:
         """The names of the service's models. Raises ModelError."""
@@ -170,12 +207,12 @@ class Endpoint(ABC):
 
         Raises ModelError if the response is not a list.
         """
-        client = await self._get_client()
         models: list[Mapping[str, Any]] = []
         query: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
-            with self._own_errors():
-                page = await client.get(self._list, cast_to=object, options={"params": query})
+            async with self._connected() as client:
+                with self._own_errors():
+                    page = await client.get(self._list, cast_to=object, options={"params": query})
             paged = isinstance(page, Mapping)
             listed = page.get("data") if paged else page
             if isinstance(page, str) and is_web_page(page):
@@ -199,16 +236,32 @@ class Endpoint(ABC):
         return False
 
     async def close(self) -> None:
-        """Close the connections."""
-        if self._client is not None:
-            await self._client.close()
+        """Close the connections. Requests that use them now, or later, do so at their end."""
+        self._is_closed = True
+        rests = [*self._rests]
+        for rest in rests:
+            rest.cancel()
+        await asyncio.gather(*rests, return_exceptions=True)
+        await self._close_unused()
 
-    async def _get_client(self) -> Any:
-        """The SDK's client, created at the first call."""
-        async with self._connecting:
-            if self._client is None:
-                self._client = await asyncio.to_thread(self._connect)
-        return self._client
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Any]:
+        """The SDK's client, made at the first call."""
+        self._users += 1
+        try:
+            async with self._connecting:
+                if self._client is None:
+                    self._client = await asyncio.to_thread(self._connect)
+            yield self._client
+        finally:
+            self._users -= 1
+            if self._is_closed:
+                await self._close_unused()
+
+    async def _close_unused(self) -> None:
+        if self._client is not None and not self._users:
+            client, self._client = self._client, None
+            await client.close()
 
     def _mask(self, text: str) -> str:
         return self._network.mask(text, self._api_key)
@@ -284,6 +337,13 @@ class Endpoint(ABC):
         """The dialect after a refusal with this message; None if it teaches nothing."""
 
     @abstractmethod
+    def _events(self, stream: Any, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """The events of the reply in the SDK's stream. Raises ModelError, or the SDK's exceptions.
+
+        It may end at the reply's last event; what is suspended there must not close the response.
+        """
+
+    @abstractmethod
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
         """The SDK's stream. Raises the SDK's exceptions."""
 
@@ -316,6 +376,12 @@ class Endpoint(ABC):
             ) from None
         except (getattr(sdk, self._sdk_error), RecursionError, ValueError) as error:
             raise unreadable(error) from error
+
+
+async def _read_rest(response: Any, connection: AsyncExitStack) -> None:
+    with suppress(Exception):
+        async with connection, asyncio.timeout(_REST_SECONDS):
+            await response.stream.read_rest()
 
 
 def _message(error: Any) -> str:

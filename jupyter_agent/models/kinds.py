@@ -27,7 +27,9 @@ class ServiceModel(Model, Protocol):
         """See `Endpoint.windows`."""
 
     async def close(self) -> None:
-        """See `Endpoint.close`."""
+        """See `Endpoint.close`. Also called when the key or the network of the provider changes,
+        while a turn may use the model.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,10 @@ class Network:
 
     def client_options(self, sdk: Any) -> dict[str, Any]:
         """Arguments for the client of an SDK. Raises ModelError for an invalid bundle."""
+        import httpx2
+
         from jupyter_agent.models.bounds import ENCODINGS, bound
+        from jupyter_agent.models.connections import repeating
 
         hooks = {"response": [bound]}
         timeout = sdk.Timeout(
@@ -61,12 +64,13 @@ class Network:
             "default_query": dict(self.query),
         }
         if self.proxy is not None:
-            options["http_client"] = self._proxy_client(timeout, hooks)
+            kind = repeating(httpx2.AsyncClient)
+            options["http_client"] = self._proxy_client(kind, timeout, hooks)
         else:
-            trust = {"verify": self._ssl_context()} if self.ca_bundle is not None else {}
+            verify = self._ssl_context() if self.ca_bundle is not None else True
             # No redirects: the key and the headers would go to any address that one names.
-            options["http_client"] = sdk.DefaultAsyncHttpxClient(
-                timeout=timeout, follow_redirects=False, event_hooks=hooks, **trust
+            options["http_client"] = repeating(sdk.DefaultAsyncHttpxClient)(
+                timeout=timeout, follow_redirects=False, event_hooks=hooks, verify=verify
             )
         return options
 
@@ -78,7 +82,7 @@ class Network:
 
         timeout = httpx2.Timeout(None, connect=self.connect_seconds, write=60.0, pool=10.0)
         if self.proxy is not None:
-            return self._proxy_client(timeout, {})
+            return self._proxy_client(httpx2.AsyncClient, timeout, {})
         verify = self._ssl_context() if self.ca_bundle is not None else httpx2.create_ssl_context()
         return httpx2.AsyncClient(timeout=timeout, follow_redirects=False, verify=verify)
 
@@ -97,7 +101,9 @@ class Network:
         """The endpoint's secrets, without placeholders."""
         return _long(self.secrets)
 
-    def _proxy_client(self, timeout: Any, hooks: Any) -> httpx2.AsyncClient:
+    def _proxy_client(
+        self, kind: type[httpx2.AsyncClient], timeout: Any, hooks: Any
+    ) -> httpx2.AsyncClient:
         import httpx2
 
         try:
@@ -108,7 +114,7 @@ class Network:
             ) from None
         # Without the environment, whose proxies would override the configured one.
         verify = self._ssl_context() if self.ca_bundle else httpx2.create_ssl_context()
-        return httpx2.AsyncClient(
+        return kind(
             proxy=proxy,
             verify=verify,
             timeout=timeout,

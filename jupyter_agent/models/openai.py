@@ -45,26 +45,19 @@ class OpenAIModel(Endpoint):
             others = tuple(name for name in self._preset.limits if name != first)
             self._preset = replace(self._preset, limits=(first, *others))
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """The reply's events. Raises ModelError."""
-        client = await self._get_client()
-        with self._own_errors():
-            stream, left_out = await self._open(client, request)
-            for notice in left_out:
-                yield notice
-            reader = ChunkReader(
-                used_call_ids(request.messages), think_tags=self._dialect.think_tags
-            )
-            async with stream:
-                async for chunk in payloads(stream.response.aiter_bytes(), self.host):
-                    if chunk == DONE:
-                        reader.mark_done()
-                        break
-                    self._check(chunk)
-                    for event in reader.feed(chunk):
-                        yield event
-            for event in reader.end():
+    async def _events(self, stream: Any, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        reader = ChunkReader(used_call_ids(request.messages), think_tags=self._dialect.think_tags)
+        # Held until the end, because the response is closed when this is dropped.
+        chunks = payloads(stream.response.aiter_bytes(), self.host)
+        async for chunk in chunks:
+            if chunk == DONE:
+                reader.mark_done()
+                break
+            self._check(chunk)
+            for event in reader.feed(chunk):
                 yield event
+        for event in reader.end():
+            yield event
 
     @property
     def loads(self) -> bool:
@@ -77,12 +70,12 @@ class OpenAIModel(Endpoint):
         """
         if not self.loads:
             return await super().windows()
-        client = await self._get_client()
-        root = str(client.base_url).rstrip("/").removesuffix("/v1")
-        with self._own_errors():
-            load = {"model": self._name, "stream": False}
-            await client.post(f"{root}/api/generate", body=load, cast_to=object)
-            running = await client.get(f"{root}/api/ps", cast_to=object)
+        async with self._connected() as client:
+            root = str(client.base_url).rstrip("/").removesuffix("/v1")
+            with self._own_errors():
+                load = {"model": self._name, "stream": False}
+                await client.post(f"{root}/api/generate", body=load, cast_to=object)
+                running = await client.get(f"{root}/api/ps", cast_to=object)
         listed = running.get("models") if isinstance(running, Mapping) else None
         names = (self._name, f"{self._name}:latest")
         windows = (

@@ -167,7 +167,8 @@ class Models:
         self._environment = environment
         self._endpoints: dict[str, tuple[tuple[str, Network], ServiceModel]] = {}
         """By `provider:model`: the key and network that it was made with, and the model."""
-        self._outdated: list[ServiceModel] = []
+        self._closing: set[asyncio.Task[None]] = set()
+        """Of models that were made with another key or network."""
         self._dialects: dict[str, Dialect] = {}
         """Learned dialects by model; they outlive the models' clients."""
         self._windows: dict[str, int] = {}
@@ -205,7 +206,7 @@ class Models:
         entry = self._endpoints.get(name)
         if entry is None or entry[0] != access:
             if entry is not None:
-                self._outdated.append(entry[1])  # a turn may still use it
+                self._close(entry[1])
             self._endpoints[name] = entry = (access, self._make(service, model, *access))
         return entry[1]
 
@@ -355,7 +356,8 @@ class Models:
 
     async def close(self) -> None:
         """Close all connections."""
-        for model in [*self._outdated, *(model for _, model in self._endpoints.values())]:
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        for _, model in self._endpoints.values():
             await model.close()
 
     def _key(self, service: str, provider: Provider) -> str:
@@ -377,6 +379,11 @@ class Models:
             return bool(self._keys.get(service))
         except ModelError:  # reported when the key is needed
             return False
+
+    def _close(self, model: ServiceModel) -> None:
+        closing = asyncio.create_task(model.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     def _make(self, name: str, model: str, key: str, network: Network) -> ServiceModel:
         provider = self._providers[name]

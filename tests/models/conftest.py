@@ -9,6 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tornado.web import RequestHandler
 
 from jupyter_agent.agent.limits import Limits
@@ -18,6 +19,8 @@ from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import Message, Model, ModelRequest
 from jupyter_agent.models.openai import OpenAIModel
 from tests.fakes.service import http_service
+
+from .kinds import KINDS, Kind
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 TOOLS = [
@@ -33,6 +36,11 @@ def recording(name: str) -> bytes:
 def request(*messages: Message, **more: Any) -> ModelRequest:
     asked = messages or ({"role": "user", "content": [{"type": "text", "text": "Please."}]},)
     return ModelRequest(**{"system": "Be short.", "tools": TOOLS, "messages": asked, **more})
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return KINDS[request.param]
 
 
 async def read(model: Model, asked: ModelRequest | None = None) -> Reply:

@@ -162,7 +162,7 @@ async def test_who_asks_goes_with_chat_completions_beside_headers_of_options(
     assert Redactor(models.secrets).text("ada.lovelace") == "ada.lovelace"
 
 
-def test_a_secret_that_changed_makes_a_new_client(tmp_path: Path) -> None:
+async def test_a_secret_that_changed_makes_a_new_client(tmp_path: Path) -> None:
     secret = tmp_path / "team"
     secret.write_text("atlas")
     models = known(tmp_path, headers={"X-Team": {"file": str(secret)}})

@@ -91,7 +91,7 @@ def test_a_key_is_stored_for_its_owner_only_and_effective_at_once(tmp_path: Path
         known.get("openai:gpt")
 
 
-def test_a_new_key_makes_a_new_client(tmp_path: Path) -> None:
+async def test_a_new_key_makes_a_new_client(tmp_path: Path) -> None:
     known = models(tmp_path)
     known.set_key("anthropic", "sk-1")
     first = known.get()

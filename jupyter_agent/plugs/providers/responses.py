@@ -53,21 +53,14 @@ _OPTIONAL = ("include", "max_output_tokens", "store", "tool_choice")
 class ResponsesModel(OpenAIModel):
     """A model at a service with the Responses API."""
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """The reply's events. Raises ModelError."""
-        client = await self._get_client()
+    async def _events(self, stream: Any, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         reader = ItemReader()
-        with self._own_errors():
-            stream, left_out = await self._open(client, request)
-            for notice in left_out:
-                yield notice
-            async with stream:
-                async for event in payloads(stream.response.aiter_bytes(), self.host):
-                    if event == DONE:
-                        break
-                    self._check(_failure(event))
-                    for model_event in reader.feed(event):
-                        yield model_event
+        async for event in payloads(stream.response.aiter_bytes(), self.host):
+            if event == DONE:
+                break
+            self._check(_failure(event))
+            for model_event in reader.feed(event):
+                yield model_event
 
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
         body = self._items_body(request, dialect)

@@ -1,0 +1,280 @@
+"""The connections to a service: each serves many requests, and none outlives its use."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_agent.agent.limits import Limits
+from jupyter_agent.agent.reply import Reply, receive
+from jupyter_agent.errors import ModelError
+from jupyter_agent.models.endpoint import Service
+from jupyter_agent.models.registry import Models
+from tests.fakes import Scripted, says
+from tests.waiting import soon, until
+
+from .conftest import request
+from .kinds import KEY, KINDS, Kind
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+END = b"0\r\n\r\n"
+
+
+def chunk(content: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(content), content)
+
+
+def response(kind: Kind, *, text: str = "Hello.") -> bytes:
+    """A response without its end."""
+    return HEAD + chunk(b"".join(kind.frames(Scripted(blocks=[says(text)]))))
+
+
+@dataclass
+class Connections:
+    """The connections to a service."""
+
+    url: str = ""
+    requests: Counter[int] = field(default_factory=Counter)
+    """Counts of requests, by number of the connection."""
+    open: int = 0
+
+
+Answer = Callable[[int, int, asyncio.StreamWriter], Awaitable[bool | None]]
+"""Answers the nth request of the nth connection; the connection ends if it returns False."""
+
+
+@asynccontextmanager
+async def serving(answer: Answer) -> AsyncIterator[Connections]:
+    seen = Connections()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        number = len(seen.requests) + 1
+        seen.requests[number] = 0
+        seen.open += 1
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next(x for x in head.lower().split(b"\r\n") if b"content-length" in x)
+                await reader.readexactly(int(length.split(b":")[1]))
+                seen.requests[number] += 1
+                if await answer(number, seen.requests[number], writer) is False:
+                    return
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            seen.open -= 1
+            writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        seen.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield seen
+        await until(lambda: not seen.open)
+
+
+@asynccontextmanager
+async def asking(kind: Kind, answer: Answer) -> AsyncIterator[tuple[Connections, Any]]:
+    """A service that answers so, and a model that uses it."""
+    async with serving(answer) as seen:
+        base_url = f"{seen.url}{kind.root}"
+        model = kind.model("m", Service(provider="lab", api_key=KEY, base_url=base_url))
+        try:
+            yield seen, model
+        finally:
+            await model.close()
+
+
+async def reply_of(model: Any) -> Reply:
+    """A reply as the loop reads it. Raises ModelError."""
+    reply = Reply(1, Limits())
+    async for _ in receive(model, request(), reply, idle_seconds=10):
+        pass
+    return reply
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Closing sends RST then."""
+    linger = struct.pack("ii", 1, 0)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_requests_use_the_connections_of_earlier_ones(kind: Kind, is_late: bool) -> None:
+    complete = asyncio.Event()
+
+    async def answer(_connection: int, _request: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(kind))
+        if is_late:
+            await soon(complete)
+            complete.clear()
+        writer.write(END)
+
+    async with asking(kind, answer) as (seen, model):
+        for _ in range(20):
+            await reply_of(model)
+            for _ in range(50):  # turns of the loop, in which dropped generators are closed
+                await asyncio.sleep(0)
+            complete.set()
+            await until(lambda: not complete.is_set() or not is_late)
+    assert sum(seen.requests.values()) == 20
+    assert len(seen.requests) <= 2  # the next request may come before the end of the last response
+
+
+@pytest.mark.parametrize("rest", ["nothing", "pings", "text"])
+async def test_nobody_waits_for_the_end_of_a_response_and_its_connection_is_closed(
+    kind: Kind, rest: str
+) -> None:
+    waiting = asyncio.Event()
+
+    async def answer(_connection: int, _request: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(kind))
+        await writer.drain()
+        if rest == "nothing":
+            await waiting.wait()
+        while True:
+            writer.write(chunk(b": ping\n\n" if rest == "pings" else b"data: x" * 10_000))
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with asking(kind, answer) as (seen, model):
+        for _ in range(3):
+            assert (await reply_of(model)).complete
+        waiting.set()
+        await until(lambda: not seen.open)
+    assert len(seen.requests) == 3
+
+
+ODD = (
+    b"data: null\n\n", b"data: {broken\n\n", b"<html>", b"data: \xff\xfe\n\n",
+    b'event: error\ndata: {"type": "error", "error": {"message": "No."}}\n\n',
+    b'event: message_start\ndata: {"type": "message_start", "message": 3}\n\n',
+    b'event: response.done\ndata: {"type": "response.done", "response": "x"}\n\n',
+    b'data: {"choices": [{"delta": 3}]}\n\n',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("end", [END, b"", b"ZZZ\r\nnope"])
+async def test_nothing_after_a_complete_reply_can_spoil_it(kind: Kind, end: bytes) -> None:
+    second = response(kind, text="Stale.").removeprefix(HEAD)
+    rests = [second, *map(chunk, ODD)]
+
+    async def answer(connection: int, request: int, writer: asyncio.StreamWriter) -> bool | None:
+        rest = rests[(connection + request) % len(rests)]
+        writer.write(response(kind) + rest + end)
+        await writer.drain()
+        return None if end == END else False
+
+    async with asking(kind, answer) as (_, model):
+        for _ in rests:
+            reply = await reply_of(model)
+            assert (reply.complete, reply.text) == (True, [says("Hello.")])
+
+
+@pytest.mark.parametrize("fate", ["ends", "is reset", "has leftovers"])
+async def test_a_request_that_meets_the_end_of_an_idle_connection_is_sent_again(
+    kind: Kind, fate: str
+) -> None:
+    """Silently, and however many of them have ended."""
+    together = asyncio.Event()
+
+    async def answer(connection: int, request: int, writer: asyncio.StreamWriter) -> bool | None:
+        if connection == 3:
+            together.set()
+        await together.wait()
+        if request == 2 and connection <= 3 and fate != "has leftovers":
+            if fate == "is reset":
+                reset(writer)
+            return False
+        writer.write(response(kind) + END + (END if fate == "has leftovers" else b""))
+        return None
+
+    async with asking(kind, answer) as (seen, model):
+        await asyncio.gather(*(reply_of(model) for _ in range(3)))
+        for _ in range(3):
+            assert (await reply_of(model)).complete
+    assert len(seen.requests) > 3
+
+
+async def test_a_request_that_fails_on_a_new_connection_is_not_sent_again(kind: Kind) -> None:
+    async def answer(_connection: int, _request: int, _writer: asyncio.StreamWriter) -> bool:
+        return False
+
+    async with asking(kind, answer) as (seen, model):
+        with pytest.raises(ModelError, match="connection") as caught:
+            await reply_of(model)
+    assert (caught.value.retryable, dict(seen.requests)) == (True, {1: 1})
+
+
+async def test_a_reply_that_breaks_off_is_not_asked_for_again(kind: Kind) -> None:
+    async def answer(connection: int, request: int, writer: asyncio.StreamWriter) -> bool:
+        whole = response(kind) + END
+        is_first = (connection, request) == (1, 1)
+        writer.write(whole if is_first else whole[:-60])
+        return is_first
+
+    async with asking(kind, answer) as (seen, model):
+        await reply_of(model)
+        with pytest.raises(ModelError):
+            await reply_of(model)
+    assert sum(seen.requests.values()) == 2
+
+
+async def test_closing_a_stream_closes_the_connection(kind: Kind) -> None:
+    forever = asyncio.Event()
+
+    async def answer(_connection: int, _request: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD + chunk(b"".join(kind.frames()[:4])))
+        await writer.drain()
+        await forever.wait()
+
+    async with asking(kind, answer) as (seen, model):
+        async with aclosing(model.stream(request())) as stream:
+            await anext(stream)
+        forever.set()
+        await until(lambda: not seen.open)
+
+
+async def test_connections_with_an_outdated_key_are_closed_after_their_last_use(
+    tmp_path: Path,
+) -> None:
+    kind = KINDS["anthropic"]
+    pause = asyncio.Event()
+
+    async def answer(connection: int, _request: int, writer: asyncio.StreamWriter) -> None:
+        head, tail = response(kind)[:300], response(kind)[300:]
+        writer.write(head)
+        if connection == 1:
+            await pause.wait()
+        writer.write(tail + END)
+
+    async with serving(answer) as seen:
+        keys = {"KEY": "sk-0"}
+        models = Models(
+            default="lab:m",
+            key_file=tmp_path / "keys.json",
+            environment=keys,
+            providers={
+                "lab": {"kind": "anthropic", "base_url": seen.url, "api_key": {"env": "KEY"}}
+            },
+        )
+        old = models.get()
+        running = asyncio.create_task(reply_of(old))
+        await until(lambda: seen.open)
+        for count in range(1, 5):
+            keys["KEY"] = f"sk-{count}"
+            await reply_of(models.get())
+        await until(lambda: seen.open <= 2)
+        pause.set()
+        assert (await running).complete
+        assert (await reply_of(old)).complete  # the next step of its turn
+        await until(lambda: seen.open <= 1)
+        await models.close()

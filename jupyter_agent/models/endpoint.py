@@ -167,7 +167,7 @@ class Endpoint(ABC):
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The reply's events. Raises ModelError."""
         async with AsyncExitStack() as connection:
-            client = await connection.enter_async_context(self._connected())
+            client = await connection.enter_async_context(self._use_client())
             connection.enter_context(self._own_errors())
             stream, left_out = await self._open(client, request)
             await connection.enter_async_context(stream)
@@ -210,7 +210,7 @@ class Endpoint(ABC):
         models: list[Mapping[str, Any]] = []
         query: dict[str, str] = {}
         for _ in range(_MOST_PAGES):
-            async with self._connected() as client:
+            async with self._use_client() as client:
                 with self._own_errors():
                     page = await client.get(self._list, cast_to=object, options={"params": query})
             paged = isinstance(page, Mapping)
@@ -245,7 +245,7 @@ class Endpoint(ABC):
         await self._close_unused()
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[Any]:
+    async def _use_client(self) -> AsyncIterator[Any]:
         """The SDK's client, made at the first call."""
         self._users += 1
         try:
@@ -340,7 +340,7 @@ class Endpoint(ABC):
     def _events(self, stream: Any, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The events of the reply in the SDK's stream. Raises ModelError, or the SDK's exceptions.
 
-        It may end at the reply's last event; what is suspended there must not close the response.
+        It is left at the reply's last event, and the response must not be closed by then.
         """
 
     @abstractmethod

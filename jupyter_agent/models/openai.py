@@ -70,7 +70,7 @@ class OpenAIModel(Endpoint):
         """
         if not self.loads:
             return await super().windows()
-        async with self._connected() as client:
+        async with self._use_client() as client:
             root = str(client.base_url).rstrip("/").removesuffix("/v1")
             with self._own_errors():
                 load = {"model": self._name, "stream": False}

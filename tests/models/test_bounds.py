@@ -87,7 +87,7 @@ class Turns:
 async def refused(kind: type[AnthropicModel] | type[OpenAIModel], url: str) -> tuple[str, int, int]:
     """The kind of error, the most bytes in memory, and how often other tasks ran."""
     model = kind("m", Service(provider="lab", api_key="sk-test-key", base_url=url))
-    async with model._connected():
+    async with model._use_client():
         pass  # imports the SDK, which is not measured
     turns = Turns()
     tracemalloc.start()

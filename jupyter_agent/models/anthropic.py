@@ -1,7 +1,8 @@
-"""Claude, through the official SDK's raw event stream.
+"""Claude, through the official SDK.
 
-The raw stream and not the SDK's helpers, which parse a tool's input while it is incomplete, and
-retry without notice. The SDK is imported on first use and off the event loop, because the import
+The events are read from the SDK's response, because its helpers parse a tool's input while it is
+incomplete and retry without notice, and its objects would be made only to become JSON again. The
+SDK is imported on first use and off the event loop, because the import
 takes longer than a server may block.
 """
 
@@ -9,11 +10,10 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import (
     VIA,
     Block,
@@ -30,7 +30,7 @@ from jupyter_agent.models.chat import EXTRA, this_turn
 from jupyter_agent.models.dialect import Dialect, learn_containers, learn_effort, learn_tools
 from jupyter_agent.models.endpoint import Endpoint, Service
 from jupyter_agent.models.faults import unreadable
-from jupyter_agent.models.lines import payloads
+from jupyter_agent.models.lines import AWS_STREAM, DONE, payloads
 from jupyter_agent.models.replay import replay
 
 if TYPE_CHECKING:
@@ -82,13 +82,24 @@ class AnthropicModel(Endpoint):
         """For the tools and the system prompt, which all conversations share."""
 
     async def _events(self, stream: Any, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        kind = stream.response.headers.get("content-type", "")
-        if "html" in kind or "json" in kind:
-            async for event in _single_reply(stream.response, self.host, self._stream_error):
-                yield event
+        if stream.response.headers.get("content-type", "").startswith(AWS_STREAM):
+            async for event in stream:
+                yield _as_json(event)
             return
-        async for event in stream:
-            yield _as_json(event)
+        async for message in payloads(stream.response.aiter_bytes(), self.host):
+            if message == DONE:
+                break
+            if message.get("type") == "ping":  # says nothing, so a stream of pings has stalled
+                continue
+            if message.get("type") == "error":
+                raise self._api_error(200, message, stream.response.headers)
+            if message.get("type") != "message":
+                yield message
+                continue
+            used, why = message.get("usage"), message.get("stop_reason")  # a reply in one piece
+            usage = used if isinstance(used, Mapping) else None
+            for event in replay(message["content"], stop_reason=why, usage=usage):
+                yield event
 
     async def _create(self, client: Any, request: ModelRequest, dialect: Dialect) -> Any:
         create: Any = client.messages.create  # our JSON matches none of its overloads
@@ -219,22 +230,6 @@ def _with_cache_marks(messages: Sequence[Message]) -> list[Message]:
         *content, last = marked[position]["content"]
         marked[position] = {**marked[position], "content": [*content, {**last, **_CACHE_MARK}]}
     return marked
-
-
-async def _single_reply(
-    response: Any, host: str, stream_error: Callable[[object], ModelError]
-) -> AsyncGenerator[ModelEvent, None]:
-    """The events of a reply that came as one JSON. Raises ModelError for another response."""
-    async for message in payloads(response.aiter_bytes(), host):
-        if message.get("type") == "error":
-            raise stream_error(message)
-        if message.get("type") != "message":  # a stream whose content type is JSON
-            yield message
-            continue
-        used, why = message.get("usage"), message.get("stop_reason")
-        usage = used if isinstance(used, Mapping) else None
-        for event in replay(message["content"], stop_reason=why, usage=usage):
-            yield event
 
 
 def _as_json(event: Any) -> ModelEvent:

@@ -13,6 +13,7 @@ import httpx2
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.faults import unreadable
+from jupyter_agent.models.lines import AWS_STREAM
 
 MOST_OF_A_REPLY = 64 * 2**20
 """Decompressed bytes: far more than the events of the longest reply that a turn accepts."""
@@ -23,7 +24,6 @@ ENCODINGS = "gzip, deflate"
 _PIECE = 16 * 1024
 """Bytes that are parsed before other tasks may run."""
 _ANY_HEADER = zlib.MAX_WBITS | 32
-_WITHOUT_LINES = "application/vnd.amazon.eventstream"
 
 
 async def bound(response: httpx2.Response) -> None:
@@ -33,7 +33,7 @@ async def bound(response: httpx2.Response) -> None:
     requested.
     """
     encodings = response.headers.pop("content-encoding", "identity").lower()
-    has_lines = not response.headers.get("content-type", "").startswith(_WITHOUT_LINES)
+    has_lines = not response.headers.get("content-type", "").startswith(AWS_STREAM)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response.stream, encodings.strip(), has_lines)
 

@@ -177,7 +177,7 @@ class Endpoint(ABC):
             is_complete = False
             try:
                 async for event in events:
-                    is_complete = event["type"] == "message_stop"
+                    is_complete = event.get("type") == "message_stop"
                     yield event
                     if is_complete:
                         break
@@ -186,8 +186,8 @@ class Endpoint(ABC):
                     self._release(stream.response, connection.pop_all())
 
     def _release(self, response: Any, connection: AsyncExitStack) -> None:
-        """Close the response of a complete reply. Its connection can be used again if it ends soon;
-        neither this nor a fault of the rest concerns the reply, so nobody waits for it.
+        """Begin to close the response of a complete reply. If it ends soon, its connection can
+        serve another request; its end does not concern the reply, so nobody waits for it.
         """
         rest = asyncio.create_task(_read_rest(response, connection))
         self._rests.add(rest)
@@ -238,10 +238,7 @@ class Endpoint(ABC):
     async def close(self) -> None:
         """Close the connections. Requests that use them now, or later, do so at their end."""
         self._is_closed = True
-        rests = [*self._rests]
-        for rest in rests:
-            rest.cancel()
-        await asyncio.gather(*rests, return_exceptions=True)
+        await asyncio.gather(*self._rests)  # a task cancelled before it began would close nothing
         await self._close_unused()
 
     @asynccontextmanager
@@ -265,6 +262,17 @@ class Endpoint(ABC):
 
     def _mask(self, text: str) -> str:
         return self._network.mask(text, self._api_key)
+
+    def _api_error(self, status: int, body: object, headers: Mapping[str, str]) -> ModelError:
+        """The exception for a response with this status, whose error may come within a stream."""
+        return api_error(
+            self._service,
+            self._name,
+            status=status,
+            error=body,
+            headers=headers,
+            mask=self._mask,
+        )
 
     def _stream_error(self, error: object) -> ModelError:
         """The exception for an error that came after status 200."""
@@ -360,14 +368,7 @@ class Endpoint(ABC):
         try:
             yield
         except sdk.APIStatusError as error:
-            raise api_error(
-                self._service,
-                self._name,
-                status=error.status_code,
-                error=error.body,
-                headers=error.response.headers,
-                mask=self._mask,
-            ) from error
+            raise self._api_error(error.status_code, error.body, error.response.headers) from error
         except (sdk.APIConnectionError, httpx2.TransportError) as error:
             raise network_error(self.host, error, self._mask) from error
         except ImportError as error:

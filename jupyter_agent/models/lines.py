@@ -1,7 +1,7 @@
 """Reads a service's response with status 200: a stream of events, a single JSON, or a web page.
 
-The SDKs cannot do this: they take a web page or a single JSON for a stream that ended early, and do
-not report whether a stream reached its `[DONE]`.
+The SDKs cannot do this: they take a web page or a single JSON for a stream that ended early, do not
+report whether a stream reached its `[DONE]`, and make objects of events that are needed as JSON.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.faults import unreadable
 
 DONE = "[DONE]"
+AWS_STREAM = "application/vnd.amazon.eventstream"
+"""The content type of a stream without lines."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _WEB_PAGE = re.compile(r"\s*<")
 

@@ -167,8 +167,9 @@ class Models:
         self._environment = environment
         self._endpoints: dict[str, tuple[tuple[str, Network], ServiceModel]] = {}
         """By `provider:model`: the key and network that it was made with, and the model."""
+        self._outdated: list[ServiceModel] = []
+        """Made with another key or network; a turn may still use them."""
         self._closing: set[asyncio.Task[None]] = set()
-        """Of models that were made with another key or network."""
         self._dialects: dict[str, Dialect] = {}
         """Learned dialects by model; they outlive the models' clients."""
         self._windows: dict[str, int] = {}
@@ -183,7 +184,7 @@ class Models:
         return _WITH_KEY if self._keys.get("anthropic") else _WITHOUT_KEY
 
     def get(self, name: str | None = None) -> Model:
-        """The model with that name, or the default model.
+        """The model with that name, or the default model; called in the event loop.
 
         Raises RequestError (400, `unknown_model`) for an unknown name, and ModelError
         (`authentication`) if its key is missing.
@@ -206,7 +207,7 @@ class Models:
         entry = self._endpoints.get(name)
         if entry is None or entry[0] != access:
             if entry is not None:
-                self._close(entry[1])
+                self._retire(entry[1])
             self._endpoints[name] = entry = (access, self._make(service, model, *access))
         return entry[1]
 
@@ -355,9 +356,9 @@ class Models:
         return self._keys.secrets().union(*used)
 
     async def close(self) -> None:
-        """Close all connections."""
-        await asyncio.gather(*self._closing, return_exceptions=True)
-        for _, model in self._endpoints.values():
+        """Close all connections; see `Endpoint.close`."""
+        await asyncio.gather(*self._closing)
+        for model in [*self._outdated, *(model for _, model in self._endpoints.values())]:
             await model.close()
 
     def _key(self, service: str, provider: Provider) -> str:
@@ -380,8 +381,10 @@ class Models:
         except ModelError:  # reported when the key is needed
             return False
 
-    def _close(self, model: ServiceModel) -> None:
-        closing = asyncio.create_task(model.close())
+    def _retire(self, model: ServiceModel) -> None:
+        """Begin to close the connections of a model whose key or network has changed."""
+        self._outdated.append(model)
+        closing = asyncio.create_task(_close(model))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
@@ -453,6 +456,13 @@ async def _names(model: ServiceModel) -> list[str]:
         ) from None
     finally:
         await model.close()
+
+
+async def _close(model: ServiceModel) -> None:
+    try:
+        await model.close()
+    except Exception:  # of a plug
+        log.warning("The connections of %s could not be closed.", model.id, exc_info=True)
 
 
 def _import(sdk: str) -> None:

@@ -97,7 +97,6 @@ async def test_a_tool_input_cut_at_any_byte_is_never_executed(bench: Bench) -> N
     [
         pytest.param(b"event: message_start\ndata: {not json\n\n", id="json"),
         pytest.param(body(EVENTS[:3]).replace(b"Hm.", b"\xff\xfe"), id="utf-8"),
-        pytest.param(b"<html><body>Bad gateway</body></html>", id="html"),
         pytest.param(b"", id="nothing"),
         *(
             pytest.param(random.Random(seed).randbytes(3000), id=f"random-{seed}")
@@ -110,6 +109,12 @@ async def test_what_is_no_stream_is_a_typed_fault(bench: Bench, sent: bytes) -> 
     assert (ending.state, ending.stop_reason) == ("failed", "broken_stream")
     assert isinstance(ending.event, TurnFailed)
     assert "Traceback" not in ending.event.error
+
+
+async def test_a_web_page_is_no_stream_whatever_it_says_it_is(bench: Bench) -> None:
+    page = Scripted(body=b"<html><body>Bad gateway</body></html>")
+    ending, _ = await converse(bench, [page])
+    assert (ending.state, ending.stop_reason) == ("failed", "not_a_model_service")
 
 
 @pytest.mark.parametrize(

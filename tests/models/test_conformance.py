@@ -134,6 +134,12 @@ async def test_a_reply_is_its_thoughts_its_text_and_its_calls(kind: Kind) -> Non
     assert (made.name, dict(made.input), made.error) == ("look", {"cell_id": "ä"}, None)
 
 
+async def test_an_event_of_no_type_is_skipped(kind: Kind) -> None:
+    first, *frames = kind.frames()
+    for odd in (b'{"x": 1}', b"{}", b'{"type": null}'):
+        assert (await ask(kind, first, b"event: x\ndata: " + odd + b"\n\n", *frames)).complete
+
+
 async def test_it_does_not_matter_how_bytes_are_split_and_lines_end(kind: Kind) -> None:
     whole = b"".join(kind.frames())
     expected = (await ask(kind, whole)).content

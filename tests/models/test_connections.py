@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
+import ssl
 import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,12 +19,15 @@ import pytest
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.reply import Reply, receive
 from jupyter_agent.errors import ModelError
+from jupyter_agent.models import connections
 from jupyter_agent.models.endpoint import Service
+from jupyter_agent.models.network import DIRECT, Network
 from jupyter_agent.models.registry import Models
 from tests.fakes import Scripted, says
 from tests.waiting import soon, until
 
 from .conftest import request
+from .corporate import make_authority, proxy
 from .kinds import KEY, KINDS, Kind
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -53,7 +58,7 @@ Answer = Callable[[int, int, asyncio.StreamWriter], Awaitable[bool | None]]
 
 
 @asynccontextmanager
-async def serving(answer: Answer) -> AsyncIterator[Connections]:
+async def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[Connections]:
     seen = Connections()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,8 +68,8 @@ async def serving(answer: Answer) -> AsyncIterator[Connections]:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                length = next(x for x in head.lower().split(b"\r\n") if b"content-length" in x)
-                await reader.readexactly(int(length.split(b":")[1]))
+                if length := re.search(rb"content-length: (\d+)", head.lower()):
+                    await reader.readexactly(int(length[1]))
                 seen.requests[number] += 1
                 if await answer(number, seen.requests[number], writer) is False:
                     return
@@ -75,18 +80,22 @@ async def serving(answer: Answer) -> AsyncIterator[Connections]:
             seen.open -= 1
             writer.close()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        seen.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls) as server:
+        scheme = "http" if tls is None else "https"
+        seen.url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield seen
         await until(lambda: not seen.open)
 
 
 @asynccontextmanager
-async def asking(kind: Kind, answer: Answer) -> AsyncIterator[tuple[Connections, Any]]:
+async def asking(
+    kind: Kind, answer: Answer, network: Network = DIRECT, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[Connections, Any]]:
     """A service that answers so, and a model that uses it."""
-    async with serving(answer) as seen:
+    async with serving(answer, tls) as seen:
         base_url = f"{seen.url}{kind.root}"
-        model = kind.model("m", Service(provider="lab", api_key=KEY, base_url=base_url))
+        service = Service(provider="lab", api_key=KEY, base_url=base_url, network=network)
+        model = kind.model("m", service)
         try:
             yield seen, model
         finally:
@@ -153,6 +162,21 @@ async def test_nobody_waits_for_the_end_of_a_response_and_its_connection_is_clos
     assert len(seen.requests) == 3
 
 
+async def test_a_model_that_is_closed_right_after_a_reply_leaves_nothing(kind: Kind) -> None:
+    forever = asyncio.Event()
+
+    async def answer(_connection: int, _request: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(kind))
+        await writer.drain()
+        await forever.wait()
+
+    async with asking(kind, answer) as (_, model):
+        await reply_of(model)
+        await model.close()
+        assert not [t for t in asyncio.all_tasks() if "_read_rest" in repr(t.get_coro())]
+        forever.set()
+
+
 ODD = (
     b"data: null\n\n", b"data: {broken\n\n", b"<html>", b"data: \xff\xfe\n\n",
     b'event: error\ndata: {"type": "error", "error": {"message": "No."}}\n\n',
@@ -164,6 +188,9 @@ ODD = (
 
 @pytest.mark.parametrize("end", [END, b"", b"ZZZ\r\nnope"])
 async def test_nothing_after_a_complete_reply_can_spoil_it(kind: Kind, end: bytes) -> None:
+    complaints: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: complaints.append(context["message"]))
     second = response(kind, text="Stale.").removeprefix(HEAD)
     rests = [second, *map(chunk, ODD)]
 
@@ -177,6 +204,10 @@ async def test_nothing_after_a_complete_reply_can_spoil_it(kind: Kind, end: byte
         for _ in rests:
             reply = await reply_of(model)
             assert (reply.complete, reply.text) == (True, [says("Hello.")])
+        events = [event["type"] async for event in model.stream(request())]
+        assert events.index("message_stop") == len(events) - 1
+    loop.set_exception_handler(None)
+    assert not complaints
 
 
 @pytest.mark.parametrize("fate", ["ends", "is reset", "has leftovers"])
@@ -202,6 +233,71 @@ async def test_a_request_that_meets_the_end_of_an_idle_connection_is_sent_again(
         for _ in range(3):
             assert (await reply_of(model)).complete
     assert len(seen.requests) > 3
+
+
+async def test_connections_through_a_proxy_to_tls_are_used_again_and_may_end(
+    kind: Kind, tmp_path: Path
+) -> None:
+    async def answer(_connection: int, request: int, writer: asyncio.StreamWriter) -> bool | None:
+        if request == 4:
+            return False
+        writer.write(response(kind) + END)
+        return None
+
+    authority = make_authority(tmp_path)
+    async with proxy() as gate:
+        network = Network(
+            ca_bundle=authority.bundle,
+            proxy=gate.url,
+            proxy_headers={"X-Team": "atlas-secret"},
+        )
+        async with asking(kind, answer, network, authority.server()) as (seen, model):
+            for _ in range(12):
+                assert (await reply_of(model)).complete
+    assert len(gate.tunnels) == len(seen.requests) < 10
+
+
+@pytest.mark.parametrize("way", ["later", "in silence"])
+async def test_a_request_that_fails_at_a_working_service_is_not_sent_again(
+    kind: Kind, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forever = asyncio.Event()
+
+    async def answer(_connection: int, request: int, writer: asyncio.StreamWriter) -> bool | None:
+        if request == 2:
+            if way == "in silence":
+                await forever.wait()
+            return False
+        writer.write(response(kind) + END)
+        return None
+
+    if way == "later":
+        monkeypatch.setattr(connections, "SOON_S", 0.0)
+    async with asking(kind, answer, Network(read_seconds=0.5)) as (seen, model):
+        for _ in range(3):  # by the third, there is a connection that served one
+            try:
+                await reply_of(model)
+            except ModelError:
+                break
+        else:
+            pytest.fail("No request was the second one of its connection.")
+        assert sum(seen.requests.values()) == len(seen.requests) + 1
+        forever.set()
+
+
+async def test_a_response_that_breaks_off_is_not_asked_for_again() -> None:
+    async def answer(_connection: int, request: int, writer: asyncio.StreamWriter) -> bool | None:
+        listed = b'{"data": [{"id": "m"}]}'
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+        head += b"Content-Length: %d\r\n\r\n" % len(listed)
+        writer.write(head + (listed if request == 1 else listed[:3]))
+        return None if request == 1 else False
+
+    async with asking(KINDS["chat-completions"], answer) as (seen, model):
+        assert await model.names() == ["m"]
+        with pytest.raises(ModelError):
+            await model.names()
+    assert dict(seen.requests) == {1: 2}
 
 
 async def test_a_request_that_fails_on_a_new_connection_is_not_sent_again(kind: Kind) -> None:

@@ -9,7 +9,7 @@ event never changes after it was sent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 
@@ -321,8 +321,11 @@ _BY_TYPE: dict[str, type[Any]] = {
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """The event as JSON values for the store."""
-    return asdict(event)
+    """The event as JSON values for the store; they share its values."""
+    return {
+        name: vars(value) if isinstance(value, Usage) else value
+        for name, value in vars(event).items()
+    }
 
 
 def from_json(value: Mapping[str, Any]) -> Event:

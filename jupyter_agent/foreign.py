@@ -19,17 +19,18 @@ def parse(text: str, deepest: int = DEEPEST, *, constants: bool = False) -> Any:
     them. Raises ValueError if it is invalid, nested too deep, or has a number that is too large to
     be sent on.
     """
-    finite = None if constants else _finite
     try:
-        value = json.loads(text, parse_constant=float if constants else _refuse, parse_float=finite)
+        value = (_WITH_CONSTANTS if constants else _FINITE).decode(text)
     except RecursionError:
         raise too_deep(deepest) from None
-    refuse_deep(value, deepest)
+    refuse_deep(value, deepest, text)
     return value
 
 
-def refuse_deep(value: Any, deepest: int = DEEPEST) -> None:
-    """Raises ValueError for JSON that is nested too deep."""
+def refuse_deep(value: Any, deepest: int = DEEPEST, text: str | None = None) -> None:
+    """Raises ValueError for JSON that is nested too deep; `text` is its spelling, if known."""
+    if text is not None and text.count("[") + text.count("{") <= deepest:
+        return
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(deepest):
         if not level:
@@ -44,9 +45,16 @@ def refuse_deep(value: Any, deepest: int = DEEPEST) -> None:
         raise too_deep(deepest)
 
 
-def printable(value: Any) -> Any:
-    """JSON with lone surrogates replaced: no file, socket or database takes them."""
-    text = json.dumps(value, ensure_ascii=False)
+def printable(value: Any, deepest: int = DEEPEST) -> Any:
+    """JSON with lone surrogates replaced: no file, socket or database takes them.
+
+    Raises ValueError if it is nested too deep.
+    """
+    try:
+        text = _UNESCAPED.encode(value)
+    except RecursionError:
+        raise too_deep(deepest) from None
+    refuse_deep(value, deepest, text)
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -68,3 +76,9 @@ def _finite(text: str) -> float:
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+# Made once, because `json` makes a new one for each call with options.
+_FINITE = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+_WITH_CONSTANTS = json.JSONDecoder(parse_constant=float)
+_UNESCAPED = json.JSONEncoder(ensure_ascii=False)

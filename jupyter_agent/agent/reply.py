@@ -162,13 +162,12 @@ class Reply:
 
     def feed(self, event: ModelEvent) -> list[Event]:
         """Take one event of the model. Raises ModelError if it is invalid."""
-        try:
-            foreign.refuse_deep(event, _DEEPEST)
-        except ValueError as error:
-            _broken(f"it is not a valid message: {error}")
         if isinstance(event, Omission):
             return [Notice(kind=event["kind"], text=event["text"], facts=event["facts"])]
-        event = foreign.printable(event)
+        try:
+            event = foreign.printable(event, _DEEPEST)
+        except ValueError as error:
+            _broken(f"it is not a valid message: {error}")
         match event.get("type"):
             case "message_start":
                 return self._start(_mapping(event, "message"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote
@@ -108,13 +109,16 @@ def secrets_in(environment: Mapping[str, str]) -> frozenset[str]:
     return frozenset(part for part in parts if len(part) >= SHORTEST_SECRET)
 
 
-def _secret_parts(name: str, value: str) -> Iterator[str]:
+@lru_cache(maxsize=1024)  # asked for each text that is masked
+def _secret_parts(name: str, value: str) -> frozenset[str]:
+    parts = set[str]()
     for password in _IN_ADDRESS.findall(value):
-        yield from (password, unquote(password))
+        parts |= {password, unquote(password)}
     if _CONNECTION_NAME.search(name):
-        yield from chain.from_iterable(_IN_CONNECTION.findall(value))
+        parts |= set(chain.from_iterable(_IN_CONNECTION.findall(value)))
     if _SECRET_NAME.search(name):
-        yield from (value, *value.splitlines())
+        parts |= {value, *value.splitlines()}
+    return frozenset(parts)
 
 
 def _is_ordinary(value: str) -> bool:

@@ -74,15 +74,17 @@ def agents(bench: Bench) -> Iterator[Measured]:
     if bench.peer is not None:
         sides |= _theirs(bench)
     text, order = SOURCES[0], Random(4)
+    # Each edit is on disk before the next one; runs come last, since some are saved a second later.
     for number in range(100, 100 + TIMES):
         new = f"x = {number}"
-        # In a new order each time, since some save a second after a run.
         for side in order.sample([*sides.values()], len(sides)):
             time.sleep(PAUSE_S)
             side.edit(text, new)
+        text = new
+    for _ in range(TIMES):
+        for side in order.sample([*sides.values()], len(sides)):
             time.sleep(PAUSE_S)
             side.execute()
-        text = new
     yield from _figures(sides)
 
 

@@ -238,7 +238,8 @@ class Endpoint(ABC):
     async def close(self) -> None:
         """Close the connections. Requests that use them now, or later, do so at their end."""
         self._is_closed = True
-        await asyncio.gather(*self._rests)  # a task cancelled before it began would close nothing
+        # Not cancelled: a task that has not begun would close nothing.
+        await asyncio.gather(*self._rests, return_exceptions=True)
         await self._close_unused()
 
     @asynccontextmanager

@@ -91,7 +91,7 @@ class AnthropicModel(Endpoint):
                 break
             if message.get("type") == "ping":  # says nothing, so a stream of pings has stalled
                 continue
-            if message.get("type") == "error":
+            if message.get("type") == "error" or message.get("error"):
                 raise self._api_error(200, message, stream.response.headers)
             if message.get("type") != "message":
                 yield message

@@ -236,7 +236,7 @@ class Endpoint(ABC):
         return False
 
     async def close(self) -> None:
-        """Close the connections. Requests that use them now, or later, do so at their end."""
+        """Close the connections; those that a request uses now, or opens later, at its end."""
         self._is_closed = True
         # Not cancelled: a task that has not begun would close nothing.
         await asyncio.gather(*self._rests, return_exceptions=True)

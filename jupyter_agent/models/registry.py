@@ -359,7 +359,7 @@ class Models:
         """Close all connections; see `Endpoint.close`."""
         await asyncio.gather(*self._closing)
         for model in [*self._outdated, *(model for _, model in self._endpoints.values())]:
-            await model.close()
+            await _close(model)
 
     def _key(self, service: str, provider: Provider) -> str:
         if not self._kinds[provider.kind].takes_key:

@@ -134,6 +134,12 @@ async def test_a_reply_is_its_thoughts_its_text_and_its_calls(kind: Kind) -> Non
     assert (made.name, dict(made.input), made.error) == ("look", {"cell_id": "ä"}, None)
 
 
+async def test_an_error_of_no_type_in_a_stream_is_an_error(kind: Kind) -> None:
+    first = kind.frames()[0]
+    error = b'event: error\ndata: {"error": {"message": "Out of order."}}\n\n'
+    assert "Out of order." in (await fault(kind, Answer(pieces=[first, error]))).message
+
+
 async def test_an_event_of_no_type_is_skipped(kind: Kind) -> None:
     first, *frames = kind.frames()
     for odd in (b'{"x": 1}', b"{}", b'{"type": null}'):

@@ -19,6 +19,7 @@ from jupyter_agent.models.faults import api_error, network_error, stream_error, 
 from jupyter_agent.models.lines import is_web_page, web_page
 from jupyter_agent.models.network import DIRECT, Network
 from jupyter_agent.models.pictures import digests, refused_among, replace_pictures
+from jupyter_agent.tasks import begin
 
 _OURS = ("model", "messages", "system", "tools", "stream")
 _SDK_ARGUMENTS = ("extra_body", "extra_headers", "extra_query", "timeout")
@@ -182,16 +183,8 @@ class Endpoint(ABC):
                     if is_complete:
                         break
             finally:
-                if is_complete:
-                    self._release(stream.response, connection.pop_all())
-
-    def _release(self, response: Any, connection: AsyncExitStack) -> None:
-        """Begin to close the response of a complete reply. If it ends soon, its connection can
-        serve another request; its end does not concern the reply, so nobody waits for it.
-        """
-        rest = asyncio.create_task(_read_rest(response, connection))
-        self._rests.add(rest)
-        rest.add_done_callback(self._rests.discard)
+                if is_complete:  # the rest does not concern the reply, so nobody waits for it
+                    begin(_read_rest(stream.response, connection.pop_all()), self._rests)
 
     async def names(self) -> list[str]:
         """The names of the service's models. Raises ModelError."""
@@ -381,6 +374,7 @@ class Endpoint(ABC):
 
 
 async def _read_rest(response: Any, connection: AsyncExitStack) -> None:
+    """Close the response; if it ends soon, its connection can serve another request."""
     with suppress(Exception):
         async with connection, asyncio.timeout(_REST_SECONDS):
             await response.stream.read_rest()

@@ -23,6 +23,7 @@ from jupyter_agent.models.facts import FactBook, Facts
 from jupyter_agent.models.keys import Keys
 from jupyter_agent.models.kinds import KINDS, Kind, ServiceModel
 from jupyter_agent.models.network import WHO_ASKS, Network, Value, reveal, reveal_all
+from jupyter_agent.tasks import begin
 
 log = logging.getLogger(__name__)
 
@@ -384,9 +385,7 @@ class Models:
     def _retire(self, model: ServiceModel) -> None:
         """Begin to close the connections of a model whose key or network has changed."""
         self._outdated.append(model)
-        closing = asyncio.create_task(_close(model))
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        begin(_close(model), self._closing)
 
     def _make(self, name: str, model: str, key: str, network: Network) -> ServiceModel:
         provider = self._providers[name]

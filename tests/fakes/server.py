@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import ssl
-import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,7 +19,7 @@ from tornado.web import Application, RequestHandler
 
 from tests.fakes.rules import Refused, check_request
 from tests.fakes.script import FakeReply, Scripted
-from tests.fakes.service import FakeService
+from tests.fakes.service import FakeService, drop
 
 _PING = 0.02
 """Seconds between two pings."""
@@ -229,7 +227,7 @@ class _Messages(_Handler):
                 await self._send(reply.frame(error), reply.piece)
             case "cut" | "reset":
                 await self.flush()
-                self._drop(reset=reply.then == "reset")
+                drop(self, reset=reply.then == "reset")
         return False
 
     async def _send(self, data: bytes, piece: int | None) -> None:
@@ -237,13 +235,6 @@ class _Messages(_Handler):
         for start in range(0, len(data), size):
             self.write(data[start : start + size])
             await self.flush()
-
-    def _drop(self, *, reset: bool) -> None:
-        connection = self.detach()
-        if reset:  # closing while discarding unsent data sends RST
-            linger = struct.pack("ii", 1, 0)
-            connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        connection.close()
 
 
 class _Refusal(Exception):

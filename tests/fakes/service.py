@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -38,6 +40,19 @@ class FakeService:
         reply = self.script.next()
         assert reply is not None, "The script is over."
         return reply
+
+
+def reset_at_close(connection: socket.socket) -> None:
+    """Closing drops unsent data and sends RST then."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def drop(handler: RequestHandler, *, reset: bool) -> None:
+    """Closes the connection in the middle of a response."""
+    connection = handler.detach()
+    if reset:
+        reset_at_close(connection.socket)
+    connection.close()
 
 
 @asynccontextmanager

@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import socket
-import struct
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +21,7 @@ from jupyter_agent.agent.reply import Reply, receive
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.endpoint import Service
 from tests.fakes import says
-from tests.fakes.service import http_service
+from tests.fakes.service import drop, http_service
 from tests.waiting import soon
 
 from .conftest import read, request
@@ -81,14 +79,6 @@ async def asking(kind: Kind, answers: Sequence[Answer]) -> AsyncIterator[tuple[A
             yield service, model
         finally:
             await model.close()
-
-
-def drop(handler: RequestHandler, *, reset: bool) -> None:
-    connection = handler.detach()
-    if reset:  # closing while dropping unsent data sends RST
-        linger = struct.pack("ii", 1, 0)
-        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-    connection.close()
 
 
 async def ask(kind: Kind, *pieces: bytes) -> Reply:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import ssl
-import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.network import DIRECT, Network
 from jupyter_agent.models.registry import Models
 from tests.fakes import Scripted, says
+from tests.fakes.service import reset_at_close
 from tests.waiting import soon, until
 
 from .conftest import request
@@ -108,12 +107,6 @@ async def reply_of(model: Any) -> Reply:
     async for _ in receive(model, request(), reply, idle_seconds=10):
         pass
     return reply
-
-
-def reset(writer: asyncio.StreamWriter) -> None:
-    """Closing sends RST then."""
-    linger = struct.pack("ii", 1, 0)
-    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -223,7 +216,7 @@ async def test_a_request_that_meets_the_end_of_an_idle_connection_is_sent_again(
         await together.wait()
         if request == 2 and connection <= 3 and fate != "has leftovers":
             if fate == "is reset":
-                reset(writer)
+                reset_at_close(writer.get_extra_info("socket"))
             return False
         writer.write(response(kind) + END + (END if fate == "has leftovers" else b""))
         return None
@@ -322,21 +315,6 @@ async def test_a_reply_that_breaks_off_is_not_asked_for_again(kind: Kind) -> Non
         with pytest.raises(ModelError):
             await reply_of(model)
     assert sum(seen.requests.values()) == 2
-
-
-async def test_closing_a_stream_closes_the_connection(kind: Kind) -> None:
-    forever = asyncio.Event()
-
-    async def answer(_connection: int, _request: int, writer: asyncio.StreamWriter) -> None:
-        writer.write(HEAD + chunk(b"".join(kind.frames()[:4])))
-        await writer.drain()
-        await forever.wait()
-
-    async with asking(kind, answer) as (seen, model):
-        async with aclosing(model.stream(request())) as stream:
-            await anext(stream)
-        forever.set()
-        await until(lambda: not seen.open)
 
 
 async def test_connections_with_an_outdated_key_are_closed_after_their_last_use(

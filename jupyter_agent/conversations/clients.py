@@ -49,6 +49,7 @@ from jupyter_agent.events import (
     CallFailed,
     CallOutput,
     CallReady,
+    Event,
     TurnAborted,
     TurnFinished,
     Usage,
@@ -63,6 +64,8 @@ PAUSE_S = 600.0
 REST_S = 2.0
 """Seconds without a call after which a turn no longer counts as running; another call resumes it.
 """
+ANNOUNCE_S = 0.2
+"""Seconds until pages read a turn that runs again: until then they have time for its first call."""
 PANEL_S = 45.0
 """Seconds that a call waits for an answer in the panel: most clients give up after 60."""
 _MOST_CLIENTS = 200
@@ -462,15 +465,16 @@ class _Turn:
     # -- running and resting
 
     async def enter(self) -> None:
-        """Note that a call starts. Raises StoreUnavailable."""
+        """Note that a call starts."""
         async with self._shift:
             self._idle.clear()
             if self._timer is not None:
                 self._timer.cancel()
             if not self.is_working:
                 if self._live.ended:
-                    await self._live.resume()
-                    self._announce()
+                    self._live.resume()
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(ANNOUNCE_S, self._announce)
                 self._live.stop = Stop()
                 self._live.stop.set_action(self._stop)
                 self._clients.runner.enter(self._live)
@@ -609,13 +613,13 @@ class _Turn:
         progress: Progress | None,
     ) -> Outcome:
         key = _digest([tool, input])
-        pending = self._pending.get(key)
+        pending, ready = self._pending.get(key), list[Event]()
         if pending is not None:
             call_id = pending.approval.call_id  # the same call, made again to get its answer
         else:
             self._count()
-            ready = CallReady(call_id=call_id, tool=tool, input=input)
-            await self._live.append(ready)  # before the call acts
+            ready.append(CallReady(call_id=call_id, tool=tool, input=input))
+        await self._live.append(*ready)  # before the call acts
 
         async def report(output: Mapping[str, Any]) -> None:
             event = CallOutput(call_id=call_id, output=output, preliminary=True)

@@ -184,9 +184,12 @@ class LiveTurn:
         """
         await surely(self._end(ending))
 
-    async def resume(self) -> None:
-        """Run an ended turn again, when its client makes another call. Raises StoreUnavailable."""
-        await surely(self._write([StateChanged("running")], keep=False, state="running"))
+    def resume(self) -> None:
+        """Run an ended turn again. The file says so together with the next entries: `append` them
+        before the turn does anything.
+        """
+        self._unwritten.append(StateChanged("running"))
+        self.state = "running"
 
     async def close(self) -> None:
         """Wait for writes in progress."""
@@ -249,13 +252,10 @@ class LiveTurn:
             state="waiting",
         )
 
-    async def _write(
-        self, entries: Sequence[LogEntry], *, keep: bool, state: TurnState | None = None
-    ) -> None:
-        """Store and publish; `state` is the turn's new state afterwards."""
+    async def _write(self, entries: Sequence[LogEntry], *, keep: bool) -> None:
+        """Store and publish."""
         async with self._lock:
             await self._store(entries, keep=keep)
-            self.state = state or self.state
             self._publish()
 
     async def _store(self, entries: Sequence[LogEntry], *, keep: bool = True) -> None:

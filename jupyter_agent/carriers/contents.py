@@ -140,6 +140,8 @@ class Disk:
         """Of the notebooks that store no cell ids: text notebooks, older formats."""
         self._stored_ids: dict[str, frozenset[str]] = {}
         """Ids that files of older formats contain nevertheless."""
+        self._last_hashes: dict[str, tuple[Trace, str]] = {}
+        """By path: the hash of the file when it had that trace."""
         self._saving: set[str] = set()
         """Paths of the notebooks that we are saving; their files are read during the save."""
         self.repairs: list[str] = []
@@ -149,8 +151,7 @@ class Disk:
 
     async def stamp(self, path: str) -> str:
         """The value for `LoadedNotebook.stamp`. Raises NotebookNotFound or UnreadableNotebook."""
-        model = await self._get(path, content=False)
-        return _hash(model) or (await self.load(path)).stamp
+        return await self.hash(path) or (await self.load(path)).stamp
 
     def trace(self, path: str) -> Trace | None:
         """A value that differs after each later write, found without reading the file; None if
@@ -195,9 +196,19 @@ class Disk:
 
     async def hash(self, path: str) -> str | None:
         """The contents manager's hash of the file, which an open tab knows too; None if the manager
-        has no hashes.
+        has no hashes. A file that has not been written since it was last read is not read again.
         """
+        last = self._last_hashes.get(path)
+        if last is not None and last[0] == self.trace(path):
+            return last[1]
         return _hash(await self._get(path, content=False))
+
+    async def hash_ahead(self, path: str) -> None:
+        """Compute the hash now, beside other work, if the next `hash` can use it. Raises the errors
+        of `stamp`.
+        """
+        if self.trace(path) is not None:
+            await self.hash(path)
 
     async def facts(self, path: str) -> FileFacts:
         """Facts about the file without reading it. Raises the errors of `stamp`."""
@@ -554,6 +565,7 @@ class Disk:
         options: dict[str, Any] = {"require_hash": True} if self._hashes and hashed else {}
         if format is not None:
             options["format"] = format
+        trace = self.trace(path)
         try:
             if await hides(self._contents, path):
                 raise HTTPError(404)
@@ -576,6 +588,8 @@ class Disk:
                 f"`{path}` cannot be read as a notebook (corrupt, empty, not UTF-8, or no "
                 "permission). It is left unchanged."
             ) from error
+        if trace is not None and (hash := _hash(model)) is not None:
+            self._last_hashes[path] = trace, hash
         return model
 
     async def _is_recreated(self, path: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
-from jupyter_agent.carriers.contents import Disk, LoadedNotebook, Trace
+from jupyter_agent.carriers.contents import Disk, LoadedNotebook
 from jupyter_agent.carriers.exchange import OverwriteRefused
 from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, SaveResult, with_items
@@ -86,8 +86,6 @@ class FileCarrier:
         self._rescue = rescue
         self._note = note
         self._loaded: LoadedNotebook | None = None
-        self._trace: Trace | None = None
-        """Of the loaded file; None if it would not reveal a later write."""
         self._clean: dict[str, Any] = {}
         """Values of the document's cells that equal the file's."""
         self._metadata: dict[str, Any] = {}
@@ -118,11 +116,9 @@ class FileCarrier:
     async def refresh(self) -> None:
         """Load what others wrote into the file since."""
         if not await self._is_as_loaded():
-            trace = self._disk.trace(self.path)
             now = await self._disk.load(self.path)
             await self._rescue_overwritten_edits(now)
             await self._update_document(now)
-            self._trace = trace
 
     async def confirm(self) -> SaveResult:
         """Write the file unless it already has this content. A simultaneous save of another program
@@ -188,13 +184,12 @@ class FileCarrier:
                 await keep(self.path, text)
             marked, sign = await asyncio.to_thread(self._mark_trusted, content, loaded)
             async with self._disk.save_lock(self.path):
-                now, trace = await self._write_and_read(content, marked, loaded, sign=sign)
+                now = await self._write_and_read(content, marked, loaded, sign=sign)
             self._loaded = replace(loaded, content=content)
             for key in [key for key, item in self._metadata.items() if _has(content, key, item)]:
                 del self._metadata[key]
             self._track_edit(loaded.content, content)
             await self._update_document(now, written)
-            self._trace = trace
 
     def _track_edit(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         old = {cell["id"]: cell for cell in before["cells"]}
@@ -225,8 +220,8 @@ class FileCarrier:
         loaded: LoadedNotebook,
         *,
         sign: bool,
-    ) -> tuple[LoadedNotebook, Trace | None]:
-        """The file after the write, and its trace. `marked` is the content with trust marks."""
+    ) -> LoadedNotebook:
+        """The file after the write. `marked` is the content with trust marks."""
         if not await self._is_as_loaded():
             raise OverwriteRefused
         if self._is_open():
@@ -235,7 +230,6 @@ class FileCarrier:
                 "Try again."
             )
         self._loaded = replace(loaded, stamp="")  # whatever happens now, read the file again
-        self._trace = None
         self._clean = {}
         self.has_written = True
         try:
@@ -243,10 +237,8 @@ class FileCarrier:
                 self.path, marked, sign=sign, expects=partial(self._disk.holds, loaded)
             )
         except ToolError as error:
-            return await self._check_failed_save(error, loaded), None
-        trace = self._disk.trace(self.path)
-        reading = self._disk.read_back(self.path, content, signed=sign)
-        return await self._read_back(reading), trace
+            return await self._check_failed_save(error, loaded)
+        return await self._read_back(self._disk.read_back(self.path, content, signed=sign))
 
     async def _merge(self, theirs: OverwriteRefused) -> str:
         """Load what another program saved at the same moment; a note on it for the user. Raises
@@ -281,15 +273,7 @@ class FileCarrier:
 
     async def _is_as_loaded(self) -> bool:
         """Whether the file is unchanged since it was loaded."""
-        if self._loaded is None:
-            return False
-        trace = self._disk.trace(self.path)
-        if trace is not None and trace == self._trace:
-            return True
-        if await self._disk.stamp(self.path) != self._loaded.stamp:
-            return False
-        self._trace = trace
-        return True
+        return self._loaded is not None and await self._disk.stamp(self.path) == self._loaded.stamp
 
     async def _read_back(self, reading: Awaitable[LoadedNotebook]) -> LoadedNotebook:
         try:

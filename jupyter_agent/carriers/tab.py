@@ -13,7 +13,7 @@ from uuid import uuid4
 from jupyter_ydoc import YNotebook
 from pycrdt import Doc
 
-from jupyter_agent.carriers.contents import Disk, Trace
+from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.tab_link import LostReplica, TabGone, TabLink, Tabs, TabState
 from jupyter_agent.document.carrier import Place, SaveResult, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName, CellType
@@ -55,10 +55,10 @@ class TabCarrier:
         self._tabs = tabs
         self._disk = disk
         self._outdated = False
-        self._trace: Trace | None = None
-        """Trace of the file when the tab last was known to have its content."""
         self._hash: str | None = None
-        """The contents manager's hash of that file; None if it is unknown."""
+        """The contents manager's hash of the file when the tab was last known to have its content;
+        None if it is unknown.
+        """
         self._is_unconfirmed = False
         """Whether the tab has not confirmed that it has our last changes."""
         self._our_clients = frozenset[int]()
@@ -89,13 +89,7 @@ class TabCarrier:
     async def is_live(self) -> bool:
         if self.link.closed or self.link.document is None or not self.link.reports_cell:
             return False
-        trace = self._disk.trace(self.path)
-        if trace is not None and trace == self._trace:
-            return True
-        if self._hash is None or self._hash != await self._disk.hash(self.path):
-            return False
-        self._trace = trace
-        return True
+        return self._hash is not None and self._hash == await self._disk.hash(self.path)
 
     async def is_current(self) -> bool:
         return False  # only the page knows the latest typing
@@ -107,17 +101,18 @@ class TabCarrier:
         if self.link.document is None:
             state = await self._attach()
         else:
-            state = await self.link.sync()
+            ahead = self._disk.hash_ahead(self.path)
+            state, _ = await asyncio.gather(self.link.sync(), ahead)
         self._is_unconfirmed = False
         self._withdrawn = []
-        self._trace, self._hash, trace = None, None, self._disk.trace(self.path)
+        self._hash = None
         self._outdated = await self._has_missed_change(state)
         if self._outdated:
             await self.link.request("revert", self.link.timeouts.save)
             state = await self._attach()
             self._outdated = await self._has_missed_change(state)
         elif not state.saving:
-            self._trace, self._hash = trace, state.hash
+            self._hash = state.hash
         self._note(state)
         try:
             await self.cells.catch_up()
@@ -315,7 +310,7 @@ class TabCarrier:
                 False, f"The edit is in the open tab, which has not saved it: {error}"
             )
         self._note(state)
-        self._trace, self._hash = None, None if state.saving else state.hash
+        self._hash = None if state.saving else state.hash
         await self._reload_siblings()
         if state.dirty:
             return SaveResult(False, "The edit is in the open tab, which has unsaved changes.")

@@ -64,8 +64,6 @@ PAUSE_S = 600.0
 REST_S = 2.0
 """Seconds without a call after which a turn no longer counts as running; another call resumes it.
 """
-ANNOUNCE_S = 0.2
-"""Seconds until pages read a turn that runs again: until then they have time for its first call."""
 PANEL_S = 45.0
 """Seconds that a call waits for an answer in the panel: most clients give up after 60."""
 _MOST_CLIENTS = 200
@@ -473,8 +471,7 @@ class _Turn:
             if not self.is_working:
                 if self._live.ended:
                     self._live.resume()
-                    loop = asyncio.get_running_loop()
-                    loop.call_later(ANNOUNCE_S, self._announce)
+                    self._announce()
                 self._live.stop = Stop()
                 self._live.stop.set_action(self._stop)
                 self._clients.runner.enter(self._live)

@@ -69,7 +69,7 @@ def _in_step(event: Event, before: bool) -> bool:
 
 
 class Announce(Protocol):
-    """Tells every open page to read a conversation again, or one of its turns."""
+    """Tells every open page, in a moment, to read a conversation again, or one of its turns."""
 
     def __call__(self, conversation_id: str, turn_id: str | None = None) -> None: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ NEWS: dict[str, Any] = {
     "required": ["conversation_id", "turn_id"],
 }
 
+DELAY_S = 0.2
+"""Seconds until pages hear of a change, with all others until then: a page reads whole lists, and
+the call that made the change is answered first.
+"""
+
 
 def register(events: EventLogger) -> None:
     """Registers the schema of the news. A page only receives events whose schema was registered
@@ -39,8 +45,16 @@ def register(events: EventLogger) -> None:
 def announcer(events: EventLogger) -> Announce:
     """Announces on Jupyter's event stream, which every page of JupyterLab follows."""
 
-    def announce(conversation_id: str, turn_id: str | None = None) -> None:
+    due = set[tuple[str, str | None]]()
+
+    def emit(conversation_id: str, turn_id: str | None) -> None:
+        due.discard((conversation_id, turn_id))
         data = {"conversation_id": conversation_id, "turn_id": turn_id}
         events.emit(schema_id=SCHEMA, data=data)
+
+    def announce(conversation_id: str, turn_id: str | None = None) -> None:
+        if (conversation_id, turn_id) not in due:
+            due.add((conversation_id, turn_id))
+            asyncio.get_running_loop().call_later(DELAY_S, emit, conversation_id, turn_id)
 
     return announce

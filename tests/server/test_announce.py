@@ -8,9 +8,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 from jupyter_server.serverapp import ServerApp
 from tornado.websocket import WebSocketClientConnection
 
+from jupyter_agent.server import announce
 from jupyter_agent.server.announce import NEWS, SCHEMA
 from tests.fakes import calls, says
 from tests.fakes.script import FakeReply
@@ -34,8 +36,13 @@ async def news(page: WebSocketClientConnection) -> str | None:
 
 
 async def test_each_page_hears_of_a_turn_its_changes_and_what_became_of_them(
-    call: Call, replies: list[FakeReply], notebook: Path, jp_ws_fetch: Any
+    call: Call,
+    replies: list[FakeReply],
+    notebook: Path,
+    jp_ws_fetch: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(announce, "DELAY_S", 0.0)
     edit = calls("update_cell", cell_id="b2", old_string="1", new_string="2")
     replies += [[edit, calls("delete_cell", cell_id="a1")], [says("Done.")]]
     page = await jp_ws_fetch("api", "events", "subscribe")
@@ -51,6 +58,25 @@ async def test_each_page_hears_of_a_turn_its_changes_and_what_became_of_them(
     assert await news(page) is None
     await call("DELETE", "conversations", "talk")
     assert await news(page) is None
+    page.close()
+
+
+async def test_what_changes_within_a_moment_is_read_once_and_after_the_last_change(
+    call: Call,
+    replies: list[FakeReply],
+    notebook: Path,
+    jp_ws_fetch: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(announce, "DELAY_S", 1.0)
+    replies += [[calls("delete_cell", cell_id="a1")], [says("Done.")]]
+    page = await jp_ws_fetch("api", "events", "subscribe")
+    turn_id = (await call("POST", "chat", body=ask("Change.", stream=False))).body["turn_id"]
+    for number in range(5):
+        await call("PATCH", "conversations", "talk", body={"title": f"Sales {number}"})
+    assert [await news(page), await news(page)] == [turn_id, None]
+    await call("POST", "turns", turn_id, "accept", body={})
+    assert await news(page) == turn_id
     page.close()
 
 

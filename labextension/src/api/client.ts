@@ -126,6 +126,12 @@ export class AgentClient {
     }
   }
 
+  /** The turns of a conversation that wait for an answer. */
+  async waitingTurns(conversation: string): Promise<{ title: string | null }[]> {
+    const path = `turns${URLExt.objectToQueryString({ conversation, state: 'waiting' })}`;
+    return (await this._read<{ turns: { title: string | null }[] }>(path)).turns;
+  }
+
   async rename(id: string, title: string): Promise<void> {
     await this._send('PATCH', `conversations/${encodeURIComponent(id)}`, { title });
   }

@@ -27,11 +27,11 @@ export class OtherAgents {
   }
 
   private async _look(id: string): Promise<void> {
-    const { title, state } = await this._client.conversation(id);
-    const asks = state === 'waiting' && this._assistant.state.conversation.id !== id;
+    const [turn] = await this._client.waitingTurns(id);
+    const asks = turn !== undefined && this._assistant.state.conversation.id !== id;
     const known = this._notifications.get(id);
     if (asks && !known) {
-      this._notify(id, title ?? id);
+      this._notify(id, turn.title ?? id);
     } else if (!asks && known) {
       Notification.dismiss(known);
       this._notifications.delete(id);

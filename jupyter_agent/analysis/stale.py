@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections import OrderedDict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from jupyter_agent.analysis.names import Names, made_of, names_of, with_deferred
@@ -86,7 +86,8 @@ class Executions:
         """
         history = self._history(path)
         async with history.lock:
-            await asyncio.to_thread(_parse, cells, language)
+            if new := history.new_texts(cells, language):
+                await asyncio.to_thread(_parse, new)
             return history.look(cells, language, kernel)
 
     def _history(self, path: str) -> _History:
@@ -171,6 +172,15 @@ class _History:
     order: int = 0
     last: _Run = _Run("", 0)
     """The most recently recorded run."""
+    texts: set[str] = field(default_factory=set)
+    """The code at the last look."""
+
+    def new_texts(self, cells: Sequence[Cell], language: str) -> set[str]:
+        """The code that has to be parsed, since the last look did not see it."""
+        if language != "python":
+            return set()
+        former, self.texts = self.texts, {cell.source for cell in cells if cell.type == "code"}
+        return self.texts - former
 
     def look(self, cells: Sequence[Cell], language: str, kernel: str) -> dict[str, str]:
         code = [cell for cell in cells if cell.type == "code"]
@@ -277,11 +287,10 @@ def _same(name: str, before: str, now: str) -> bool:
     return name != "_" and made_of(before, name) == made_of(now, name)
 
 
-def _parse(cells: Sequence[Cell], language: str) -> None:
+def _parse(texts: Iterable[str]) -> None:
     """Fill the cache of `names_of`, which takes a while."""
-    for cell in cells if language == "python" else ():
-        if cell.type == "code":
-            names_of(cell.source)
+    for text in texts:
+        names_of(text)
 
 
 def _by_names(

@@ -57,6 +57,7 @@ class CellTool(EditTool):
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         await nb.take()
+        await nb.stale()  # the baseline of `newly_stale`
         return await self.change(nb, progress)
 
     @abstractmethod

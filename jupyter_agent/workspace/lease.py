@@ -125,11 +125,8 @@ class Lease:
         self._snapshot: Snapshot | None = None
         self._lock: AsyncExitStack | None = None
         self._ended = False
-        self._before: Snapshot | None = None
-        """The notebook before the lease's first edit; None before that."""
-        self._stale: Mapping[str, str] | None = None
-        """The stale cells before the lease changed or ran anything: id -> the reason; None until
-        they are needed."""
+        self._stale: Mapping[str, str] = {}
+        """The stale cells before the lease changed anything: id -> the reason."""
         self.changes: list[Change] = []
         """Changes made with this lease, for the journal if the call fails."""
         self.runs: list[Run] = []
@@ -239,21 +236,10 @@ class Lease:
         return self._stale
 
     async def newly_stale(self) -> list[str]:
-        """Ids of stale cells that were not stale before the lease's first edit, or when `stale` was
-        last called.
-        """
-        before, notebook = await self._stale_before(), await self._find()
+        """Ids of stale cells that were not stale when `stale` was last called."""
+        notebook = await self._find()
         stale = await self._find_stale(notebook, notebook.cached_cells())
-        return [cell_id for cell_id in stale if cell_id not in before]
-
-    async def _stale_before(self) -> Mapping[str, str]:
-        """The stale cells before the lease's first edit. Only found after it, so that the edit
-        need not wait, but before a run.
-        """
-        if self._stale is None:
-            before = self._before or await self.read()
-            self._stale = await self._find_stale(before.notebook, before.cells)
-        return self._stale
+        return [cell_id for cell_id in stale if cell_id not in self._stale]
 
     async def _find_stale(self, notebook: Notebook, cells: Sequence[Cell]) -> Mapping[str, str]:
         kernel = await self.kernel()
@@ -329,13 +315,13 @@ class Lease:
         cell.
         """
         refuse_odd_ids(*(edit.cell_id for edit in edits))
-        now = await self.take()
+        notebook = (await self.take()).notebook
         steps = [
             self._step(cell, after, [edit for edit in edits if edit.cell_id == cell.id])
             for cell, after in (await self.previews(edits)).values()
         ]
-        made = await now.notebook.make(steps)
-        self._note_edits(now, made)
+        made = await notebook.make(steps)
+        self._note_edits(notebook, made)
         for edit in edits:
             self._note_write(edit)
         return sorted(made, key=lambda edit: edit.cell.index if edit.cell else -1)
@@ -388,7 +374,7 @@ class Lease:
         sources = {cell.id: cell.source for cell in now.cells}
         based = [_with_base(sources, step) for step in steps]
         edits = await now.notebook.make([self._with_expected_version(step) for step in based])
-        self._note_edits(now, edits)
+        self._note_edits(now.notebook, edits)
         for step in steps:
             self._note_write(step)
         return edits
@@ -489,8 +475,6 @@ class Lease:
         after that.
         """
         await self.read()
-        if self._before is not None:
-            await self._stale_before()
         kernel = await self._kernel_to_use()
         if kernel is None:
             kernel = await self.start_kernel()
@@ -573,9 +557,8 @@ class Lease:
                 current=cell.describe(),
             )
 
-    def _note_edits(self, before: Snapshot, edits: Sequence[Edit]) -> None:
-        """Record edits of that snapshot and replace it with one of the current notebook."""
-        notebook, self._before = before.notebook, self._before or before
+    def _note_edits(self, notebook: Notebook, edits: Sequence[Edit]) -> None:
+        """Record edits and replace the snapshot with the current notebook."""
         made = [change for edit in edits for change in edit.changes]
         self.changes += made
         for change in made:

@@ -183,13 +183,23 @@ async def test_a_turn_whose_end_cannot_be_stored_does_not_run_for_ever(
     assert former.state == ("interrupted" if stops else "done")
 
 
+@pytest.mark.parametrize("rested", [False, True])
 async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
-    ask: Ask, call: Call, tool: Tool, notebook: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Assistant,
+    ask: Ask,
+    call: Call,
+    tool: Tool,
+    notebook: Path,
+    rested: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def full(*given: Any, after: int = 0) -> None:
         raise StoreUnavailable("The disk is full.")
 
+    if rested:
+        monkeypatch.setattr(clients, "REST_S", 0.0)
     await tool("read_cells", READ, mode="edit")
+    await until(lambda: not (rested and agent.runner.running))
     body = {"new_string": "3", "old_string": "1"}
     with monkeypatch.context() as patched:
         patched.setattr(ConversationStore, "append", full)
@@ -200,3 +210,8 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
     assert "The disk is full." in str(done.body)
     assert by_rest.status == 503
     assert sources(notebook)["b2"] == "x = 1"
+    monkeypatch.setattr(clients, "REST_S", 0.0)
+    edited = await tool("edit_cells", EDIT, mode="edit")
+    await until(lambda: not agent.runner.running)
+    turn = await agent.runner.stores.conversations.turn(edited["structuredContent"]["turn_id"])
+    assert (edited["isError"], turn and turn.state) == (False, "done")

@@ -28,7 +28,7 @@ NEWS: dict[str, Any] = {
 }
 
 DELAY_S = 0.2
-"""Seconds until pages hear of a change, with all others until then: a page reads whole lists, and
+"""Seconds until a change is announced, with all others until then: a page reads whole lists, and
 the call that made the change is answered first.
 """
 

@@ -182,16 +182,14 @@ export class AgentClient {
 
   /** Usage of a conversation so far, or null if the server does not have it. */
   async usage(id: string): Promise<IUsage | null> {
-    const { usage } = await this.conversation(id);
-    return usage;
+    return (await this.conversation(id)).usage;
   }
 
   /** Summarise a conversation now; false if there was nothing to summarise. */
   async compact(id: string): Promise<boolean> {
     const path = `conversations/${encodeURIComponent(id)}/compact`;
     const response = await this._send('POST', path, {});
-    const { compacted } = (await response.json()) as { compacted: boolean };
-    return compacted;
+    return ((await response.json()) as { compacted: boolean }).compacted;
   }
 
   /** The instruction files that apply to a notebook. */
@@ -264,8 +262,7 @@ export class AgentClient {
   async setKey(provider: string, key: string): Promise<number | null> {
     const path = `providers/${encodeURIComponent(provider)}/key`;
     const response = await this._send('PUT', path, { key, check: true });
-    const { models } = (await response.json()) as { models: number | null };
-    return models;
+    return ((await response.json()) as { models: number | null }).models;
   }
 
   /** Requested once per page, and again only after a failure. */
@@ -278,8 +275,7 @@ export class AgentClient {
   }
 
   private async _read<T>(path: string): Promise<T> {
-    const response = await this._fetch(path, {});
-    return response.json() as Promise<T>;
+    return (await this._fetch(path, {})).json() as Promise<T>;
   }
 
   private _send(method: string, path: string, body: object): Promise<Response> {

@@ -16,8 +16,8 @@ describe('OtherAgents', () => {
     server = new Server();
     state = 'waiting';
     shown = [];
-    server.routes[`GET conversations/${ID}`] = () =>
-      json({ title: TITLE, messages: [], state, usage: null });
+    server.routes['GET turns'] = () =>
+      json({ turns: state === 'waiting' ? [{ title: TITLE }] : [], next_page: null });
     const assistant = {
       state: { conversation: { id: 'mine' } },
       show: (id: string) => shown.push(id)

@@ -43,7 +43,7 @@ from jupyter_agent.models.facts import FactBook
 from jupyter_agent.models.registry import Models
 from jupyter_agent.packages import namesake_warning
 from jupyter_agent.server import routes
-from jupyter_agent.server.announce import announcer
+from jupyter_agent.server.announce import Announcer
 from jupyter_agent.server.base import REQUESTS, InFlightRequests
 from jupyter_agent.server.once import ONCE, Once
 from jupyter_agent.server.watchdog import Watchdog
@@ -120,7 +120,9 @@ class Assistant:
         )
         known = KnownTabs(self._leftovers(server, "tabs"))
         self.tabs = Tabs(Timeouts(sync=options.tab_timeout), known=known)
-        stores = self._stores(server, database)
+        assert server.event_logger is not None
+        self.announcer = Announcer(server.event_logger)
+        stores = TurnStores.on(database, self.announcer)
         self.services = self._services(server)
         self.moves = ContentsListener(self.services.notebooks, self._follow_rename)
         assert server.event_logger is not None
@@ -173,10 +175,6 @@ class Assistant:
         self.services.hidden.rename(old, new)
         self.services.verified.rename(old, new)
         await follow(self.database, old, new)
-
-    def _stores(self, server: ServerApp, database: Database) -> TurnStores:
-        assert server.event_logger is not None
-        return TurnStores.on(database, announcer(server.event_logger))
 
     def _leftovers(self, server: ServerApp, kind: str) -> Leftovers:
         folder = Path(self.options.store_dir) / kind
@@ -318,6 +316,7 @@ class Assistant:
             steps.push_async_callback(self.services.notebooks.close)
             steps.push_async_callback(self.services.kernels.close)
             steps.push_async_callback(self.services.fresh.close)
+            steps.callback(self.announcer.close)
             steps.push_async_callback(self.services.runs.close)
             steps.push_async_callback(self.requests.close)
             steps.push_async_callback(self.runner.close)

@@ -22,6 +22,8 @@ _NOTEBOOKS = 200
 """Notebooks to remember, the most recently used."""
 _MAX_RUNS = 1_000
 """Reported runs of a notebook that are stored until the next look."""
+_MANY = 200
+"""Cells that take so long to parse that the event loop must not wait for it."""
 _EDITED = "It was edited and has not run since."
 _BUILTINS = frozenset(dir(builtins))
 
@@ -86,8 +88,8 @@ class Executions:
         """
         history = self._history(path)
         async with history.lock:
-            if new := history.new_texts(cells, language):
-                await asyncio.to_thread(_parse, new)
+            if texts := history.unparsed(cells, language):
+                await asyncio.to_thread(_parse, texts)
             return history.look(cells, language, kernel)
 
     def _history(self, path: str) -> _History:
@@ -175,12 +177,14 @@ class _History:
     texts: set[str] = field(default_factory=set)
     """The code at the last look."""
 
-    def new_texts(self, cells: Sequence[Cell], language: str) -> set[str]:
-        """The code that has to be parsed, since the last look did not see it."""
+    def unparsed(self, cells: Sequence[Cell], language: str) -> set[str]:
+        """The code that may have to be parsed: the last look did not see it, or it is so much that
+        the cache of `names_of` may have lost it.
+        """
         if language != "python":
             return set()
         former, self.texts = self.texts, {cell.source for cell in cells if cell.type == "code"}
-        return self.texts - former
+        return self.texts if len(self.texts) > _MANY else self.texts - former
 
     def look(self, cells: Sequence[Cell], language: str, kernel: str) -> dict[str, str]:
         code = [cell for cell in cells if cell.type == "code"]

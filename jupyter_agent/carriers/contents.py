@@ -194,12 +194,13 @@ class Disk:
         except (HTTPError, OSError, ValueError):  # the reader of the file will report the error
             return None
 
-    async def hash(self, path: str) -> str | None:
+    async def hash(self, path: str, *, again: bool = False) -> str | None:
         """The contents manager's hash of the file, which an open tab knows too; None if the manager
-        has no hashes. A file that has not been written since it was last read is not read again.
+        has no hashes. A file that has not been written since it was last read is only read `again`
+        if the caller has reason to: its path may have led elsewhere for a moment.
         """
         last = self._last_hashes.get(path)
-        if last is not None and last[0] == self.trace(path):
+        if not again and last is not None and last[0] == self.trace(path):
             return last[1]
         return _hash(await self._get(path, content=False))
 

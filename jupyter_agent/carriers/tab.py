@@ -331,6 +331,8 @@ class TabCarrier:
             known, on_disk = state.hash, await self._disk.hash(self.path)
             if state.saving or known is None or on_disk in (None, known):
                 return False
+            if await self._disk.hash(self.path, again=True) == known:
+                return False
             state = await self.link.sync()  # it may have started to save since
             if state.hash == known:
                 return not state.saving

@@ -469,9 +469,6 @@ class _Turn:
             if self._timer is not None:
                 self._timer.cancel()
             if not self.is_working:
-                if self._live.ended:
-                    self._live.resume()
-                    self._announce()
                 self._live.stop = Stop()
                 self._live.stop.set_action(self._stop)
                 self._clients.runner.enter(self._live)
@@ -616,7 +613,7 @@ class _Turn:
         else:
             self._count()
             ready.append(CallReady(call_id=call_id, tool=tool, input=input))
-        await self._live.append(*ready)  # before the call acts
+        await self._store_call(*ready)
 
         async def report(output: Mapping[str, Any]) -> None:
             event = CallOutput(call_id=call_id, output=output, preliminary=True)
@@ -673,8 +670,7 @@ class _Turn:
         self, work: Workspace, path: str, tool: str, input: Mapping[str, Any]
     ) -> AsyncIterator[CallerTurn]:
         call_id, act = new_id("call"), CallerTurn(turn_id=self.id, stop=self._live.stop)
-        ready = CallReady(call_id=call_id, tool=tool, input=input)
-        await self._live.append(ready)
+        await self._store_call(CallReady(call_id=call_id, tool=tool, input=input))
         outcome: CallOutcome = "done"
         why = ModelText("")
         try:
@@ -712,6 +708,14 @@ class _Turn:
                 "results and the remaining work; if they want you to continue, call `begin_turn`."
             )
         self._made += 1
+
+    async def _store_call(self, *ready: Event) -> None:
+        """Store a call before it acts. Raises StoreUnavailable, or NotPermitted for a turn that was
+        stopped in the meantime.
+        """
+        if self._stopped or self._ended:
+            raise NotPermitted(_STOPPED)
+        await self._live.begin_call(*ready)
 
     async def _record(self, audit: Audit) -> None:
         """Log the outcome of a call."""

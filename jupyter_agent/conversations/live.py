@@ -184,12 +184,11 @@ class LiveTurn:
         """
         await surely(self._end(ending))
 
-    def resume(self) -> None:
-        """Run an ended turn again. The file says so together with the next entries: `append` them
-        before the turn does anything.
+    async def begin_call(self, *entries: Event) -> None:
+        """Store the first events of a client's call before it acts. An ended turn runs again, and
+        every page reads it. Raises StoreUnavailable; then nothing is stored, and it stays ended.
         """
-        self._unwritten.append(StateChanged("running"))
-        self.state = "running"
+        await surely(self._begin_call(entries))
 
     async def close(self) -> None:
         """Wait for writes in progress."""
@@ -197,8 +196,21 @@ class LiveTurn:
             self._flush.cancel()
         await asyncio.gather(*self._flushing, return_exceptions=True)
 
+    async def _begin_call(self, entries: Sequence[Event]) -> None:
+        async with self._lock:
+            resumes = self.ended
+            state = [StateChanged("running")] if resumes else []
+            await self._store([*state, *self._log_entries(entries)], keep=False)
+            if resumes:
+                self.state = "running"
+            self._publish()
+        if resumes:
+            self._stores.announce(self.record.conversation_id)
+
     async def _end(self, ending: Ending) -> None:
         async with self._lock:
+            if self.ended:
+                return  # a client's turn that rested, and whose next call could not be stored
             try:
                 over = TurnEnded(ending.state, ending.stop_reason)
                 await self._store([*ending.events, over])

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jupyter_events import EventLogger
 
-    from jupyter_agent.conversations.live import Announce
-
 SCHEMA = "https://jupyter-live-agent.github.io/jupyter-live-agent/schemas/news/v1.json"
 """A web address: the documentation's site serves the schema there."""
 NEWS: dict[str, Any] = {
@@ -42,19 +40,25 @@ def register(events: EventLogger) -> None:
     events.register_event_schema({**NEWS, "version": type(sample.version)(NEWS["version"])})
 
 
-def announcer(events: EventLogger) -> Announce:
+class Announcer:
     """Announces on Jupyter's event stream, which every page of JupyterLab follows."""
 
-    due = set[tuple[str, str | None]]()
+    def __init__(self, events: EventLogger) -> None:
+        self._events = events
+        self._due: dict[tuple[str, str | None], asyncio.TimerHandle] = {}
 
-    def emit(conversation_id: str, turn_id: str | None) -> None:
-        due.discard((conversation_id, turn_id))
+    def __call__(self, conversation_id: str, turn_id: str | None = None) -> None:
+        news = (conversation_id, turn_id)
+        if news not in self._due:
+            loop = asyncio.get_running_loop()
+            self._due[news] = loop.call_later(DELAY_S, self._emit, *news)
+
+    def close(self) -> None:
+        """Announce the last changes at once, as the server ends."""
+        for news in list(self._due):
+            self._emit(*news)
+
+    def _emit(self, conversation_id: str, turn_id: str | None) -> None:
+        self._due.pop((conversation_id, turn_id)).cancel()
         data = {"conversation_id": conversation_id, "turn_id": turn_id}
-        events.emit(schema_id=SCHEMA, data=data)
-
-    def announce(conversation_id: str, turn_id: str | None = None) -> None:
-        if (conversation_id, turn_id) not in due:
-            due.add((conversation_id, turn_id))
-            asyncio.get_running_loop().call_later(DELAY_S, emit, conversation_id, turn_id)
-
-    return announce
+        self._events.emit(schema_id=SCHEMA, data=data)

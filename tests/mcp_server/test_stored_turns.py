@@ -20,6 +20,7 @@ from jupyter_agent.conversations.log import LogEntry, StateChanged
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import StoreUnavailable
 from tests.notebook.browser import Tab
+from tests.server.conftest import news
 from tests.waiting import soon, until
 
 from .conftest import EDIT, PATH, Ask, Call, Tool, sources
@@ -191,6 +192,7 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
     tool: Tool,
     notebook: Path,
     rested: bool,
+    jp_ws_fetch: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def full(*given: Any, after: int = 0) -> None:
@@ -198,8 +200,9 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
 
     if rested:
         monkeypatch.setattr(clients, "REST_S", 0.0)
-    await tool("read_cells", READ, mode="edit")
+    turn_id = (await tool("read_cells", READ, mode="edit"))["structuredContent"]["turn_id"]
     await until(lambda: not (rested and agent.runner.running))
+    page = await jp_ws_fetch("api", "events", "subscribe")
     body = {"new_string": "3", "old_string": "1"}
     with monkeypatch.context() as patched:
         patched.setattr(ConversationStore, "append", full)
@@ -212,6 +215,18 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
     assert sources(notebook)["b2"] == "x = 1"
     monkeypatch.setattr(clients, "REST_S", 0.0)
     edited = await tool("edit_cells", EDIT, mode="edit")
+    assert (edited["isError"], edited["structuredContent"]["turn_id"]) == (False, turn_id)
+    while (
+        rested and await news(page, "mcp_") is not None
+    ):  # the turn runs again: all of it is to be read
+        pass
     await until(lambda: not agent.runner.running)
-    turn = await agent.runner.stores.conversations.turn(edited["structuredContent"]["turn_id"])
-    assert (edited["isError"], turn and turn.state) == (False, "done")
+    store = agent.runner.stores.conversations
+    turn, calls = await store.turn(turn_id), await store.calls(turn_id)
+    assert turn is not None
+    assert turn.state == "done"
+    assert [(each["tool"], each["state"]) for each in calls] == [
+        ("read_cells", "done"),
+        ("edit_cells", "done"),
+    ]
+    page.close()

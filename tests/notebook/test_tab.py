@@ -15,12 +15,15 @@ from typing import Any
 
 import nbformat
 import pytest
+from jupyter_server.utils import ensure_async
 from nbformat.v4 import new_code_cell, new_notebook
 
+from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import PROTOCOL, TabLink, Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.carrier import Place
+from jupyter_agent.document.identities import NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
@@ -69,6 +72,34 @@ async def test_a_save_that_the_tab_does_not_do_is_said(notebook: Notebook, tab: 
 
 
 @pytest.mark.usefixtures("impatient")
+async def test_a_path_that_led_elsewhere_for_a_moment_does_not_keep_an_edit_from_being_saved(
+    notebook: Notebook, file: Path, write: Write, contents: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.rename(file.with_name("first.ipynb"))
+    write("second.ipynb", [code("a", "x = 2")])
+
+    def lead_to(target: str) -> None:
+        file.with_name("link").symlink_to(target)
+        file.with_name("link").replace(file)
+
+    lead_to("first.ipynb")
+    get = contents.get
+
+    async def misled(*given: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        lead_to("second.ipynb")
+        try:
+            return await ensure_async(get(*given, **options))
+        finally:
+            lead_to("first.ipynb")
+
+    await until(lambda: Disk(contents, NamingsInMemory()).trace("a.ipynb"))
+    monkeypatch.setattr(contents, "get", misled)
+    await notebook.read()
+    edit = await notebook.update("a", old_string="1", new_string="5")
+    assert (edit.saved.saved, cells_of(file)[0]["source"]) == (True, "x = 5\ny = 2")
+
+
 async def test_a_frozen_tab_is_busy_and_the_edit_is_taken_back_when_it_wakes(
     notebook: Notebook, tab: Tab, file: Path
 ) -> None:

@@ -15,10 +15,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from pydantic import TypeAdapter
 from tornado.httpclient import HTTPResponse
+from tornado.websocket import WebSocketClientConnection
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.extension import JupyterAgent
+from jupyter_agent.server.announce import SCHEMA
 from tests.fakes import FakeAnthropic
 from tests.fakes.chat import ChatCompletions, serving
 from tests.fakes.script import FakeReply
@@ -203,3 +205,18 @@ def ask(text: str, **more: Any) -> dict[str, Any]:
     """The body of a chat request."""
     message = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": text}]}
     return {"id": "talk", "messages": [message], "notebook": PATH, "mode": "auto", **more}
+
+
+async def news(page: WebSocketClientConnection, conversation: str = "talk") -> str | None:
+    """The turn of the next announcement, which is about a conversation whose id begins like that.
+    `page` follows Jupyter's event stream.
+    """
+    while True:
+        async with asyncio.timeout(60):
+            message = await page.read_message()
+        assert message is not None
+        event = json.loads(message)
+        if event["schema_id"] == SCHEMA:
+            assert event["conversation_id"].startswith(conversation)
+            turn_id: str | None = event["turn_id"]
+            return turn_id

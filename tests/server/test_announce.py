@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tomllib
 from pathlib import Path
@@ -10,29 +9,16 @@ from typing import Any
 
 import pytest
 from jupyter_server.serverapp import ServerApp
-from tornado.websocket import WebSocketClientConnection
 
+from jupyter_agent.assistant import Assistant
 from jupyter_agent.server import announce
 from jupyter_agent.server.announce import NEWS, SCHEMA
 from tests.fakes import calls, says
 from tests.fakes.script import FakeReply
 
-from .conftest import PATH, Call, ask
+from .conftest import PATH, Call, ask, news
 
 ROOT = Path(__file__).parents[2]
-
-
-async def news(page: WebSocketClientConnection) -> str | None:
-    """The turn of the next announcement about the conversation `talk`."""
-    while True:
-        async with asyncio.timeout(60):
-            message = await page.read_message()
-        assert message is not None
-        event = json.loads(message)
-        if event["schema_id"] == SCHEMA:
-            assert event["conversation_id"] == "talk"
-            turn_id: str | None = event["turn_id"]
-            return turn_id
 
 
 async def test_each_page_hears_of_a_turn_its_changes_and_what_became_of_them(
@@ -76,6 +62,22 @@ async def test_what_changes_within_a_moment_is_read_once_and_after_the_last_chan
         await call("PATCH", "conversations", "talk", body={"title": f"Sales {number}"})
     assert [await news(page), await news(page)] == [turn_id, None]
     await call("POST", "turns", turn_id, "accept", body={})
+    assert await news(page) == turn_id
+    page.close()
+
+
+async def test_the_end_of_the_server_does_not_swallow_what_was_to_be_announced(
+    agent: Assistant,
+    call: Call,
+    replies: list[FakeReply],
+    jp_ws_fetch: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(announce, "DELAY_S", 600.0)
+    replies.append([says("Done.")])
+    page = await jp_ws_fetch("api", "events", "subscribe")
+    turn_id = (await call("POST", "chat", body=ask("Look.", stream=False))).body["turn_id"]
+    await agent.stop()
     assert await news(page) == turn_id
     page.close()
 

@@ -88,7 +88,7 @@ class Executions:
         """
         history = self._history(path)
         async with history.lock:
-            if texts := history.unparsed(cells, language):
+            if texts := history.texts_to_parse(cells, language):
                 await asyncio.to_thread(_parse, texts)
             return history.look(cells, language, kernel)
 
@@ -177,7 +177,7 @@ class _History:
     texts: set[str] = field(default_factory=set)
     """The code at the last look."""
 
-    def unparsed(self, cells: Sequence[Cell], language: str) -> set[str]:
+    def texts_to_parse(self, cells: Sequence[Cell], language: str) -> set[str]:
         """The code that may have to be parsed: the last look did not see it, or it is so much that
         the cache of `names_of` may have lost it.
         """

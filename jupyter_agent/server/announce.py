@@ -25,7 +25,7 @@ NEWS: dict[str, Any] = {
     "required": ["conversation_id", "turn_id"],
 }
 
-DELAY_S = 0.2
+DELAY_S = 0.1
 """Seconds until a change is announced, with all others until then: a page reads whole lists, and
 the call that made the change is answered first.
 """

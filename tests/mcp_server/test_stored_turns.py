@@ -20,7 +20,7 @@ from jupyter_agent.conversations.log import LogEntry, StateChanged
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import StoreUnavailable
 from tests.notebook.browser import Tab
-from tests.server.conftest import news
+from tests.server.conftest import hang_up, news
 from tests.waiting import soon, until
 
 from .conftest import EDIT, PATH, Ask, Call, Tool, sources
@@ -229,4 +229,4 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
         ("read_cells", "done"),
         ("edit_cells", "done"),
     ]
-    page.close()
+    await hang_up(page)

@@ -220,3 +220,11 @@ async def news(page: WebSocketClientConnection, conversation: str = "talk") -> s
             assert event["conversation_id"].startswith(conversation)
             turn_id: str | None = event["turn_id"]
             return turn_id
+
+
+async def hang_up(page: WebSocketClientConnection) -> None:
+    """Closes the page's connection, and waits for it: else its socket outlives the test."""
+    page.close()
+    async with asyncio.timeout(60):
+        while await page.read_message() is not None:
+            pass

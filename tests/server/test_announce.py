@@ -16,7 +16,7 @@ from jupyter_agent.server.announce import NEWS, SCHEMA
 from tests.fakes import calls, says
 from tests.fakes.script import FakeReply
 
-from .conftest import PATH, Call, ask, news
+from .conftest import PATH, Call, ask, hang_up, news
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +44,7 @@ async def test_each_page_hears_of_a_turn_its_changes_and_what_became_of_them(
     assert await news(page) is None
     await call("DELETE", "conversations", "talk")
     assert await news(page) is None
-    page.close()
+    await hang_up(page)
 
 
 async def test_what_changes_within_a_moment_is_read_once_and_after_the_last_change(
@@ -63,7 +63,7 @@ async def test_what_changes_within_a_moment_is_read_once_and_after_the_last_chan
     assert [await news(page), await news(page)] == [turn_id, None]
     await call("POST", "turns", turn_id, "accept", body={})
     assert await news(page) == turn_id
-    page.close()
+    await hang_up(page)
 
 
 async def test_the_end_of_the_server_does_not_swallow_what_was_to_be_announced(
@@ -79,7 +79,7 @@ async def test_the_end_of_the_server_does_not_swallow_what_was_to_be_announced(
     turn_id = (await call("POST", "chat", body=ask("Look.", stream=False))).body["turn_id"]
     await agent.stop()
     assert await news(page) == turn_id
-    page.close()
+    await hang_up(page)
 
 
 async def test_a_page_that_was_open_before_the_assistant_was_loaded_hears_it_too(
@@ -90,7 +90,7 @@ async def test_a_page_that_was_open_before_the_assistant_was_loaded_hears_it_too
     question = json.dumps(ask("Look.", stream=False))
     response = await jp_fetch("api", "agent", "chat", method="POST", body=question)
     assert await news(page) == json.loads(response.body)["turn_id"]
-    page.close()
+    await hang_up(page)
 
 
 async def test_events_of_ours_are_described_at_the_address_that_is_their_schemas_id(

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from tests.fakes import FakeAnthropic, calls, says
 from tests.fakes.script import FakeReply, Scripted
 
 from ..gates import Gate
-from ..waiting import until
 from .conftest import Call, frames, live, shown_early
 
 KEY = "sk-ant-canary-0123456789abcdef"
@@ -112,19 +110,11 @@ async def test_the_key_is_in_no_byte_that_we_write_or_send(
     told["markdown"] = (
         await call("GET", "conversations", "talk", "export", params={"format": "md"})
     ).text
-
-    def files_with_the_key() -> set[str]:
-        """Without the files of a save that is under way."""
-        names = set()
-        for path in filter(Path.is_file, tmp_path.rglob("*")):
-            with suppress(FileNotFoundError):
-                if KEY.encode() in path.read_bytes():
-                    names.add(path.name.replace("-checkpoint", ""))
-        return names
-
-    assert [*tmp_path.rglob("conversations.db")]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert "conversations.db" in [path.name for path in files]
     # Printed text is in the notebook and its checkpoint: it is the person's, and true.
-    await until(lambda: files_with_the_key() == {"home.ipynb"})
+    having = {path for path in files if KEY.encode() in path.read_bytes()}
+    assert {path.name.replace("-checkpoint", "") for path in having} == {"home.ipynb"}
     body = {"notebook": "home.ipynb", "mode": "auto", "input": {"cell_id": "k1"}}
     told["tool"] = (await call("POST", "tools", "run_cell", body=body)).text
     told["log"] = caplog.text

@@ -125,7 +125,6 @@ class Assistant:
         stores = TurnStores.on(database, self.announcer)
         self.services = self._services(server)
         self.moves = ContentsListener(self.services.notebooks, self._follow_rename)
-        assert server.event_logger is not None
         self.moves.listen(server.event_logger)
         self.toolbox = plugs.toolbox
         self.dispatcher = Dispatcher(

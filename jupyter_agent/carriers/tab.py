@@ -86,8 +86,15 @@ class TabCarrier:
     def write_metadata(self, items: Mapping[str, Any]) -> None:
         write_metadata(self.cells, items)
 
+    @property
+    def _is_attached(self) -> bool:
+        """Whether `cells` are those of the link's replica. For a moment after a rename two carriers
+        may use one link, and each attaches again after the other.
+        """
+        return self.link.document is self.cells.document
+
     async def is_live(self) -> bool:
-        if self.link.closed or self.link.document is None or not self.link.reports_cell:
+        if self.link.closed or not self._is_attached or not self.link.reports_cell:
             return False
         return self._hash is not None and self._hash == await self._disk.hash(self.path)
 
@@ -98,7 +105,7 @@ class TabCarrier:
         """Load everything the user typed up to now. A tab that missed a change on disk loads it
         first.
         """
-        if self.link.document is None:
+        if not self._is_attached:
             state = await self._attach()
         else:
             ahead = self._disk.hash_ahead(self.path)

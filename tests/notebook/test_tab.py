@@ -100,6 +100,21 @@ async def test_a_path_that_led_elsewhere_for_a_moment_does_not_keep_an_edit_from
     assert (edit.saved.saved, cells_of(file)[0]["source"]) == (True, "x = 5\ny = 2")
 
 
+async def test_two_who_use_one_page_at_the_same_time_both_see_and_edit_it(
+    notebook: Notebook, tab: Tab, contents: Any, tabs: Tabs
+) -> None:
+    """As for a moment after a rename, under the old path and the new one."""
+    others = Notebooks(contents, tabs)
+    other = await others.get("a.ipynb")
+    await notebook.read()
+    for number, each in enumerate((other, notebook, other, other, notebook), start=1):
+        assert [cell.id for cell in await each.read()] == ["a", "b", "c"]
+        edit = await each.update("a", old_string=f"x = {number}", new_string=f"x = {number + 1}")
+        assert edit.saved.saved
+    assert tab.source("a") == "x = 6\ny = 2"
+    await others.close()
+
+
 async def test_a_frozen_tab_is_busy_and_the_edit_is_taken_back_when_it_wakes(
     notebook: Notebook, tab: Tab, file: Path
 ) -> None:

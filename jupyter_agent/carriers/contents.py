@@ -566,7 +566,7 @@ class Disk:
         options: dict[str, Any] = {"require_hash": True} if self._hashes and hashed else {}
         if format is not None:
             options["format"] = format
-        trace = self.trace(path)
+        trace = self.trace(path) if hashed else None
         try:
             if await hides(self._contents, path):
                 raise HTTPError(404)

@@ -103,10 +103,7 @@ class Notebooks:
         path = await self.locate(path)
         if while_away == "write":
             self._tabs.abandon_page(path)
-        entry = next((entry for entry in self._entries if entry.notebook.path == path), None)
-        if entry is None:
-            entry = _Entry(path, self)
-            self._entries.add(entry)
+        entry = self._entry(path)
         entry.turn_id = turn_id
         if client is not None and not entry.notebook.busy:
             entry.client = client
@@ -328,6 +325,18 @@ class Notebooks:
 
         return keep
 
+    def _entry(self, path: str) -> _Entry:
+        """The only one at that path. A call by the new path of a notebook may come just before we
+        learn of its rename; afterwards there are two, and one of them would have its own lock.
+        """
+        here = [entry for entry in self._entries if entry.notebook.path == path]
+        chosen = max(here, key=lambda entry: entry.notebook.busy, default=None) or _Entry(path, self)
+        for other in here:
+            if other is not chosen and not other.notebook.busy:
+                self._entries.discard(other)
+        self._entries.add(chosen)
+        return chosen
+
     def _touch(self, entry: _Entry) -> None:
         entry.last_used = time.monotonic()
         self._open.add(entry)
@@ -339,7 +348,8 @@ class Notebooks:
         or it read the file before we wrote it: now, not at the next call. A run that ended without
         the page, with a server that was killed, is over.
         """
-        here = (entry.notebook for entry in self._entries if entry.notebook.path == link.path)
+        every = {*self._entries, *self._open}
+        here = (entry.notebook for entry in every if entry.notebook.path == link.path)
         if ended := link.running.difference(*(notebook.running for notebook in here)):
             link.end_runs(ended)
         entry = next(

@@ -771,7 +771,6 @@ class _Turn:
         seconds, group = self._clients.approval_seconds, new_id("group")
         approval = approval_of(ruling, question, seconds=seconds, group=group)
         await self._live.append(approval)
-        self._announce()
         self._pending[key] = pending = _OpenQuestion(self._live, approval)
         pending.when_answered(self._rest_soon)
         return pending
@@ -797,10 +796,6 @@ class _Turn:
             from_panel.cancel()
             if not from_form.cancel() and not from_form.cancelled():
                 from_form.exception()  # the other answer counts
-
-    def _announce(self) -> None:
-        """Make pages read the whole conversation again, since they know the turn as ended."""
-        self._clients.runner.stores.announce(self._live.record.conversation_id)
 
     async def _refuse_unasked(self, ruling: Ruling, work: Workspace) -> NeedsApproval:
         """Decline a call that needs an answer when no one can be asked; returns the error."""

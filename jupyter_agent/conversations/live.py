@@ -205,7 +205,7 @@ class LiveTurn:
                 self.state = "running"
             self._publish()
         if resumes:
-            self._stores.announce(self.record.conversation_id)
+            self._announce_conversation()
 
     async def _end(self, ending: Ending) -> None:
         async with self._lock:
@@ -234,6 +234,8 @@ class LiveTurn:
                 self._add_questions(questions)
                 self.state = "waiting"
             self._publish()
+        if questions:
+            self._announce_conversation()
         if any(isinstance(entry, Audit) and entry.changes for entry in entries):
             self._announce()
 
@@ -321,6 +323,10 @@ class LiveTurn:
 
     def _announce(self) -> None:
         self._stores.announce(self.record.conversation_id, self.record.id)
+
+    def _announce_conversation(self) -> None:
+        """Make pages read all of it, since they may know the turn as ended."""
+        self._stores.announce(self.record.conversation_id)
 
     def _flush_later(self) -> None:
         if self._flush is None:

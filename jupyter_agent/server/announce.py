@@ -15,8 +15,8 @@ NEWS: dict[str, Any] = {
     "version": "1",
     "title": "News of the assistant",
     "description": "A turn began, ended or changed cells, or its changes were kept or taken back; "
-    "without a turn, the conversation was renamed or deleted. The event says no more than that: "
-    "read again what you show.",
+    "without a turn, the conversation was renamed or deleted, or its turn asks or runs again. The "
+    "event says no more than that: read again what you show.",
     "type": "object",
     "properties": {
         "conversation_id": {"type": "string"},

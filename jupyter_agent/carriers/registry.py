@@ -330,11 +330,13 @@ class Notebooks:
         learn of its rename; afterwards there are two, and one of them would have its own lock.
         """
         here = [entry for entry in self._entries if entry.notebook.path == path]
-        chosen = max(here, key=lambda entry: entry.notebook.busy, default=None) or _Entry(path, self)
+        if not here:
+            self._entries.add(new := _Entry(path, self))
+            return new
+        chosen = max(here, key=lambda entry: entry.notebook.busy)
         for other in here:
             if other is not chosen and not other.notebook.busy:
                 self._entries.discard(other)
-        self._entries.add(chosen)
         return chosen
 
     def _touch(self, entry: _Entry) -> None:

@@ -205,6 +205,11 @@ class Connection:
         """
         return bool(self._running) and self._announced.isdisjoint(self._running)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing runs."""
+        return self._free.is_set()
+
     async def wait_free(self) -> None:
         """Wait until nothing runs: a person's own cells go first."""
         if not self._free.is_set():

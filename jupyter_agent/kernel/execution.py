@@ -231,13 +231,16 @@ class Execution:
 
     async def _wait_turn(self, connection: Connection) -> None:
         """Wait until the kernel is free, the code is withdrawn, or the kernel ends."""
-        waiting: list[asyncio.Future[Any]] = [
-            asyncio.ensure_future(connection.wait_free()),
-            asyncio.ensure_future(self._withdrawn.wait()),
-        ]
+        waiting: list[asyncio.Future[Any]] = []
         try:
             while not connection.ended.done():
                 await self._kernel.check()
+                if connection.is_free:
+                    return
+                waiting = waiting or [
+                    asyncio.ensure_future(connection.wait_free()),
+                    asyncio.ensure_future(self._withdrawn.wait()),
+                ]
                 done, _ = await asyncio.wait(
                     [*waiting, connection.ended],
                     timeout=_POLL_S,

@@ -36,7 +36,7 @@ from jupyter_agent.tools.base import (
     Tool,
     stale_sentence,
 )
-from jupyter_agent.tools.run import RunCells, results_of, run_written
+from jupyter_agent.tools.run import RunCells, results_of, run_written, wait_until_saved
 from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease, Snapshot
 
@@ -515,6 +515,7 @@ async def _edits_result(
     )
     what = "cell" if len(cells) == 1 else "cells"
     head = " ".join(filter(None, [f"{verb} {what} {names}.", saved.note]))
+    await wait_until_saved(runs)
     result = await results_of(runs, nb.work, note) if runs else Result(text=note)
     stale = await nb.newly_stale()
     ids = [cell.id for cell in cells]

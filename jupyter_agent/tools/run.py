@@ -10,15 +10,17 @@ from typing import Any, ClassVar
 
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.document.edits import refuse_half_characters
-from jupyter_agent.document.outputs import LIMIT, cap_output
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.outputs import cap_output
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.legible import quoted_id
-from jupyter_agent.text.images import pick_last
+from jupyter_agent.text.images import Picture, pick_last
 from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.runs import Run
+from jupyter_agent.workspace.visibility import View
 from jupyter_agent.workspace.workspace import Workspace
 
 MAX_PROGRESS_CHARS = 20_000
@@ -142,6 +144,7 @@ class RunCells(RunTool):
             raise InvalidInput(_NOTHING)
         kept_back = ", ".join(map(quoted_id, left_out))
         note = f"Not run, as they are hidden from you: {kept_back}." if left_out else ""
+        await wait_until_saved(runs)
         return (await results_of(runs, nb.work, note)).with_stale(await nb.newly_stale())
 
 
@@ -224,18 +227,14 @@ class InterruptKernel(KernelTool):
             await kernel.interrupt()
         for run in runs:
             await run.wait(INTERRUPT_GRACE_S)
-        told = [await result_of(run, nb.work) for run in runs if run.ended is not None]
+        result = await results_of([run for run in runs if run.ended is not None], nb.work)
         text = f"Interrupted. The kernel is {kernel.state}."
-        if len(told) < len(runs):
+        if any(run.ended is None for run in runs):
             text = (
                 f"The code did not react to the interrupt within {INTERRUPT_GRACE_S:g} s and still "
                 "runs. restart_kernel ends it, and all variables are lost."
             )
-        return Result(
-            text="\n\n".join([text, *(result.text for result in told)]),
-            facts={"cells": [dict(result.facts) for result in told]},
-            changes=[change for result in told for change in result.changes],
-        )
+        return replace(result, text="\n\n".join(filter(None, [text, result.text])), images=())
 
 
 class RestartKernel(KernelTool):
@@ -350,20 +349,42 @@ async def run_written(
     return runs, f"Not run, as they come after it: {left} more." if left else ""
 
 
+async def result_of(run: Run, work: Workspace) -> Result:
+    """The result of a run, ended or not."""
+    result = await results_of([run], work)
+    return replace(result, facts=result.facts["cells"][0])
+
+
 async def results_of(runs: Sequence[Run], work: Workspace, note: str = "") -> Result:
-    """The result of several runs; together they share the space of one."""
-    await wait_until_saved(runs)
-    limits = shares([_length(run) for run in runs], work.services.runs.result_chars)
-    results = [await result_of(run, work, limit) for run, limit in zip(runs, limits, strict=True)]
-    pictured = [image for result in results for image in result.images]
+    """The result of several runs, ended or not; together they share the space of one."""
+    views, lost = dict[Notebook, View](), list[str]()
+    for notebook in dict.fromkeys(run.notebook for run in runs):
+        lost.append(await work.lost_variables(notebook.path))
+        views[notebook] = await work.visibility_of(notebook)
+    space, mask = work.services.runs.result_chars, work.fence.mask
+    outputs = [
+        views[run.notebook].outputs(run.resolve_widgets(run.outputs()), of=run.cell_id)
+        for run in runs
+    ]
+    texts = [output_text(each, limit=space, mask=mask) for each in outputs]
+    pictured: list[Picture] = []
+    for index, limit in enumerate(shares([len(text) for text in texts], space)):
+        if limit < len(texts[index]):
+            texts[index] = output_text(outputs[index], limit=limit, mask=mask)
+        shown = work.fence.around(texts[index]) if texts[index].strip() else ""
+        which = ""
+        if pictures := images(outputs[index]):
+            fits, which = await asyncio.to_thread(pick_last, pictures, _PICTURES)
+            pictured += fits
+        texts[index] = "\n".join(filter(None, [_head(runs[index]), shown, which]))
     if len(pictured) > _PICTURES_OF_ALL:
         last = f"Of these cells' pictures, the last {_PICTURES_OF_ALL} are attached."
         note = f"{note} {last}".strip()
     return Result(
-        text="\n\n".join(filter(None, [*(result.text for result in results), note])),
-        facts={"cells": [dict(result.facts) for result in results]},
+        text="\n\n".join(filter(None, [*texts, *lost, note])),
+        facts={"cells": [_run_facts(run, MAX_KEPT_CHARS, mask) for run in runs]},
         images=pictured[-_PICTURES_OF_ALL:],
-        changes=[change for result in results for change in result.changes],
+        changes=[change for run in runs for change in run.take_changes()],
     )
 
 
@@ -374,24 +395,6 @@ async def wait_until_saved(runs: Sequence[Run]) -> None:
     for run in runs:
         if run.ended is not None:
             await run.wait()
-
-
-async def result_of(run: Run, work: Workspace, limit: int | None = None) -> Result:
-    """The result of a run, ended or not, with at most `limit` characters of outputs."""
-    lost = await work.lost_variables(run.notebook_path)
-    view = await work.visibility_of(run.notebook)
-    outputs = view.outputs(run.resolve_widgets(run.outputs()), of=run.cell_id)
-    limit = limit or work.services.runs.result_chars
-    shown = output_text(outputs, limit=limit, mask=work.fence.mask)
-    text = f"{_head(run)}\n{work.fence.around(shown)}" if shown.strip() else _head(run)
-    pictured, which = await asyncio.to_thread(pick_last, images(outputs), _PICTURES)
-    text = f"{text}\n{which}" if which else text
-    return Result(
-        text=f"{text}\n\n{lost}" if lost else text,
-        facts=_run_facts(run, MAX_KEPT_CHARS, work.fence.mask),
-        images=pictured,
-        changes=run.take_changes(),
-    )
 
 
 def shares(wanted: Sequence[int], total: int) -> list[int]:
@@ -405,12 +408,8 @@ def shares(wanted: Sequence[int], total: int) -> list[int]:
     return list(given.values())
 
 
-def _length(run: Run) -> int:
-    return len(output_text(run.outputs(), limit=LIMIT))
-
-
 def _run_facts(run: Run, most: int, mask: Callable[[str], str] = str) -> dict[str, Any]:
-    return {**run.describe(), "outputs": _newest(run.outputs(), most, mask)}
+    return {**run.describe(outputs=False), "outputs": _newest(run.outputs(), most, mask)}
 
 
 def _newest(outputs: Sequence[Output], most: int, mask: Callable[[str], str]) -> list[Output]:

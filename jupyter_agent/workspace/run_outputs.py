@@ -46,7 +46,7 @@ class CellSink:
         """
         self._resumes = resumes
         self._former_count = former_count
-        self.began = asyncio.Event()
+        self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.began_at: datetime | None = None
         self.before: CellState | None = None
         self.gone = False
@@ -80,7 +80,7 @@ class CellSink:
         else:
             self._writer.start()
         self.began_at = self.began_at or datetime.now(UTC)
-        self.began.set()
+        self.began.set_result(None)
         self._notify_later()
 
     def _resume(self, found: CellState) -> None:
@@ -183,7 +183,7 @@ class DetachedSink:
     before: CellState | None = None
 
     def __init__(self, *, limit: int) -> None:
-        self.began = asyncio.Event()
+        self.began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.began_at: datetime | None = None
         self.followers: list[Callable[[], None]] = []
         self._outputs = OutputList(limit)
@@ -195,7 +195,7 @@ class DetachedSink:
 
     def on_start(self) -> None:
         self.began_at = datetime.now(UTC)
-        self.began.set()
+        self.began.set_result(None)
 
     def stream(self, name: str, text: str) -> None:
         self._outputs.stream(name, text)

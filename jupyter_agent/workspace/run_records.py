@@ -48,6 +48,8 @@ class RunRecords:
     def __init__(self, leftovers: Leftovers) -> None:
         self._leftovers = leftovers
         self._live: dict[str, RunRecord] = {}
+        self._began: dict[str, float] = {}
+        """When each of them was first added (`time.monotonic`)."""
         self._written: Mapping[str, RunRecord] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
@@ -60,11 +62,16 @@ class RunRecords:
     def keep(self, record: RunRecord) -> None:
         """Add or update the record of an active run."""
         self._live[record.id] = record
+        self._began.setdefault(record.id, time.monotonic())
         self._write_soon()
 
     def drop(self, run_id: str) -> None:
         """Remove the record of an ended run. Runs that only end with the server stay."""
-        if not self._closed and self._live.pop(run_id, None) is not None:
+        if self._closed:
+            return
+        self._live.pop(run_id, None)
+        self._began.pop(run_id, None)
+        if run_id in self._written:
             self._write_soon()
 
     async def close(self) -> None:
@@ -74,7 +81,7 @@ class RunRecords:
             self._timer.cancel()
         if self._writing is not None:
             await asyncio.wait([self._writing])
-        await self._write()
+        await self._write(self._live)
 
     def _write_soon(self) -> None:
         if self._timer is None and not self._closed:
@@ -85,13 +92,16 @@ class RunRecords:
             self._timer = asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._start_write)
             return
         self._timer = None
-        self._writing = asyncio.create_task(self._write())
+        due = time.monotonic() - _WRITE_DELAY_S
+        lasting = {key: run for key, run in self._live.items() if self._began[key] <= due}
+        if lasting.keys() != self._live.keys():
+            self._write_soon()
+        if lasting != self._written:
+            self._writing = asyncio.create_task(self._write(lasting))
 
-    async def _write(self) -> None:
-        now = dict(self._live)
-        if now != self._written:
-            self._written = now
-            await asyncio.to_thread(self._replace, now)
+    async def _write(self, records: Mapping[str, RunRecord]) -> None:
+        self._written = dict(records)
+        await asyncio.to_thread(self._replace, self._written)
 
     def _replace(self, now: Mapping[str, RunRecord]) -> None:
         if now:

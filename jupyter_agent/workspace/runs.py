@@ -110,7 +110,7 @@ class Run:
         self._trust = trust
         self._ahead = ahead
         self._reply: ExecutionReply | None = None
-        self._over = asyncio.Event()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._cell: CellSink | DetachedSink = DetachedSink(limit=runs.output_limit)
         if cell_id is not None:
             self._cell = CellSink(
@@ -205,20 +205,26 @@ class Run:
 
         Updates get rarer with time, because each of them is stored.
         """
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        new = asyncio.Event()
-        unsubscribe = self.on_output(new.set)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        new: asyncio.Future[None] = loop.create_future()
+
+        def note() -> None:
+            if not new.done():
+                new.set_result(None)
+
+        unsubscribe = self.on_output(note)
         if self.outputs():
-            new.set()
+            note()
         try:
-            while not self._over.is_set() and (left := began + seconds - clock()) > 0:
+            while not self._over.done() and (left := began + seconds - loop.time()) > 0:
                 await _wait_any(new, self._over, seconds=left)
-                if new.is_set() and not self._over.is_set():
-                    new.clear()
+                if new.done() and not self._over.done():
+                    new = loop.create_future()
                     yield
-                    await _wait_any(self._over, seconds=(clock() - began) / _UPDATES_PER_ELAPSED)
-            if self._over.is_set():
+                    elapsed = loop.time() - began
+                    await _wait_any(self._over, seconds=elapsed / _UPDATES_PER_ELAPSED)
+            if self._over.done():
                 await self.wait(saved=False)
         finally:
             unsubscribe()
@@ -263,7 +269,7 @@ class Run:
         until = asyncio.get_running_loop().time() + seconds
         while (left := until - asyncio.get_running_loop().time()) > 0:
             await _wait_any(self._cell.began, self._over, seconds=min(left, patience))
-            if self._over.is_set() or self.started is not None:
+            if self._over.done() or self.started is not None:
                 return True
             blocked = self.queue_status()
             in_no_cell = blocked.get("blocked_by") == "user" and not blocked["busy_cells"]
@@ -345,16 +351,16 @@ class Run:
                 status="interrupted", note="The server stopped before the code ended."
             )
         finally:
-            if self._cell.began.is_set():
+            if self._cell.began.done():
                 await self._cell.settle()
             self._close_cell(reply)
-            self._over.set()
+            self._over.set_result(None)
             await attending
             self._reply, self.ended = reply, datetime.now(UTC)
             self._runs.records.drop(self.id)
 
     def _close_cell(self, reply: ExecutionReply) -> None:
-        if not self._cell.began.is_set():
+        if not self._cell.began.done():
             self._cell.dismiss()
             return
         if reply.status == "died":
@@ -381,9 +387,9 @@ class Run:
         if self._trust and self.started is not None and self.cell_id is not None:
             with suppress(ToolError):  # then outputs are merely shown without their scripts
                 await self.notebook.trust(self.cell_id)
-        while not self._over.is_set():
+        while not self._over.done():
             await _wait_any(self._over, seconds=_SAVE_EVERY)
-            if self._cell.unsaved and not self._over.is_set():
+            if self._cell.unsaved and not self._over.done():
                 await self._save()
         if self._cell.unsaved:
             self._final_save = self._save_soon()
@@ -399,7 +405,7 @@ class Run:
 
     def _keep_record(self) -> None:
         """Record the run for the next server, in case this one ends before the run does."""
-        if self.kernel is None or self.cell_id is None or self._over.is_set():
+        if self.kernel is None or self.cell_id is None or self._over.done():
             return
         began = self.started
         self._runs.records.keep(
@@ -579,7 +585,9 @@ class Runs:
     async def find(self, run_id: str, owner: str) -> Run | None:
         """Like `get`, after waiting for the runs of earlier servers."""
         if run_id not in self._runs:
-            await _wait_any(self._recovered, seconds=_RECOVER_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RECOVER_S):
+                    await self._recovered.wait()
         return self.get(run_id, owner)
 
     def saves_of(self, notebook: Notebook) -> Saves:
@@ -638,15 +646,9 @@ def _resume_execution(
     return ResumedExecution(record, run.notebook_path, kernels, sink, run.attach)
 
 
-async def _wait_any(*events: asyncio.Event, seconds: float | None = None) -> None:
-    """Return when one of the events is set or the time is up."""
-    waiting = [asyncio.ensure_future(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for waiter in waiting:
-            waiter.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+async def _wait_any(*futures: asyncio.Future[None], seconds: float | None = None) -> None:
+    """Return when one of the futures is done or the time is up."""
+    await asyncio.wait(futures, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _wait_for_save(save: asyncio.Future[SaveResult], *, seconds: float | None = None) -> None:

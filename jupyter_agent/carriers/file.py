@@ -46,8 +46,8 @@ _TRIES = 3
 _BATCH = 50
 """Cells handled between two breaks for the event loop."""
 _MANY = 2000
-"""Cells. Copies of larger notebooks are so many objects that each save triggers several garbage
-collections, which hold up the event loop.
+"""Cells and outputs. Copies of larger notebooks are so many objects that each save triggers several
+garbage collections, which hold up the event loop.
 """
 
 
@@ -178,7 +178,7 @@ class FileCarrier:
         self, content: Mapping[str, Any], written: Mapping[str, Any], loaded: LoadedNotebook
     ) -> None:
         """`written` are the values by id that the content was made of."""
-        with gc_frozen(len(content["cells"]) > _MANY):
+        with gc_frozen(_count_parts(content) > _MANY):
             if (keep := self._recovery()) is not None:
                 text = await asyncio.to_thread(_text, loaded.content)
                 await keep(self.path, text)
@@ -464,6 +464,11 @@ def _content(
     if not all(_has(loaded, key, item) for key, item in metadata.items()):
         changed["metadata"] = with_items(loaded["metadata"], metadata)
     return {**loaded, **changed} if changed else loaded
+
+
+def _count_parts(content: Mapping[str, Any]) -> int:
+    """The number of its cells and outputs."""
+    return sum(1 + len(cell.get("outputs", ())) for cell in content["cells"])
 
 
 def _has(content: Mapping[str, Any], key: str, item: Any) -> bool:

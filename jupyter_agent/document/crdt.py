@@ -68,13 +68,28 @@ def as_json(value: Any) -> Any:
 
 
 def shared_output(output: Output) -> Map[Any]:
-    """One output as an entry of a cell's `outputs`; a stream's text becomes a Text, so that it can
-    grow.
-    """
-    value = as_shared(dict(output))
+    """One output as an entry of a cell's `outputs`."""
+    return Map(_items_of(output))
+
+
+def _items_of(output: Output) -> dict[str, Any]:
+    """A stream's text becomes a Text, so that it can grow."""
+    value: dict[str, Any] = as_shared(dict(output))
     if output["output_type"] == "stream":
         value["text"] = Text(value["text"])
-    return Map(value)
+    return value
+
+
+def append_outputs(shared: Array[Any], outputs: Sequence[Output]) -> None:
+    """Append outputs to a cell's `outputs`, within a transaction.
+
+    They are filled once all are in place, so that their ids follow each other. Once deleted they
+    are then one block of the document, not one each, and every insertion below passes all blocks.
+    """
+    entries: list[Map[Any]] = [Map() for _ in outputs]
+    shared.extend(entries)
+    for entry, output in zip(entries, outputs, strict=True):
+        entry.update(_items_of(output))
 
 
 def shared_cell(cell: Mapping[str, Any]) -> Map[Any]:
@@ -312,16 +327,18 @@ class SharedCells:
         with self.transaction(origin):
             cell["outputs"].clear()
             cell["execution_count"] = as_shared(execution_count)
-        for output in outputs:
-            self.append_output(cell_id, output, origin)
+        if outputs:
+            self.append_outputs(cell_id, outputs, origin)
 
-    def append_output(self, cell_id: str, output: Output, origin: str = EDIT) -> None:
-        """Append an output to the cell."""
-        index = self.index(cell_id)
+    def append_outputs(self, cell_id: str, outputs: Sequence[Output], origin: str = EDIT) -> None:
+        """Append outputs to the cell."""
+        index, new = self.index(cell_id), len(outputs)
         with self.transaction(origin):
-            cast("Map[Any]", self._cells[index])["outputs"].append(shared_output(output))
-        if isinstance(partial := self._values[index], _Partial) and partial.outputs[-1:] == [None]:
-            partial.outputs[-1] = as_shared(dict(output))  # saves reading it back
+            append_outputs(self.live_cell(cell_id)["outputs"], outputs)
+        partial = self._values[index]
+        if isinstance(partial, _Partial) and partial.outputs[-new:] == [None] * new:
+            # Saves reading them back.
+            partial.outputs[-new:] = [as_shared(dict(output)) for output in outputs]
 
     def insert(self, index: int, cell_id: str, state: CellState) -> None:
         """Insert a cell in this state."""

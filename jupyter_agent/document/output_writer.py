@@ -12,6 +12,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from jupyter_ydoc import YNotebook
@@ -69,6 +70,11 @@ INTERVAL = 0.05
 SLICE = 0.01
 """Seconds of writing before other work gets a turn."""
 
+_MOST_TOGETHER = 50
+"""Outputs appended in one transaction."""
+_TOGETHER_CHARS = 1_000_000
+"""Characters of them, unless one alone has more: pages get a transaction in one message."""
+
 Displays: TypeAlias = "dict[str, list[CellOutputs]]"
 """The writers that show a display id, over all cells of a notebook that we ran."""
 
@@ -91,6 +97,11 @@ class _WrittenOutput:
     @property
     def is_current(self) -> bool:
         return self.revision == self.entry.revision
+
+
+def _first_batch(entries: Sequence[OutputEntry]) -> Sequence[OutputEntry]:
+    sizes = accumulate(entry.size for entry in entries)
+    return entries[: max(1, sum(size <= _TOGETHER_CHARS for size in sizes))]
 
 
 class CellOutputs:
@@ -287,9 +298,10 @@ class CellOutputs:
                 del outputs[same:]
             del self._written[same:]
         clock = asyncio.get_running_loop().time
-        for entry in wanted[same:]:
-            self._cells().append_output(self.cell_id, entry.output, RUN)
-            self._written.append(_WrittenOutput.from_entry(entry))
+        while (written := len(self._written)) < len(wanted):
+            batch = _first_batch(wanted[written : written + _MOST_TOGETHER])
+            self._cells().append_outputs(self.cell_id, [entry.output for entry in batch], RUN)
+            self._written += [_WrittenOutput.from_entry(entry) for entry in batch]
             if clock() > until:
                 break
         self._current = self._list.rewrites, max(0, len(self._written) - 1)

@@ -311,7 +311,7 @@ def test_what_is_read_again_in_parts_is_what_is_there(seed: int) -> None:
                     act()
         notebook.ydoc.apply_update(elsewhere.ydoc.get_update(before))
         if cells.ids() and chance.random() < 0.5:
-            cells.append_output(cells.ids()[0], chance.choice(outputs))
+            cells.append_outputs(cells.ids()[0], chance.choices(outputs, k=3))
             elsewhere.ydoc.apply_update(notebook.ydoc.get_update(elsewhere.ydoc.get_state()))
         if chance.random() < 0.7:
             assert cells.values() == SharedCells(notebook).values()
@@ -323,9 +323,9 @@ def test_of_many_outputs_only_new_ones_are_read() -> None:
     notebook.set(from_dict(new_notebook(cells=[new_code_cell("x", id="c0")])))
     cells = SharedCells(notebook)
     for number in range(50):
-        cells.append_output("c0", _stream(f"{number}\n"))
+        cells.append_outputs("c0", [_stream(f"{number}\n")])
     before, shown = cells.value("c0")["outputs"], cells.get("c0").outputs
-    cells.append_output("c0", _stream("new"))
+    cells.append_outputs("c0", [_stream("new")])
     after = cells.value("c0")["outputs"]
     assert [output["text"] for output in after] == [*(f"{n}\n" for n in range(50)), "new"]
     assert all(one is other for one, other in zip(before, after, strict=False))

@@ -40,11 +40,11 @@ class View:
 
     def __init__(self, cells: SharedCells) -> None:
         self.steps = 0
-        self._cells = cells
+        self.cells = cells
         self._subscription = cells.document.ycells.observe_deep(self._follow)
 
     def close(self) -> None:
-        self._cells.document.ycells.unobserve(self._subscription)
+        self.cells.document.ycells.unobserve(self._subscription)
 
     def _follow(self, events: list[Any]) -> None:
         self.steps += 1
@@ -159,18 +159,33 @@ async def test_while_many_outputs_are_written_others_have_their_turn(
 
     def others() -> None:
         seen.append(len(notebook.cached_cell("a").outputs))
-        if seen[-1] < 20:
+        if seen[-1] < 800:
             asyncio.get_running_loop().call_soon(others)
 
     outputs.start()
-    for number in range(20):
+    for number in range(800):
         outputs.display(shown(str(number)))
     others()
     await outputs.drain()
     assert len(set(seen)) > 10
-    assert notebook.cached_cell("a").outputs == [shown(str(number)) for number in range(20)]
+    assert notebook.cached_cell("a").outputs == [shown(str(number)) for number in range(800)]
     outputs.finish(1)
-    assert notebook.cached_cell("a").outputs == [shown(str(number)) for number in range(20)]
+    assert notebook.cached_cell("a").outputs == [shown(str(number)) for number in range(800)]
+
+
+async def test_a_document_does_not_grow_with_each_flood_of_outputs(
+    notebook: Notebook, view: View
+) -> None:
+    sizes = []
+    for _ in range(5):
+        outputs = notebook.outputs("a")
+        outputs.start()
+        for number in range(500):
+            outputs.display(shown(str(number)))
+        await outputs.drain()
+        outputs.finish(1)
+        sizes.append(len(view.cells.document.ydoc.get_update()))
+    assert sizes[-1] < 1.1 * sizes[0]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from pycrdt import Array, Map, Text, TransactionEvent
 
 from jupyter_agent.carriers.nbformat_file import missing_ids
 from jupyter_agent.document.cell import version_of
-from jupyter_agent.document.crdt import as_json, nbformat_cell, rewrite, shared_output, snapshot
+from jupyter_agent.document.crdt import append_outputs, as_json, nbformat_cell, rewrite, snapshot
 from jupyter_agent.document.identities import match_cells
 from jupyter_agent.document.merge import keeps_edit
 from jupyter_agent.document.merge_cells import (
@@ -73,7 +73,7 @@ def update_in_place(document: YNotebook, content: Content) -> dict[str, Any]:
                     former.clear()
     with document.ydoc.transaction():  # pages cannot follow one that removes and adds outputs
         for former, outputs in printed:
-            former.extend([shared_output(output) for output in outputs])
+            append_outputs(former, outputs)
     return {**content, "cells": cells}
 
 

@@ -24,10 +24,21 @@ from tests.server.conftest import (
     fake,
     jp_server_config,
     notebook,
+    page,
     replies,
 )
 
-__all__ = ["PATH", "Answer", "agent", "call", "fake", "jp_server_config", "notebook", "replies"]
+__all__ = [
+    "PATH",
+    "Answer",
+    "agent",
+    "call",
+    "fake",
+    "jp_server_config",
+    "notebook",
+    "page",
+    "replies",
+]
 
 NEW = "2026-07-28"
 OLD = "2025-11-25"

@@ -20,7 +20,7 @@ from jupyter_agent.conversations.log import LogEntry, StateChanged
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import StoreUnavailable
 from tests.notebook.browser import Tab
-from tests.server.conftest import hang_up, news
+from tests.server.conftest import Listener
 from tests.waiting import soon, until
 
 from .conftest import EDIT, PATH, Ask, Call, Tool, sources
@@ -192,7 +192,7 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
     tool: Tool,
     notebook: Path,
     rested: bool,
-    jp_ws_fetch: Any,
+    page: Listener,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def full(*given: Any, after: int = 0) -> None:
@@ -202,7 +202,6 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
         monkeypatch.setattr(clients, "REST_S", 0.0)
     turn_id = (await tool("read_cells", READ, mode="edit"))["structuredContent"]["turn_id"]
     await until(lambda: not (rested and agent.runner.running))
-    page = await jp_ws_fetch("api", "events", "subscribe")
     body = {"new_string": "3", "old_string": "1"}
     with monkeypatch.context() as patched:
         patched.setattr(ConversationStore, "append", full)
@@ -216,10 +215,8 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
     monkeypatch.setattr(clients, "REST_S", 0.0)
     edited = await tool("edit_cells", EDIT, mode="edit")
     assert (edited["isError"], edited["structuredContent"]["turn_id"]) == (False, turn_id)
-    while (
-        rested and await news(page, "mcp_") is not None
-    ):  # the turn runs again: all of it is to be read
-        pass
+    while rested and await page.turn_announced("mcp_") is not None:
+        pass  # the turn runs again: all of it is to be read
     await until(lambda: not agent.runner.running)
     store = agent.runner.stores.conversations
     turn, calls = await store.turn(turn_id), await store.calls(turn_id)
@@ -229,4 +226,3 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
         ("read_cells", "done"),
         ("edit_cells", "done"),
     ]
-    await hang_up(page)

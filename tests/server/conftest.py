@@ -207,24 +207,38 @@ def ask(text: str, **more: Any) -> dict[str, Any]:
     return {"id": "talk", "messages": [message], "notebook": PATH, "mode": "auto", **more}
 
 
-async def news(page: WebSocketClientConnection, conversation: str = "talk") -> str | None:
-    """The turn of the next announcement, which is about a conversation whose id begins like that.
-    `page` follows Jupyter's event stream.
-    """
-    while True:
+class Listener:
+    """A page that follows Jupyter's event stream."""
+
+    def __init__(self, connection: WebSocketClientConnection) -> None:
+        self._connection = connection
+
+    async def turn_announced(self, conversation: str = "talk") -> str | None:
+        """The turn of the next announcement, which is about a conversation whose id begins like
+        that.
+        """
+        while True:
+            async with asyncio.timeout(60):
+                message = await self._connection.read_message()
+            assert message is not None
+            event = json.loads(message)
+            if event["schema_id"] == SCHEMA:
+                assert event["conversation_id"].startswith(conversation)
+                turn_id: str | None = event["turn_id"]
+                return turn_id
+
+    async def close(self) -> None:
+        """Close the connection, and wait for it: else its socket outlives the test."""
+        self._connection.close()
         async with asyncio.timeout(60):
-            message = await page.read_message()
-        assert message is not None
-        event = json.loads(message)
-        if event["schema_id"] == SCHEMA:
-            assert event["conversation_id"].startswith(conversation)
-            turn_id: str | None = event["turn_id"]
-            return turn_id
+            while await self._connection.read_message() is not None:
+                pass
 
 
-async def hang_up(page: WebSocketClientConnection) -> None:
-    """Closes the page's connection, and waits for it: else its socket outlives the test."""
-    page.close()
-    async with asyncio.timeout(60):
-        while await page.read_message() is not None:
-            pass
+@pytest.fixture
+def page(jp_ws_fetch: Any, jp_asyncio_loop: asyncio.AbstractEventLoop) -> Iterator[Listener]:
+    """A page that was open before the assistant was loaded, unless the test loads it first."""
+    connecting = jp_ws_fetch("api", "events", "subscribe")
+    listener = Listener(jp_asyncio_loop.run_until_complete(connecting))
+    yield listener
+    jp_asyncio_loop.run_until_complete(listener.close())

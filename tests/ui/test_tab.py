@@ -23,6 +23,7 @@ for n in range(12):
     while not os.path.exists(f"seen {n}"):
         time.sleep(0.01)"""
 LINES = "".join(f"line {n}\n" for n in range(12))
+MANY = "for n in range(130):\n    display(n)\n    if n % 40 == 0:\n        print(n)"
 
 
 WATCH_CELL = """() => {
@@ -75,7 +76,7 @@ def test_an_edit_is_in_the_open_cell_at_once_and_the_tab_saves_it_if_it_saves_by
 
 
 def test_output_appears_line_by_line_while_the_cell_runs(open_page: OpenPage) -> None:
-    notebook = open_page([STEPS])
+    notebook = open_page([STEPS, MANY])
     notebook.wait_until_linked()
     notebook.page.evaluate(WATCH_CELL)
     run = notebook.lab.run(notebook.path, "c0", wait=0)
@@ -94,6 +95,12 @@ def test_output_appears_line_by_line_while_the_cell_runs(open_page: OpenPage) ->
     assert ended["status"] == "ok"
     assert printed(notebook.outputs("c0")) == LINES
     eventually(lambda: printed(notebook.on_disk().cells[0].outputs), lambda text: text == LINES)
+    for _ in range(2):
+        many = notebook.lab.run(notebook.path, "c1")["outputs"]
+        texts = [output.get("data", {}).get("text/plain", output.get("text")) for output in many]
+        assert texts[:4] == ["0", "0\n", "1", "2"]
+        assert len(texts) == 134
+        assert notebook.outputs("c1") == many
 
 
 HOLD_TRUST = """() => {

@@ -92,10 +92,12 @@ class InterruptedTurns:
         """End all that can be ended now; turns of other servers that are alive continue."""
         async with self._lock:
             try:
-                for server, record in await self._store.live_turns():
-                    if await self._is_abandoned(server, record.id):
-                        await self._end(record)
-                        self._unended.discard(record.id)
+                for server, turn_id in await self._store.live_turns():
+                    if await self._is_abandoned(server, turn_id):
+                        record = await self._store.turn(turn_id)
+                        if record is not None:  # else its conversation was deleted just now
+                            await self._end(record)
+                        self._unended.discard(turn_id)
             except StoreUnavailable as error:  # reading the store may still work
                 log.error("Interrupted turns are not ended yet: %s", error)
 

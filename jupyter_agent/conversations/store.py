@@ -261,10 +261,10 @@ class ConversationStore:
         ]
         return turns, page + 1 if len(rows) > PAGE else None
 
-    async def live_turns(self) -> list[tuple[str, TurnRecord]]:
-        """Turns that run or wait according to the store, each with the id of its server."""
-        rows = await self.database.rows("SELECT * FROM turns WHERE state IN ('running', 'waiting')")
-        return [(str(row["server"]), _turn(row)) for row in rows]
+    async def live_turns(self) -> list[tuple[str, str]]:
+        """Server and id of each turn that runs or waits according to the store."""
+        live = "SELECT server, id FROM turns WHERE state IN ('running', 'waiting')"
+        return [(row["server"], row["id"]) for row in await self.database.rows(live)]
 
     async def claim(self, turn_id: str, server: str, by: str) -> bool:
         """Let server `by` take over a turn of the dead `server`; True for only one of several."""

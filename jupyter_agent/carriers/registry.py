@@ -326,18 +326,15 @@ class Notebooks:
         return keep
 
     def _entry(self, path: str) -> _Entry:
-        """The only one at that path. A call by the new path of a notebook may come just before we
-        learn of its rename; afterwards there are two, and one of them would have its own lock.
+        """The entry at that path. A call by the new path of a notebook may come just before we
+        learn of its rename, and makes a second one: of two, all callers get the same, since each
+        has a lock of its own.
         """
         here = [entry for entry in self._entries if entry.notebook.path == path]
         if not here:
             self._entries.add(new := _Entry(path, self))
             return new
-        chosen = max(here, key=lambda entry: entry.notebook.busy)
-        for other in here:
-            if other is not chosen and not other.notebook.busy:
-                self._entries.discard(other)
-        return chosen
+        return max(here, key=lambda entry: (entry.notebook.busy, entry.last_used))
 
     def _touch(self, entry: _Entry) -> None:
         entry.last_used = time.monotonic()
@@ -350,8 +347,7 @@ class Notebooks:
         or it read the file before we wrote it: now, not at the next call. A run that ended without
         the page, with a server that was killed, is over.
         """
-        every = {*self._entries, *self._open}
-        here = (entry.notebook for entry in every if entry.notebook.path == link.path)
+        here = (entry.notebook for entry in self._entries if entry.notebook.path == link.path)
         if ended := link.running.difference(*(notebook.running for notebook in here)):
             link.end_runs(ended)
         entry = next(

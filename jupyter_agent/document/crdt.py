@@ -21,6 +21,7 @@ from pycrdt import Array, Map, Subscription, Text, UndoManager
 from jupyter_agent.document.cell import Cell, CellState, CellType, Output
 from jupyter_agent.document.line_ends import like_all, restore, unify
 from jupyter_agent.document.merge import Span, text_operations
+from jupyter_agent.document.outputs import first_batch, size_of
 from jupyter_agent.errors import CellNotFound, UnreadableNotebook
 
 EDIT = "jupyter_agent: edit"
@@ -86,10 +87,11 @@ def append_outputs(shared: Array[Any], outputs: Sequence[Output]) -> None:
     They are filled once all are in place, so that their ids follow each other. Once deleted they
     are then one block of the document, not one each, and every insertion below passes all blocks.
     """
-    entries: list[Map[Any]] = [Map() for _ in outputs]
+    items = [_items_of(output) for output in outputs]  # first, in case one is odd
+    entries: list[Map[Any]] = [Map() for _ in items]
     shared.extend(entries)
-    for entry, output in zip(entries, outputs, strict=True):
-        entry.update(_items_of(output))
+    for entry, item in zip(entries, items, strict=True):
+        entry.update(item)
 
 
 def shared_cell(cell: Mapping[str, Any]) -> Map[Any]:
@@ -327,11 +329,15 @@ class SharedCells:
         with self.transaction(origin):
             cell["outputs"].clear()
             cell["execution_count"] = as_shared(execution_count)
-        if outputs:
-            self.append_outputs(cell_id, outputs, origin)
+        sizes = [size_of(output) for output in outputs]
+        written = 0
+        while written < len(outputs):
+            batch = outputs[written : written + first_batch(sizes[written:])]
+            self.append_outputs(cell_id, batch, origin)
+            written += len(batch)
 
     def append_outputs(self, cell_id: str, outputs: Sequence[Output], origin: str = EDIT) -> None:
-        """Append outputs to the cell."""
+        """Append outputs to the cell, in one transaction: see `first_batch`."""
         index, new = self.index(cell_id), len(outputs)
         with self.transaction(origin):
             append_outputs(self.live_cell(cell_id)["outputs"], outputs)

@@ -12,7 +12,6 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, TypeAlias
 
 from jupyter_ydoc import YNotebook
@@ -20,7 +19,7 @@ from pycrdt import Array, Map, Text
 
 from jupyter_agent.document.cell import Output
 from jupyter_agent.document.crdt import RUN, SharedCells, as_shared
-from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList
+from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList, first_batch
 from jupyter_agent.errors import CellNotFound
 
 _RUN = "agent_run:"
@@ -70,11 +69,6 @@ INTERVAL = 0.05
 SLICE = 0.01
 """Seconds of writing before other work gets a turn."""
 
-_MOST_TOGETHER = 50
-"""Outputs appended in one transaction."""
-_TOGETHER_CHARS = 1_000_000
-"""Characters of them, unless one alone has more: pages get a transaction in one message."""
-
 Displays: TypeAlias = "dict[str, list[CellOutputs]]"
 """The writers that show a display id, over all cells of a notebook that we ran."""
 
@@ -97,11 +91,6 @@ class _WrittenOutput:
     @property
     def is_current(self) -> bool:
         return self.revision == self.entry.revision
-
-
-def _first_batch(entries: Sequence[OutputEntry]) -> Sequence[OutputEntry]:
-    sizes = accumulate(entry.size for entry in entries)
-    return entries[: max(1, sum(size <= _TOGETHER_CHARS for size in sizes))]
 
 
 class CellOutputs:
@@ -299,7 +288,8 @@ class CellOutputs:
             del self._written[same:]
         clock = asyncio.get_running_loop().time
         while (written := len(self._written)) < len(wanted):
-            batch = _first_batch(wanted[written : written + _MOST_TOGETHER])
+            sizes = (wanted[index].size for index in range(written, len(wanted)))
+            batch = wanted[written : written + first_batch(sizes)]
             self._cells().append_outputs(self.cell_id, [entry.output for entry in batch], RUN)
             self._written += [_WrittenOutput.from_entry(entry) for entry in batch]
             if clock() > until:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, islice
 from typing import Any
 
 from jupyter_agent.document.cell import Output
@@ -20,6 +21,10 @@ _HEAD = 0.8
 """
 _LARGEST = 0.9
 """Share of its limit that one error, or all displays before the last, may fill."""
+_MOST_TOGETHER = 50
+"""Outputs that go into a document in one transaction."""
+_TOGETHER_CHARS = 1_000_000
+"""Characters of them, unless one alone has more: pages get a transaction in one message."""
 _CONTROL = re.compile("([\n\r\b])")
 
 
@@ -305,7 +310,7 @@ def _length(value: Any) -> int:
     return len(value) if isinstance(value, str) else len(json.dumps(value))
 
 
-def _size(output: Output) -> int:
+def size_of(output: Output) -> int:
     """Approximate number of characters of the output."""
     match output["output_type"]:
         case "stream":
@@ -316,15 +321,21 @@ def _size(output: Output) -> int:
     return sum(_length(value) for value in output["data"].values())
 
 
+def first_batch(sizes: Iterable[int]) -> int:
+    """How many outputs of these sizes go together into one transaction; at least one."""
+    first = islice(sizes, _MOST_TOGETHER)
+    return max(1, sum(size <= _TOGETHER_CHARS for size in accumulate(first)))
+
+
 def cap_output(output: Output, most: int) -> tuple[dict[str, Any], int]:
     """The output, without its largest representations if it has more than `most` characters, and
     its resulting size in characters.
     """
     output = dict(output)
-    if (size := _size(output)) <= most:
+    if (size := size_of(output)) <= most:
         return output, size
     output = _shrink(output, most)
-    return output, _size(output)
+    return output, size_of(output)
 
 
 def _shrink(output: dict[str, Any], most: int) -> dict[str, Any]:

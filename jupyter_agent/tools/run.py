@@ -227,14 +227,15 @@ class InterruptKernel(KernelTool):
             await kernel.interrupt()
         for run in runs:
             await run.wait(INTERRUPT_GRACE_S)
-        result = await results_of([run for run in runs if run.ended is not None], nb.work)
+        ended = [run for run in runs if run.ended is not None]
+        result = await results_of(ended, nb.work, pictures=0)
         text = f"Interrupted. The kernel is {kernel.state}."
-        if any(run.ended is None for run in runs):
+        if len(ended) < len(runs):
             text = (
                 f"The code did not react to the interrupt within {INTERRUPT_GRACE_S:g} s and still "
                 "runs. restart_kernel ends it, and all variables are lost."
             )
-        return replace(result, text="\n\n".join(filter(None, [text, result.text])), images=())
+        return replace(result, text="\n\n".join(filter(None, [text, result.text])))
 
 
 class RestartKernel(KernelTool):
@@ -355,34 +356,42 @@ async def result_of(run: Run, work: Workspace) -> Result:
     return replace(result, facts=result.facts["cells"][0])
 
 
-async def results_of(runs: Sequence[Run], work: Workspace, note: str = "") -> Result:
-    """The result of several runs, ended or not; together they share the space of one."""
+async def results_of(
+    runs: Sequence[Run], work: Workspace, note: str = "", *, pictures: int = _PICTURES
+) -> Result:
+    """The result of several runs, ended or not; together they share the space of one. It has at
+    most so many `pictures` of each.
+    """
     views, lost = dict[Notebook, View](), list[str]()
     for notebook in dict.fromkeys(run.notebook for run in runs):
         lost.append(await work.lost_variables(notebook.path))
         views[notebook] = await work.visibility_of(notebook)
     space, mask = work.services.runs.result_chars, work.fence.mask
+    # All of one moment: what a run adds later, or its end, is in the next result.
+    heads = [_head(run) for run in runs]
+    facts = [_run_facts(run, MAX_KEPT_CHARS, mask) for run in runs]
     outputs = [
         views[run.notebook].outputs(run.resolve_widgets(run.outputs()), of=run.cell_id)
         for run in runs
     ]
-    texts = [output_text(each, limit=space, mask=mask) for each in outputs]
-    pictured: list[Picture] = []
-    for index, limit in enumerate(shares([len(text) for text in texts], space)):
-        if limit < len(texts[index]):
-            texts[index] = output_text(outputs[index], limit=limit, mask=mask)
-        shown = work.fence.around(texts[index]) if texts[index].strip() else ""
-        which = ""
-        if pictures := images(outputs[index]):
-            fits, which = await asyncio.to_thread(pick_last, pictures, _PICTURES)
-            pictured += fits
-        texts[index] = "\n".join(filter(None, [_head(runs[index]), shown, which]))
+    shown = [output_text(each, limit=space, mask=mask) for each in outputs]
+    texts, pictured = list[str](), list[Picture]()
+    limits = shares([len(text) for text in shown], space)
+    for head, each, text, limit in zip(heads, outputs, shown, limits, strict=True):
+        if limit < len(text):
+            text = output_text(each, limit=limit, mask=mask)
+        fits, which = list[Picture](), ""
+        if pictures and (every := images(each)):
+            fits, which = await asyncio.to_thread(pick_last, every, pictures)
+        pictured += fits
+        fenced = work.fence.around(text) if text.strip() else ""
+        texts.append("\n".join(filter(None, [head, fenced, which])))
     if len(pictured) > _PICTURES_OF_ALL:
         last = f"Of these cells' pictures, the last {_PICTURES_OF_ALL} are attached."
         note = f"{note} {last}".strip()
     return Result(
         text="\n\n".join(filter(None, [*texts, *lost, note])),
-        facts={"cells": [_run_facts(run, MAX_KEPT_CHARS, mask) for run in runs]},
+        facts={"cells": facts},
         images=pictured[-_PICTURES_OF_ALL:],
         changes=[change for run in runs for change in run.take_changes()],
     )

@@ -81,27 +81,28 @@ class RunRecords:
             self._timer.cancel()
         if self._writing is not None:
             await asyncio.wait([self._writing])
-        await self._write(self._live)
+        self._write(dict(self._live))
+        if self._writing is not None:
+            await self._writing
 
-    def _write_soon(self) -> None:
+    def _write_soon(self, delay: float = _WRITE_DELAY_S) -> None:
         if self._timer is None and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._start_write)
+            self._timer = asyncio.get_running_loop().call_later(delay, self._start_write)
 
     def _start_write(self) -> None:
-        if self._writing is not None and not self._writing.done():
-            self._timer = asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._start_write)
-            return
         self._timer = None
-        due = time.monotonic() - _WRITE_DELAY_S
-        lasting = {key: run for key, run in self._live.items() if self._began[key] <= due}
-        if lasting.keys() != self._live.keys():
-            self._write_soon()
-        if lasting != self._written:
-            self._writing = asyncio.create_task(self._write(lasting))
+        if self._writing is not None and not self._writing.done():
+            return self._write_soon()
+        ages = {key: time.monotonic() - began for key, began in self._began.items()}
+        young = [age for age in ages.values() if age < _WRITE_DELAY_S]
+        if young:
+            self._write_soon(_WRITE_DELAY_S - max(young))
+        self._write({key: run for key, run in self._live.items() if ages[key] >= _WRITE_DELAY_S})
 
-    async def _write(self, records: Mapping[str, RunRecord]) -> None:
-        self._written = dict(records)
-        await asyncio.to_thread(self._replace, self._written)
+    def _write(self, records: Mapping[str, RunRecord]) -> None:
+        if records != self._written:
+            self._written = records
+            self._writing = asyncio.create_task(asyncio.to_thread(self._replace, records))
 
     def _replace(self, now: Mapping[str, RunRecord]) -> None:
         if now:

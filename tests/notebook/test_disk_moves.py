@@ -70,16 +70,19 @@ async def test_a_notebook_found_by_its_new_path_before_the_rename_is_known_is_on
 ) -> None:
     write("0.ipynb", [code("a", "x = 1")])
     first = await notebooks.get("0.ipynb")
+    held = [first]  # by calls that have not ended
     for number in range(4):
         await ensure_async(contents.rename(f"{number}.ipynb", path := f"{number + 1}.ipynb"))
         early = await notebooks.get(path)
         await moves()
-        assert early.path == first.path == path
+        held.append(early)
+        assert {each.path for each in held} == {path}
         in_use = (first, early)[number % 2]
-        async with in_use.lock:
+        async with in_use.hold():
             assert await notebooks.get(path) is in_use
         assert await notebooks.get("0.ipynb") is await notebooks.get(path) is in_use
         first = in_use
+    assert await early.update("a", source="x = 2", base="x = 1")
 
 
 async def test_who_asks_for_the_old_path_gets_a_new_notebook_that_is_there(

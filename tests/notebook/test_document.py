@@ -318,6 +318,20 @@ def test_what_is_read_again_in_parts_is_what_is_there(seed: int) -> None:
             assert cells.all() == SharedCells(notebook).all()
 
 
+def test_outputs_are_written_together_unless_they_are_large_or_odd() -> None:
+    notebook = YNotebook()
+    notebook.set(from_dict(new_notebook(cells=[new_code_cell("x", id="c0")])))
+    cells, sizes = SharedCells(notebook), list[int]()
+    outputs = [_stream(f"{number}\n") for number in range(90)]
+    outputs[60:60] = [_stream("x" * 600_000), _stream("y" * 3_000_000), _stream("z" * 600_000)]
+    notebook.ydoc.observe(lambda event: sizes.append(len(event.update)))
+    cells.write_outputs("c0", outputs, 1)
+    assert (len(sizes), max(sizes) < 3_100_000) == (5, True)
+    with pytest.raises(KeyError):
+        cells.append_outputs("c0", [_stream("new"), {"output_type": "stream"}])
+    assert list(cells.get("c0").outputs) == outputs
+
+
 def test_of_many_outputs_only_new_ones_are_read() -> None:
     notebook = YNotebook()
     notebook.set(from_dict(new_notebook(cells=[new_code_cell("x", id="c0")])))

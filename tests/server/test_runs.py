@@ -42,6 +42,31 @@ async def change(call: Call, cell_id: str, source: str) -> None:
     await call("PATCH", "notebooks", PATH, "cells", cell_id, body={"source": source})
 
 
+async def test_the_result_of_a_run_that_ends_while_it_is_described_is_of_one_moment(
+    call: Call, agent: Assistant, notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, loop = Gate(tmp_path / "gate"), asyncio.get_running_loop()
+    await change(
+        call, "b2", f"display({{'image/png': 'AA=='}}, raw=True)\n{gate.waits}\nprint('late')"
+    )
+    await call("POST", "notebooks", PATH, "cells", "b2", "run", body={"wait": 0})
+    (run,) = runs(agent)
+    await until(run.outputs)
+
+    def until_it_ended(*_: object) -> tuple[list[Any], str]:
+        gate.open()
+        asyncio.run_coroutine_threadsafe(run.wait(), loop).result()
+        return [], ""
+
+    monkeypatch.setattr("jupyter_agent.tools.run.pick_last", until_it_ended)
+    body = {"notebook": PATH, "input": {"run_id": run.id, "wait": 0.01}, "mode": "auto"}
+    for status, shown in (("running", False), ("ok", True)):
+        result = (await call("POST", "tools", "wait_for_run", body=body)).body
+        assert result["status"] == status
+        assert ("is running" in result["text"]) is not shown
+        assert ("late" in result["text"], "late" in str(result["outputs"])) == (shown, shown)
+
+
 @asynccontextmanager
 async def persons_cell(call: Call, agent: Assistant, gate: Gate) -> AsyncIterator[Any]:
     """A cell that a person runs in a browser until the gate is open; yields its reply."""

@@ -468,7 +468,8 @@ def _content(
 
 def _count_parts(content: Mapping[str, Any]) -> int:
     """The number of its cells and outputs."""
-    return sum(1 + len(cell.get("outputs", ())) for cell in content["cells"])
+    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+    return len(content["cells"]) + sum(len(cell["outputs"]) for cell in code)
 
 
 def _has(content: Mapping[str, Any], key: str, item: Any) -> bool:

@@ -316,9 +316,9 @@ def size_of(output: Output) -> int:
         case "stream":
             return len(output["text"])
         case "error":
-            frames = sum(map(len, output["traceback"]))
-            return len(output["ename"]) + len(output["evalue"]) + frames
-    return sum(_length(value) for value in output["data"].values())
+            texts = (output.get("ename", ""), output.get("evalue", ""))
+            return sum(map(len, (*texts, *output.get("traceback", ()))))
+    return sum(map(_length, output.get("data", {}).values()))
 
 
 def first_batch(sizes: Iterable[int]) -> int:

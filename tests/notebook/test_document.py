@@ -323,6 +323,7 @@ def test_outputs_are_written_together_unless_they_are_large_or_odd() -> None:
     notebook.set(from_dict(new_notebook(cells=[new_code_cell("x", id="c0")])))
     cells, sizes = SharedCells(notebook), list[int]()
     outputs = [_stream(f"{number}\n") for number in range(90)]
+    outputs += [{"output_type": "odd"}, {"output_type": "error", "ename": "E"}]  # of a page
     outputs[60:60] = [_stream("x" * 600_000), _stream("y" * 3_000_000), _stream("z" * 600_000)]
     notebook.ydoc.observe(lambda event: sizes.append(len(event.update)))
     cells.write_outputs("c0", outputs, 1)

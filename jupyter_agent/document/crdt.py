@@ -21,7 +21,7 @@ from pycrdt import Array, Map, Subscription, Text, UndoManager
 from jupyter_agent.document.cell import Cell, CellState, CellType, Output
 from jupyter_agent.document.line_ends import like_all, restore, unify
 from jupyter_agent.document.merge import Span, text_operations
-from jupyter_agent.document.outputs import first_batch, size_of
+from jupyter_agent.document.outputs import batches, size_of
 from jupyter_agent.errors import CellNotFound, UnreadableNotebook
 
 EDIT = "jupyter_agent: edit"
@@ -329,15 +329,11 @@ class SharedCells:
         with self.transaction(origin):
             cell["outputs"].clear()
             cell["execution_count"] = as_shared(execution_count)
-        sizes = [size_of(output) for output in outputs]
-        written = 0
-        while written < len(outputs):
-            batch = outputs[written : written + first_batch(sizes[written:])]
+        for batch in batches(outputs, size_of):
             self.append_outputs(cell_id, batch, origin)
-            written += len(batch)
 
     def append_outputs(self, cell_id: str, outputs: Sequence[Output], origin: str = EDIT) -> None:
-        """Append outputs to the cell, in one transaction: see `first_batch`."""
+        """Append outputs to the cell, in one transaction: see `batches`."""
         index, new = self.index(cell_id), len(outputs)
         with self.transaction(origin):
             append_outputs(self.live_cell(cell_id)["outputs"], outputs)

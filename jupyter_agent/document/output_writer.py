@@ -19,7 +19,7 @@ from pycrdt import Array, Map, Text
 
 from jupyter_agent.document.cell import Output
 from jupyter_agent.document.crdt import RUN, SharedCells, as_shared
-from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList, first_batch
+from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList, batches
 from jupyter_agent.errors import CellNotFound
 
 _RUN = "agent_run:"
@@ -287,9 +287,7 @@ class CellOutputs:
                 del outputs[same:]
             del self._written[same:]
         clock = asyncio.get_running_loop().time
-        while (written := len(self._written)) < len(wanted):
-            sizes = (wanted[index].size for index in range(written, len(wanted)))
-            batch = wanted[written : written + first_batch(sizes)]
+        for batch in batches(wanted[same:], lambda entry: entry.size):
             self._cells().append_outputs(self.cell_id, [entry.output for entry in batch], RUN)
             self._written += [_WrittenOutput.from_entry(entry) for entry in batch]
             if clock() > until:

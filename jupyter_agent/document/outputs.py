@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice
-from typing import Any
+from itertools import accumulate, takewhile
+from typing import Any, TypeVar
 
 from jupyter_agent.document.cell import Output
 
+T = TypeVar("T")
 LIMIT = 2_000_000
 """Characters of stream and error text that a cell may have: no one reads more."""
 _DISPLAYS = 25
@@ -321,10 +322,15 @@ def size_of(output: Output) -> int:
     return sum(map(_length, output.get("data", {}).values()))
 
 
-def first_batch(sizes: Iterable[int]) -> int:
-    """How many outputs of these sizes go together into one transaction; at least one."""
-    first = islice(sizes, _MOST_TOGETHER)
-    return max(1, sum(size <= _TOGETHER_CHARS for size in accumulate(first)))
+def batches(outputs: Sequence[T], size: Callable[[T], int]) -> Iterator[Sequence[T]]:
+    """The outputs in groups that go into a document in one transaction each."""
+    start = 0
+    while start < len(outputs):
+        sizes = map(size, outputs[start : start + _MOST_TOGETHER])
+        fitting = takewhile(lambda total: total <= _TOGETHER_CHARS, accumulate(sizes))
+        end = start + max(1, sum(1 for _ in fitting))
+        yield outputs[start:end]
+        start = end
 
 
 def cap_output(output: Output, most: int) -> tuple[dict[str, Any], int]:

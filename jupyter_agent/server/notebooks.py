@@ -43,7 +43,7 @@ from jupyter_agent.server.base import (
 )
 from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.tools.base import Result
-from jupyter_agent.tools.run import results_of
+from jupyter_agent.tools.run import result_of, results_of
 from jupyter_agent.workspace.lease import Lease, lease
 from jupyter_agent.workspace.workspace import READ, WRITE, Need, Services, Workspace
 
@@ -302,9 +302,9 @@ class KernelHandler(DocumentHandler):
 
 async def _call_result(nb: Lease) -> Result:
     """The result of a call that ran code, as a tool would return it; does not wait for a save."""
-    result = await results_of(nb.runs, nb.work, pictures=0)
-    cells = result.facts["cells"]
-    return replace(result, facts=cells[0]) if len(cells) == 1 else result
+    if len(nb.runs) == 1:
+        return await result_of(nb.runs[0], nb.work, pictures=0)
+    return await results_of(nb.runs, nb.work, pictures=0)
 
 
 def _refuse_invalid(metadata: Mapping[str, Any]) -> None:

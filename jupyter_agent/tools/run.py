@@ -350,9 +350,9 @@ async def run_written(
     return runs, f"Not run, as they come after it: {left} more." if left else ""
 
 
-async def result_of(run: Run, work: Workspace) -> Result:
-    """The result of a run, ended or not."""
-    result = await results_of([run], work)
+async def result_of(run: Run, work: Workspace, *, pictures: int = _PICTURES) -> Result:
+    """The result of a run, ended or not, with at most so many `pictures`."""
+    result = await results_of([run], work, pictures=pictures)
     return replace(result, facts=result.facts["cells"][0])
 
 

@@ -113,7 +113,7 @@ def beside(given: argparse.Namespace) -> int:
         sys.stderr.write(f"nbeval: {given.peer}: {why or 'give --peer-python'}\n")
         return 2
     chosen = _chosen(given)
-    sides = peer.beside_ours(chosen, given.replay, given.peer_python)
+    sides = peer.beside_ours(chosen, given.replay, given.peer, given.peer_python)
     if given.out:
         write(sides, {"model": f"script {given.replay}"}, Path(given.out))
     sys.stdout.write(table(sides) + "\n")
@@ -183,7 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, default=1, help="of the adversary")
     parser.add_argument(
-        "--peer", choices=(peer.NAME, *peer.NOT_PLAYED), help="another harness, under the script"
+        "--peer", choices=(*peer.PEERS, *peer.NOT_PLAYED), help="another harness, under the script"
     )
     parser.add_argument("--peer-python", metavar="PYTHON", help="of its environment")
     parser.add_argument("--out", help="a folder for results.json and index.html")

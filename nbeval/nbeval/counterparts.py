@@ -291,9 +291,7 @@ def _restart_kernel(peer: Peer, input: Input) -> None:
 
 def _inspect_variables(peer: Peer, input: Input) -> None:
     peer.activate(_notebook(peer, input))
-    names = input.get("names")
-    code = "%whos" if not names else "\n".join(f"print({n!r}, repr({n})[:500])" for n in names)
-    peer.call("execute_code", code=code)
+    peer.call("execute_code", code=showing(input.get("names")))
 
 
 def _list_files(peer: Peer, input: Input) -> None:
@@ -311,14 +309,21 @@ def _read_file(peer: Peer, input: Input) -> None:
         _read_notebook(peer, path, "detailed")
         return
     peer.activate(peer.home)
+    peer.call("execute_code", code=reading(input, peer.home, peer.language))
+
+
+def showing(names: Sequence[str] | None) -> str:
+    """Code that shows variables, all by default."""
+    return "\n".join(f"print({n!r}, repr({n})[:500])" for n in names or ()) or "%whos"
+
+
+def reading(input: Input, home: str, language: str) -> str:
+    """Code that prints the lines of a file that `read_file` is asked for."""
     first, count = input.get("offset", 0), input.get("limit", 200)
-    local = posixpath.relpath(path, posixpath.dirname(peer.home) or ".")
-    code = (
-        f"print(''.join(open({local!r}).readlines()[{first}:{first + count}]))"
-        if peer.language == "python"
-        else f"sed -n '{first + 1},{first + count}p' '{local}'"
-    )
-    peer.call("execute_code", code=code)
+    local = posixpath.relpath(input["path"], posixpath.dirname(home) or ".")
+    if language == "python":
+        return f"print(''.join(open({local!r}).readlines()[{first}:{first + count}]))"
+    return f"sed -n '{first + 1},{first + count}p' '{local}'"
 
 
 COUNTERPARTS: Mapping[str, Counterpart | None] = {

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 _PANEL = "[...jupyterapp.shell.widgets('main')].find(one => one.context)"
+_KNOWS_LANGUAGE = f"""async () => {{
+  const panel = {_PANEL};
+  const {{ language_info }} = await panel.sessionContext.session.kernel.info;
+  const known = panel.content.model.getMetadata('language_info');
+  return known?.name === language_info.name && known.version === language_info.version;
+}}"""
 _FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 _MOMENT_S = 1.0
 _SAVE_MS = 10_000
@@ -53,7 +59,7 @@ class Person:
         """What the file is called now."""
         self.typed: list[Typed] = []
         self.deleted: list[str] = []
-        self._page = page
+        self.page = page
 
     def type(self, cell_id: str, text: str, *, after: str | None = None) -> None:
         """Types at the end of the cell, or behind the first `after` in it."""
@@ -61,13 +67,13 @@ class Person:
             self._edit(cell_id)
         else:
             self._put_cursor(cell_id, after, len(after))
-        self._page.keyboard.type(text)
+        self.page.keyboard.type(text)
         self.typed.append(Typed(cell_id, text))
 
     def undo(self) -> None:
         """Takes back what was typed last, with the keys for it."""
         self._edit(self.typed.pop().cell_id)
-        self._page.keyboard.press("Control+z")
+        self.page.keyboard.press("Control+z")
 
     def delete(self, cell_id: str) -> None:
         """Takes the cell away."""
@@ -80,7 +86,7 @@ class Person:
     def split(self, cell_id: str, before: str) -> None:
         """In two; the part from `before` on keeps the id."""
         self._put_cursor(cell_id, before)
-        self._page.keyboard.press("Control+Shift+Minus")
+        self.page.keyboard.press("Control+Shift+Minus")
 
     def merge(self, cell_id: str, below: str) -> None:
         """With the cell below; what comes of it has an id of its own."""
@@ -96,11 +102,11 @@ class Person:
         count = f"{_PANEL}.content.activeCell.model.executionCount"
         self._edit(cell_id)
         before = self._do(count)
-        self._page.keyboard.press("Control+Enter")
-        self._page.wait_for_function(f"before => ![null, before].includes({count})", arg=before)
+        self.page.keyboard.press("Control+Enter")
+        self.page.wait_for_function(f"before => ![null, before].includes({count})", arg=before)
 
     def save(self) -> None:
-        if not self._page.is_closed():
+        if not self.page.is_closed():
             # A room does not answer a save that it cancelled for a newer one, and saves by itself.
             limit = f"new Promise(ends => setTimeout(ends, {_SAVE_MS}))"
             self._do(f"Promise.race([{_PANEL}.context.save(), {limit}])")
@@ -128,33 +134,34 @@ class Person:
 
     def disconnect(self) -> None:
         """The Wi-Fi is gone: nothing of the page's notebook reaches the server."""
-        self._page.route("**/api/contents/**", lambda route: route.abort())
-        self._page.evaluate("() => { nbevalOffline = true; nbevalLinks.at(-1).close(); }")
+        self.page.route("**/api/contents/**", lambda route: route.abort())
+        self.page.evaluate("() => { nbevalOffline = true; nbevalLinks.at(-1)?.close(); }")
 
     def connect(self) -> None:
         """The Wi-Fi is back, and what was typed without it is saved."""
-        self._page.unroute("**/api/contents/**")
-        self._page.evaluate("() => { nbevalOffline = false; dispatchEvent(new Event('online')); }")
-        self._page.wait_for_function("() => nbevalLinks.at(-1).readyState === WebSocket.OPEN")
+        self.page.unroute("**/api/contents/**")
+        self.page.evaluate("() => { nbevalOffline = false; dispatchEvent(new Event('online')); }")
+        linked = "(nbevalLinks.at(-1)?.readyState ?? WebSocket.OPEN) === WebSocket.OPEN"
+        self.page.wait_for_function(f"() => {linked}")
         self.save()
 
     def reload(self) -> None:
         """Loads the page again, as with the browser's button."""
-        self._page.reload()
-        ready(self._page)
+        self.page.reload()
+        ready(self.page)
 
     def close(self) -> None:
         """Closes the tab. A moment before, it has told the server whether all is saved; a moment
         later the server knows that it is closed."""
         time.sleep(_MOMENT_S)
-        self._page.close()
+        self.page.close()
         time.sleep(_MOMENT_S)
 
     def _command(self, cell_id: str, *keys: str) -> None:
         """Presses keys in command mode."""
         self._edit(cell_id)
         for key in ("Escape", *keys):
-            self._page.keyboard.press(key)
+            self.page.keyboard.press(key)
 
     def _put_cursor(self, cell_id: str, text: str, further: int = 0) -> None:
         """Puts the cursor so many characters behind the beginning of the first such text."""
@@ -183,7 +190,7 @@ class Person:
         )
 
     def _do(self, expression: str) -> Any:
-        return self._page.evaluate(f"() => {expression}")
+        return self.page.evaluate(f"() => {expression}")
 
 
 def ready(page: Page) -> None:
@@ -193,7 +200,8 @@ def ready(page: Page) -> None:
     page.wait_for_function(f"() => {_PANEL}")
     page.evaluate(f"() => {_PANEL}.context.ready")
     page.evaluate(f"() => {_PANEL}.revealed")
-    page.wait_for_function(f"() => {_PANEL}.content.model.getMetadata('language_info')?.version")
+    page.wait_for_function(f"() => {_PANEL}.sessionContext.session?.kernel")
+    page.wait_for_function(_KNOWS_LANGUAGE)
 
 
 @contextmanager

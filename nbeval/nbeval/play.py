@@ -22,7 +22,8 @@ from jupyter_agent.errors import AgentError
 from nbeval.check import fresh, read
 from nbeval.person import Person, person
 from nbeval.score import Score, Snapshot, lost, unborne, unwanted
-from nbeval.servers import Lab, Script, texts
+from nbeval.script import Script, texts
+from nbeval.servers import Lab
 from nbeval.spent import model_seconds, newest_run, runs_since
 from nbeval.tasks import Task
 
@@ -158,12 +159,16 @@ def scored(
     answer: str,
     failure: str,
     told: Sequence[str],
+    names: Mapping[str, str] | None = None,
     **counted: Any,
 ) -> Score:
     """What came of it, beside what was counted. `told` is what tools answered; with a `failure` the
-    assistant could not go on."""
+    assistant could not go on. `names` has the ids that cells go by that took the place of others.
+    """
     name = somebody.notebook if somebody is not None else NOTEBOOK
     after = read(folder / name)
+    for cell in after.cells:
+        cell.id = (names or {}).get(cell.id, cell.id)
     typed = somebody.typed if somebody is not None else []
     deleted = somebody.deleted if somebody is not None else []
     with fresh(folder, after, answer) as result:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import queue
-import re
 import secrets
 import socket
 import subprocess
@@ -13,109 +11,16 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbeval.dabench import ANSWER
-from tests.fakes import FakeAnthropic, in_thread, says
+from nbeval.script import Script
+from tests.fakes import FakeAnthropic, in_thread
 
 _START_S = 120
-_RUN_ID = re.compile(r"\b[0-9a-f]{32}\b")
-_CELL = "$cell "
-
-
-class Script:
-    """The replies of the task that runs, each after what the person does before it."""
-
-    def __init__(self) -> None:
-        self.acts: queue.Queue[Act] = queue.Queue()
-        """What the person has to do now; whoever has the browser does it."""
-        self.asked = 0
-        """How many replies the model was asked for."""
-        self._replies: Sequence[Sequence[Mapping[str, Any]]] = ()
-        self._meanwhile: Mapping[int, Callable[..., None]] = {}
-        self._requests: Sequence[Mapping[str, Any]] = ()
-
-    def follow(self, requests: Sequence[Mapping[str, Any]]) -> None:
-        """The requests to the model, in which a reply's `$run_id` and `$answers` are looked up, and
-        the id of the `$cell` whose text begins with what follows."""
-        self._requests = requests
-
-    def begin(
-        self,
-        replies: Sequence[Sequence[Mapping[str, Any]]],
-        meanwhile: Mapping[int, Callable[..., None]],
-    ) -> None:
-        """The next replies are these."""
-        self._replies, self._meanwhile, self.asked = replies, meanwhile, 0
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        self.asked += 1
-        if (does := self._meanwhile.get(self.asked)) is not None:
-            act = Act(does)
-            self.acts.put(act)
-            act.wait()
-        if self.asked > len(self._replies):
-            return [says("Done.")]
-        return [self._filled_in(block) for block in self._replies[self.asked - 1]]
-
-    def _filled_in(self, value: Any) -> Any:
-        """What is another in each run, as the model was told it last."""
-        if isinstance(value, Mapping):
-            return {key: self._filled_in(each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [self._filled_in(each) for each in value]
-        if value == "$run_id":
-            return _RUN_ID.findall(self._told())[-1]
-        if value == "$answers":
-            found = [each.group() for each in ANSWER.finditer(self._told())]
-            return "\n".join(found) or "There is no answer."
-        if isinstance(value, str) and value.startswith(_CELL):
-            text = re.escape(value.removeprefix(_CELL))
-            return re.findall(rf"^\[\d+ \w+ (\S+) .*\]\n{text}", self._told(), re.MULTILINE)[-1]
-        return value
-
-    def _told(self) -> str:
-        """What the model was told last."""
-        return "\n".join(texts(self._requests[-1]["messages"][-1]["content"]))
-
-
-def texts(content: Any) -> Iterator[str]:
-    """The words of a message and of the results of tools in it."""
-    if isinstance(content, str):
-        yield content
-    else:
-        for block in content:
-            yield from texts(block.get("text") or block.get("content") or "")
-
-
-class Act:
-    """Something that another thread is to do."""
-
-    def __init__(self, does: Callable[..., None]) -> None:
-        self._does = does
-        self._done: queue.Queue[BaseException | None] = queue.Queue()
-
-    def do(self, *given: Any) -> None:
-        """Raises nothing: who waits for it gets the error."""
-        try:
-            self._does(*given)
-        except BaseException as error:  # noqa: BLE001 - it is raised where the act was wanted
-            self._done.put(error)
-        else:
-            self._done.put(None)
-
-    def wait(self) -> None:
-        """Raises what it raised."""
-        error = self._done.get()
-        if error is not None:
-            raise error
 
 
 @dataclass(frozen=True)
@@ -161,13 +66,16 @@ def lab(*, scripted: bool, facts: Mapping[str, Any] | None = None) -> Iterator[L
 
 
 @contextmanager
-def peer_lab(python: str) -> Iterator[Lab]:
-    """JupyterLab of another environment, with real-time collaboration."""
-    with (
-        tempfile.TemporaryDirectory(prefix="nbeval-") as name,
-        _lab(Path(name).resolve(), Script(), python=python) as started,
-    ):
-        yield started
+def peer_lab(python: str, files: Mapping[str, Any] | None = None) -> Iterator[Lab]:
+    """JupyterLab of another environment, with real-time collaboration if it has that. `files`: what
+    is in its home before, as JSON."""
+    with tempfile.TemporaryDirectory(prefix="nbeval-") as name:
+        home = Path(name).resolve()
+        for path, content in (files or {}).items():
+            (home / path).parent.mkdir(parents=True, exist_ok=True)
+            (home / path).write_text(json.dumps(content))
+        with _lab(home, Script(), python=python) as started:
+            yield started
 
 
 @contextmanager

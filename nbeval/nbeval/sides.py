@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from nbeval.report import STYLE
 from nbeval.score import Score
@@ -27,6 +28,11 @@ class Side:
     def tokens(self, score: Score) -> int:
         """Of all requests of the task: definitions, questions, calls and results."""
         return score.input_tokens + self.definitions * score.model_calls
+
+
+def tokens_of(value: Any) -> int:
+    """A token for 4 characters."""
+    return len(json.dumps(value)) // 4
 
 
 _COLUMNS: Mapping[str, Callable[[Side, Score], int | bool | float]] = {

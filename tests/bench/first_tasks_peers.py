@@ -265,7 +265,7 @@ def measure(name: str, page: Page, python: str) -> list[Found]:
     completions = ChatCompletions(replies)
     with (
         tempfile.TemporaryDirectory() as folder,
-        in_thread(serving(completions)),  # type: ignore[arg-type]
+        in_thread(serving(completions)),
         running_lab(Path(folder) / "lab", replies, python=python, panel=False) as lab,
     ):
         notebook = OpenNotebook(page, lab, new_file(lab, Path(NOTEBOOK).stem, CELLS)).open()

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from tests.fakes.dialects import DIALECTS, FakeDialect, written_as_documented
+from tests.fakes.dialects import DIALECTS, FakeDialect, whole, written_as_documented
 from tests.fakes.script import FakeReply, Scripted
 from tests.fakes.service import FakeService, http_service
 
@@ -81,6 +81,9 @@ async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
             if reply.status != 200:
                 self.fail(reply.status, *reply.error, headers=reply.headers, body=reply.body)
                 return
+            if not body.get("stream"):
+                self.write(whole(reply))
+                return
             self.set_header("Content-Type", "text/event-stream")
             with suppress(StreamClosedError):  # the client disconnected: `left` is set
                 await self.answer(reply)
@@ -113,6 +116,14 @@ async def serving(api: ChatCompletions) -> AsyncIterator[ChatCompletions]:
             error = {"message": message, "type": kind, "param": None, "code": None}
             self.set_header("Content-Type", "application/json")
             self.finish(body or json.dumps({"error": error}))
+
+        def set_default_headers(self) -> None:
+            # The real API answers pages of any origin.
+            for what in ("origin", "headers", "methods"):
+                self.set_header(f"access-control-allow-{what}", "*")
+
+        def options(self) -> None:
+            self.set_status(204)
 
     async with http_service(("/v1/chat/completions", Completions)) as address:
         api.url = f"{address}/v1"

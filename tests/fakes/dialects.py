@@ -96,6 +96,28 @@ def written_as_documented(reply: Scripted, reasoning: str = "reasoning_content")
     yield {**chunk({}), "choices": [], "usage": _usage(reply)}
 
 
+def whole(reply: Scripted) -> Json:
+    """The answer to a request that does not ask for a stream."""
+    texts = [block["text"] for block in reply.blocks if block["type"] == "text"]
+    message: Json = {"role": "assistant", "content": "".join(texts) or None}
+    calls = [
+        {
+            "id": block["id"],
+            "type": "function",
+            "function": {"name": block["name"], "arguments": json.dumps(block["input"])},
+        }
+        for block in reply.blocks
+        if block["type"] == "tool_use"
+    ]
+    if calls:
+        message["tool_calls"] = calls
+    choice = {"index": 0, "message": message, "finish_reason": _finish(reply)}
+    return {
+        "id": "c", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [choice], "usage": _usage(reply),
+    }  # fmt: skip
+
+
 def _azure(reply: Scripted) -> Iterator[Json]:
     safe = {"hate": {"filtered": False, "severity": "safe"}}
     results = [{"prompt_index": 0, "content_filter_results": safe}]

@@ -7,9 +7,9 @@ import json
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from tornado.httpserver import HTTPServer
@@ -20,6 +20,8 @@ from tornado.web import Application, RequestHandler
 from tests.fakes.rules import Refused, check_request
 from tests.fakes.script import FakeReply, Scripted
 from tests.fakes.service import FakeService, drop
+
+Served = TypeVar("Served")
 
 _PING = 0.02
 """Seconds between two pings."""
@@ -89,14 +91,16 @@ class FakeAnthropic(FakeService):
 
 
 @contextmanager
-def in_thread(api: FakeAnthropic) -> Iterator[FakeAnthropic]:
+def in_thread(api: AbstractAsyncContextManager[Served]) -> Iterator[Served]:
     """Serves in a thread, for programs without an event loop."""
     serving = threading.Event()
+    entered: list[Served] = []
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
 
     async def serve() -> None:
-        async with api:
+        async with api as served:
+            entered.append(served)
             serving.set()
             await stop.wait()
 
@@ -104,7 +108,7 @@ def in_thread(api: FakeAnthropic) -> Iterator[FakeAnthropic]:
     thread.start()
     serving.wait()
     try:
-        yield api
+        yield entered[0]
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()

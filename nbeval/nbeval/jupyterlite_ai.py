@@ -1,0 +1,110 @@
+"""jupyterlite-ai: its chat, and the commands of JupyterLab that it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nbeval.page_tools import Call, Cell, Desk, NewCell, Steps, Together
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+class JupyterliteAiHands:
+    """It finds cells by their ids."""
+
+    first = (("discover_commands", {"query": "jupyterlab-ai-commands"}),)
+    opens_notebooks = True
+    addresses_places = False
+
+    def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
+        """Twice where the notebook was opened by that and had not its own cells at first."""
+        answers: Sequence[str] = ["none"]
+        for _ in range(2):
+            if any(map(self.has_failed, answers)):
+                yield Together([_command("get-notebook-info", notebook)])
+                found = desk.cells(notebook)
+                cells = [cell for cell in found if names is None or cell.name in names]
+                each = [_command("get-cell-info", notebook, cellId=cell.id) for cell in cells]
+                answers = (yield Together(each)) if each else ()
+                desk.note(cells)
+
+    def outputs(self, cell: Cell) -> Sequence[Call]:
+        return ()
+
+    def write(self, notebook: str, cell: Cell, source: str) -> Sequence[Call]:
+        return [_command("set-cell-content", notebook, cellId=cell.id, content=source)]
+
+    def insert(
+        self, notebook: str, cells: Sequence[Cell], at: int, new: Sequence[NewCell]
+    ) -> Sequence[Call]:
+        """Each right below the same cell, the last first."""
+        above = at == 0
+        place = {
+            "referenceCellId": cells[max(0, at - 1)].id,
+            "position": "above" if above else "below",
+        }
+        return [
+            _command("add-cell", notebook, **place, cellType=kind, content=source)
+            for kind, source in (new if above else reversed(new))
+        ]
+
+    def delete(self, notebook: str, cell: Cell) -> Sequence[Call]:
+        return [_command("delete-cell", notebook, cellId=cell.id)]
+
+    def run(self, notebook: str, cell: Cell) -> Sequence[Call]:
+        return [_command("run-cell", notebook, cellId=cell.id)]
+
+    def save(self, notebook: str) -> Sequence[Call]:
+        return [_command("save-notebook", notebook)]
+
+    def execute(self, desk: Desk, code: str) -> Steps:
+        yield Together([_command("list-kernels")])
+        yield Together([_command("execute-in-kernel", kernelId=desk.kernel(), code=code)])
+
+    def has_failed(self, answer: str) -> bool:
+        try:
+            found = json.loads(answer)
+        except ValueError:  # an error's message
+            return True
+        did = found.get("result")
+        return not found["success"] or isinstance(did, Mapping) and did.get("success") is False
+
+
+def _command(name: str, notebook: str = "", **args: str) -> Call:
+    if notebook:
+        args["notebookPath"] = notebook
+    return "execute_command", {"commandId": f"jupyterlab-ai-commands:{name}", "args": args}
+
+
+class JupyterliteAi:
+    package = "jupyterlite-ai"
+    hands = JupyterliteAiHands()
+
+    def files(self, url: str) -> Mapping[str, Any]:
+        provider = {"id": "fake", "name": "Fake", "provider": "generic", "model": "fake-1"}
+        return {
+            "settings/@jupyternaut/persona/settings-model.jupyterlab-settings": {
+                "useSecretsManager": False,
+                "providers": [{**provider, "apiKey": "sk-test-0123456789", "baseURL": url}],
+                "defaultProvider": "fake",
+                "useSameProviderForChatAndCompleter": False,
+                # Tasks in which it may act without a question.
+                "commandsRequiringApproval": [],
+            }
+        }
+
+    def open(self, page: Page) -> None:
+        page.locator(".jp-SideBar [title='Chat with AI assistant']").click()
+        page.locator("jp-button[title='Create a new chat']").first.click()
+        page.get_by_placeholder("Type a chat message").first.wait_for()
+
+    def ask(self, page: Page, question: str) -> None:
+        message = page.get_by_placeholder("Type a chat message").first
+        message.fill(question)
+        message.press("Enter")
+
+    def is_busy(self, page: Page) -> bool:
+        return page.get_by_title("Stop streaming").count() > 0

@@ -1,0 +1,99 @@
+"""Notebook Intelligence: its chat in agent mode, with its tools for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nbeval.page_tools import Call, Cell, Desk, NewCell, Steps, Together
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+class NotebookIntelligenceHands:
+    """It works in the notebook in front, and finds cells by their places."""
+
+    first = ()
+    opens_notebooks = False
+    addresses_places = True
+
+    def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
+        cells = [cell for cell in desk.cells(notebook) if names is None or cell.name in names]
+        each = [("get_cell_type_and_source", {"cell_index": cell.at}) for cell in cells]
+        yield Together([("get_number_of_cells", {})])
+        if each:
+            yield Together(each)
+        desk.note(cells)
+
+    def outputs(self, cell: Cell) -> Sequence[Call]:
+        return [("get_cell_output", {"cell_index": cell.at})]
+
+    def write(self, notebook: str, cell: Cell, source: str) -> Sequence[Call]:
+        return [("set_cell_type_and_source", _cell(cell.at, cell.kind, source))]
+
+    def insert(
+        self, notebook: str, cells: Sequence[Cell], at: int, new: Sequence[NewCell]
+    ) -> Sequence[Call]:
+        return [("insert_cell", _cell(at + n, *each)) for n, each in enumerate(new)]
+
+    def delete(self, notebook: str, cell: Cell) -> Sequence[Call]:
+        return [("delete_cell", {"cell_index": cell.at})]
+
+    def run(self, notebook: str, cell: Cell) -> Sequence[Call]:
+        return [("run_cell", {"cell_index": cell.at}), *self.outputs(cell)]
+
+    def save(self, notebook: str) -> Sequence[Call]:
+        return [("save_notebook", {})]
+
+    def execute(self, desk: Desk, code: str) -> Steps:
+        """In a cell below all others, which is deleted."""
+        notebook = desk.front()
+        end = len(desk.cells(notebook))
+        cell = Cell("", "", end, "code", code)
+        insert = ("insert_cell", _cell(end, "code", code))
+        yield Together([insert, *self.run(notebook, cell), *self.delete(notebook, cell)])
+
+    def has_failed(self, answer: str) -> bool:
+        return answer.startswith(("Error", "False"))
+
+
+def _cell(at: int, kind: str, source: str) -> Mapping[str, Any]:
+    return {"cell_index": at, "cell_type": kind, "source": source}
+
+
+class NotebookIntelligence:
+    package = "notebook-intelligence"
+    hands = NotebookIntelligenceHands()
+
+    def files(self, url: str) -> Mapping[str, Any]:
+        given = {"api_key": "sk-test-0123456789", "model_id": "fake-1", "base_url": url}
+        properties = [{"id": id, "value": value} for id, value in given.items()]
+        return {
+            ".jupyter/nbi/config.json": {
+                "default_chat_mode": "agent",
+                "chat_model": {
+                    "provider": "openai-compatible",
+                    "model": "openai-compatible-chat-model",
+                    "properties": properties,
+                },
+                "inline_completion_model": {"provider": "none", "model": "none"},
+            }
+        }
+
+    def open(self, page: Page) -> None:
+        page.locator(".jp-SideBar [title='Notebook Intelligence']").click()
+        page.get_by_text("Skip tour").click()
+        page.locator(".tools-button").first.wait_for()
+        page.get_by_label("Configure tools").click()
+        for tools in ("Notebook edit", "Notebook execute"):
+            page.get_by_text(tools, exact=True).click()
+        page.get_by_text("Done", exact=True).click()
+
+    def ask(self, page: Page, question: str) -> None:
+        message = page.locator("#sidebar-user-input textarea")
+        message.fill(question)
+        message.press("Enter")
+
+    def is_busy(self, page: Page) -> bool:
+        return page.locator("#sidebar-user-input.generating").count() > 0

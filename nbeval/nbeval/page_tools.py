@@ -1,0 +1,352 @@
+"""What our tools are with those of a harness that works in a page: one entry for each.
+
+By intent, as `counterparts` are. An entry yields the calls of one reply after the other, and gets
+what they answered.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from nbformat import NotebookNode
+
+from nbeval.counterparts import MANY_CELLS, reading, runs, showing
+from nbeval.person import Person
+from nbeval.script import BEGINS, Script
+
+Input: TypeAlias = Mapping[str, Any]
+Call: TypeAlias = tuple[str, Input]
+
+_WAIT_S = 60
+_PANELS = "[...jupyterapp.shell.widgets('main')].filter(one => one.context)"
+_FRONT = f"() => {_PANELS}[0].context.path"
+_KERNEL = f"() => {_PANELS}[0].sessionContext.session.kernel.id"
+_CELLS = f"""path => Array.from(
+  {_PANELS}.find(one => one.context.path === path)?.content.model?.cells ?? [],
+  cell => [cell.id, cell.type, cell.sharedModel.getSource()])"""
+
+
+class Together(NamedTuple):
+    """The calls of one reply."""
+
+    calls: Sequence[Call]
+    wait: float | None = None
+    """The script goes on after so many seconds, and so does what the person does."""
+
+
+NewCell: TypeAlias = tuple[str, str]
+"""Its kind and its text."""
+Steps: TypeAlias = Generator[Together, Sequence[str], None]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell as it is in the page."""
+
+    id: str
+    """As it is known in the page."""
+    name: str
+    """The id of the cell that it was in the beginning, which a script calls it by."""
+    at: int
+    kind: str
+    source: str
+
+
+class Hands(Protocol):
+    """The calls with which a harness does something. `notebook` is a path."""
+
+    @property
+    def first(self) -> Sequence[Call]:
+        """What its instructions want a model to call before all else."""
+
+    @property
+    def opens_notebooks(self) -> bool:
+        """Whether its tools reach notebooks that are not in front."""
+
+    @property
+    def addresses_places(self) -> bool:
+        """Whether a cell that is inserted can be run in the same reply."""
+
+    def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
+        """Those cells, by default all; `desk` notes what they say."""
+
+    def outputs(self, cell: Cell) -> Sequence[Call]:
+        """Empty where `read` shows them."""
+
+    def write(self, notebook: str, cell: Cell, source: str) -> Sequence[Call]: ...
+
+    def insert(
+        self, notebook: str, cells: Sequence[Cell], at: int, new: Sequence[NewCell]
+    ) -> Sequence[Call]:
+        """One below the other, the first at that place among `cells`, which are all there are."""
+
+    def delete(self, notebook: str, cell: Cell) -> Sequence[Call]: ...
+
+    def run(self, notebook: str, cell: Cell) -> Sequence[Call]:
+        """With what it shows."""
+
+    def save(self, notebook: str) -> Sequence[Call]: ...
+
+    def execute(self, desk: Desk, code: str) -> Steps:
+        """Code in the kernel of the notebook in front, which is in no cell afterwards."""
+
+    def has_failed(self, answer: str) -> bool: ...
+
+
+class Desk:
+    """What a model knows in one task: it is taken to find cells where they are now, but not what is
+    written in them since it read them."""
+
+    def __init__(
+        self, script: Script, home: str, before: NotebookNode, is_busy: Callable[[], bool]
+    ) -> None:
+        self.home = home
+        self.is_busy = is_busy
+        self.language: str = before.metadata.get("kernelspec", {}).get("language", "python")
+        self.later: Sequence[Mapping[str, Any]] = ()
+        """The calls of the script after this one, of our tools."""
+        self.made: list[Any] = []
+        """Edits that were made: a script makes them again where ours were refused."""
+        self.sources: dict[str, str] = {}
+        """The text of each cell as it was read or written, by its id in the page."""
+        self.with_outputs = [cell.id for cell in before.cells if cell.get("outputs")]
+        self._script = script
+        self._before = before
+        self.names: dict[str, str] = {}
+        """What cells were in the beginning, by their ids in the page."""
+
+    def begin(self, somebody: Person) -> None:
+        """Before the first question: files without ids get some in the page."""
+        pairs = zip(_look(somebody, self.home), self._before.cells, strict=True)
+        self.names = {cell.id: before.id for cell, before in pairs}
+
+    def front(self) -> str:
+        """The path of the notebook that somebody asks in, which may have been renamed."""
+        return self._script.ask(lambda somebody: str(somebody.page.evaluate(_FRONT)))
+
+    def cells(self, notebook: str) -> Sequence[Cell]:
+        found = self._script.ask(lambda somebody: _look(somebody, notebook))
+        return [replace(cell, name=self.names.get(cell.id, cell.id)) for cell in found]
+
+    def find(self, notebook: str, name: str) -> Cell | None:
+        """None where the cell is gone."""
+        text = name.removeprefix(BEGINS) if name.startswith(BEGINS) else None
+        for cell in self.cells(notebook):
+            if cell.source.startswith(text) if text is not None else cell.name == name:
+                return cell
+        return None
+
+    def kernel(self) -> str:
+        """The id of the one that the notebook in front has."""
+        return self._script.ask(lambda somebody: str(somebody.page.evaluate(_KERNEL)))
+
+    def note(self, cells: Iterable[Cell]) -> None:
+        """They were read, or written."""
+        self.sources |= {cell.id: cell.source for cell in cells}
+
+    def rename(self, new: Cell, old: Cell) -> None:
+        """A cell is there in place of another: it goes by that one's name."""
+        self.names[new.id] = old.name
+
+
+def _look(somebody: Person, notebook: str) -> Sequence[Cell]:
+    """Each by the name that it has in the page."""
+    return [
+        Cell(id, id, at, kind, source)
+        for at, (id, kind, source) in enumerate(somebody.page.evaluate(_CELLS, notebook))
+    ]
+
+
+def _notebook(desk: Desk, input: Input) -> str:
+    return input.get("notebook") or desk.front()
+
+
+def _read(desk: Desk, hands: Hands, input: Input) -> Steps:
+    """With the outputs, which a model that runs nothing has to see."""
+    notebook = _notebook(desk, input)
+    many = len(desk.cells(notebook)) > MANY_CELLS
+    yield from _read_sources(desk, hands, notebook, {})
+    if not input.get("notebook") and not many and not any(map(runs, desk.later)):
+        shown = [cell for cell in desk.cells(notebook) if cell.name in desk.with_outputs]
+        if calls := [call for cell in shown for call in hands.outputs(cell)]:
+            yield Together(calls)
+
+
+def _read_sources(desk: Desk, hands: Hands, notebook: str, input: Input) -> Steps:
+    """Of a notebook with many cells those that this call or later ones address."""
+    names = None
+    if len(desk.cells(notebook)) > MANY_CELLS:
+        inputs = [input, *(call["input"] for call in desk.later)]
+        names = {name for each in inputs for name in _addressed(each)}
+    yield from hands.read(desk, notebook, names)
+
+
+def _addressed(input: Input) -> Iterable[str]:
+    for each in (input, *input.get("edits", ())):
+        yield from filter(None, (each.get(key) for key in ("cell_id", "after", "before")))
+    yield from input.get("cell_ids") or ()
+
+
+def _read_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
+    yield from hands.read(desk, _notebook(desk, input), input["cell_ids"])
+
+
+def _create_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
+    notebook = _notebook(desk, input)
+    cells = desk.cells(notebook)
+    at = _gap(desk, notebook, input, len(cells))
+    new = [(cell.get("type", "code"), cell["source"]) for cell in input["cells"]]
+    calls = list(hands.insert(notebook, cells, at, new))
+    code = [at + n for n, (kind, text) in enumerate(new) if kind == "code" and text.strip()]
+    run = bool(input.get("run")) and bool(code)
+    if run and hands.addresses_places:
+        places = [Cell("", "", place, "code", "") for place in code]
+        calls += [call for cell in places for call in hands.run(notebook, cell)]
+    yield Together(calls)
+    there = desk.cells(notebook)
+    desk.note(cell for cell in there if (cell.kind, cell.source) in new)
+    if run and not hands.addresses_places:
+        yield Together([call for at in code for call in hands.run(notebook, there[at])])
+
+
+def _gap(desk: Desk, notebook: str, input: Input, end: int) -> int:
+    """The place that a new cell gets."""
+    for key, below in (("after", 1), ("before", 0)):
+        if name := input.get(key):
+            cell = desk.find(notebook, name)
+            return end if cell is None else cell.at + below
+    return end
+
+
+def _edit_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
+    """All in one reply. An edit of a cell that is gone, or of a text that was not there, is not
+    made, and nothing is run then: a model that looks sees that."""
+    notebook = _notebook(desk, input)
+    edits = [edit for edit in input["edits"] if (input.get("notebook"), edit) not in desk.made]
+    found = [desk.find(notebook, edit["cell_id"]) for edit in edits]
+    if any(cell is None or cell.id not in desk.sources for cell in found):
+        yield from _read_sources(desk, hands, notebook, input)
+    texts: dict[str, str] = {}
+    cells: dict[str, Cell] = {}
+    refused = False
+    for edit in edits:
+        cell = desk.find(notebook, edit["cell_id"])
+        before = None if cell is None else texts.get(cell.id, desk.sources.get(cell.id))
+        after = None if before is None else _edited(before, edit)
+        if cell is None or after is None:
+            refused = True
+            continue
+        cells[cell.id], texts[cell.id] = cell, after
+        desk.made.append((input.get("notebook"), edit))
+    calls = [call for id, cell in cells.items() for call in hands.write(notebook, cell, texts[id])]
+    if input.get("run") and not refused:
+        names = [edit["cell_id"] for edit in input["edits"]]
+        code = {c.at: c for c in (desk.find(notebook, name) for name in names) if c is not None}
+        calls += [call for at in sorted(code) for call in _run(hands, notebook, code[at])]
+    if calls and input.get("notebook"):
+        calls += hands.save(notebook)  # the one in front is saved by whoever asks
+    if calls:
+        yield Together(calls)
+    there = desk.cells(notebook)
+    for now, cell in ((there[cell.at], cell) for cell in cells.values() if cell.at < len(there)):
+        desk.note([replace(now, source=texts[cell.id])])
+        if now.id != cell.id:
+            desk.rename(now, cell)
+
+
+def _edited(text: str, edit: Input) -> str | None:
+    """None where the old text is not there once."""
+    if edit.get("source") is not None:
+        return str(edit["source"])
+    old, new = edit["old_string"], edit.get("new_string") or ""
+    found = text.count(old)
+    return text.replace(old, new) if found == 1 or found and edit.get("replace_all") else None
+
+
+def _run(hands: Hands, notebook: str, cell: Cell) -> Sequence[Call]:
+    return hands.run(notebook, cell) if cell.kind == "code" else ()
+
+
+def _delete_cell(desk: Desk, hands: Hands, input: Input) -> Steps:
+    notebook = _notebook(desk, input)
+    if cell := desk.find(notebook, input["cell_id"]):
+        yield Together(hands.delete(notebook, cell))
+
+
+def _move_cell(desk: Desk, hands: Hands, input: Input) -> Steps:
+    """A new cell with its text in its new place."""
+    notebook = _notebook(desk, input)
+    cell = desk.find(notebook, input["cell_id"])
+    if cell is None:
+        return
+    others = [each for each in desk.cells(notebook) if each.id != cell.id]
+    to = _gap(desk, notebook, input, len(others) + 1)
+    to -= cell.at < to
+    text = desk.sources.get(cell.id, cell.source)
+    insert = hands.insert(notebook, others, to, [(cell.kind, text)])
+    yield Together([*hands.delete(notebook, cell), *insert])
+    now = desk.cells(notebook)[to]
+    desk.note([now])
+    desk.rename(now, cell)
+
+
+def _run_cell(desk: Desk, hands: Hands, input: Input) -> Steps:
+    notebook = _notebook(desk, input)
+    if cell := desk.find(notebook, input["cell_id"]):
+        waits = [call["name"] for call in desk.later[:1]] == ["wait_for_run"]
+        wait = input.get("wait", _WAIT_S) if waits else None
+        yield Together(_run(hands, notebook, cell), wait)
+
+
+def _run_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
+    notebook, names = _notebook(desk, input), input.get("cell_ids")
+    found = [desk.find(notebook, name) for name in names] if names else desk.cells(notebook)
+    cells = [cell for cell in found if cell is not None and cell.source.strip()]
+    yield Together([call for cell in cells for call in _run(hands, notebook, cell)])
+
+
+def _run_code(desk: Desk, hands: Hands, input: Input) -> Steps:
+    yield from hands.execute(desk, input["code"])
+
+
+def _inspect_variables(desk: Desk, hands: Hands, input: Input) -> Steps:
+    yield from hands.execute(desk, showing(input.get("names")))
+
+
+def _list_files(desk: Desk, hands: Hands, input: Input) -> Steps:
+    folder = posixpath.relpath(input.get("path") or ".", posixpath.dirname(desk.home))
+    yield from hands.execute(desk, f"import os\nprint(sorted(os.listdir({folder!r})))")
+
+
+def _read_file(desk: Desk, hands: Hands, input: Input) -> Steps:
+    yield from hands.execute(desk, reading(input, desk.home, desk.language))
+
+
+STEPS: Mapping[str, Callable[[Desk, Hands, Input], Steps] | None] = {
+    "get_notebook_state": _read,
+    "read_cells": _read_cells,
+    "search_notebook": _read,
+    "create_cell": lambda desk, hands, input: _create_cells(
+        desk, hands, {**input, "cells": [input]}
+    ),
+    "create_cells": _create_cells,
+    "update_cell": lambda desk, hands, input: _edit_cells(desk, hands, {**input, "edits": [input]}),
+    "edit_cells": _edit_cells,
+    "delete_cell": _delete_cell,
+    "move_cell": _move_cell,
+    "run_cell": _run_cell,
+    "run_cells": _run_cells,
+    "run_code": _run_code,
+    # The call that runs the cell has waited.
+    "wait_for_run": None,
+    # To run the notebook itself from the top would change the person's outputs and variables.
+    "verify_notebook": None,
+    "inspect_variables": _inspect_variables,
+    "list_files": _list_files,
+    "read_file": _read_file,
+    "write_plan": None,
+}
+"""Ours that are not here cannot be played."""

@@ -1,0 +1,290 @@
+"""Harnesses that work in a page of JupyterLab, under the script.
+
+Somebody types the question into their chat. Their model is a strict fake of an API that answers
+with their own tools (`page_tools`), which act in the page; the same person does the same meanwhile.
+"""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain, takewhile
+from typing import TYPE_CHECKING, Any, Protocol
+
+from nbeval.page_tools import STEPS, Call, Desk, Hands
+from nbeval.person import Person, chromium, person
+from nbeval.play import NOTEBOOK, begin, scored, size
+from nbeval.score import Score
+from nbeval.script import Ahead, Reply, Script, calls_in, texts, without_ids
+from nbeval.servers import Lab, peer_lab
+from nbeval.sides import tokens_of
+from nbeval.tasks import Task
+from tests.fakes import in_thread, says
+from tests.fakes.chat import ChatCompletions, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+_DONE: Reply = [says("Done.")]
+_ACTS_S = 0.05
+_TURN_S = 120
+_QUIET_S = 5
+"""Somebody sees that a turn has ended when the chat is at rest for so long."""
+
+
+class Chat(Protocol):
+    """A harness, as somebody works with it in its page."""
+
+    @property
+    def package(self) -> str:
+        """Its name on PyPI."""
+
+    @property
+    def hands(self) -> Hands: ...
+
+    def files(self, url: str) -> Mapping[str, Any]:
+        """Its settings, in the home, for a model at this address."""
+
+    def open(self, page: Page) -> None:
+        """Until a question can be typed, with its tools."""
+
+    def ask(self, page: Page, question: str) -> None:
+        """Sends it."""
+
+    def is_busy(self, page: Page) -> bool:
+        """Whether it still answers."""
+
+
+class Model:
+    """What the fake replies: the script of the task that is played, with the harness's tools."""
+
+    def __init__(self) -> None:
+        self.requests: Sequence[Mapping[str, Any]] = ()
+        self.error: Exception | None = None
+        """A mistake of ours, not of the harness: for whoever plays."""
+        self._replies: Iterator[Reply] = iter(())
+        self._prompts: Sequence[str] = ()
+
+    def plays(self, replies: Iterator[Reply], prompts: Sequence[str]) -> None:
+        """They are for requests with one of the prompts: others ask for a title, or are of a task
+        that is over."""
+        self._replies, self._prompts = replies, prompts
+
+    def __iter__(self) -> Iterator[Reply]:
+        return self
+
+    def __next__(self) -> Reply:
+        request = self.requests[-1]
+        said = (texts(message["content"] or "") for message in request["messages"])
+        asked = "\n".join(chain.from_iterable(said))
+        if not request.get("tools") or not any(prompt in asked for prompt in self._prompts):
+            return _DONE
+        try:
+            return next(self._replies, _DONE)
+        except CancelledError:  # the page is closed
+            return _DONE
+        except Exception as error:  # noqa: BLE001 - it is raised where the task is played
+            self.error = error
+            return _DONE
+
+
+class Answering:
+    """One task's replies with the harness's tools, and what came of them."""
+
+    def __init__(
+        self, model: Model, script: Script, desk: Desk, hands: Hands, replies: Sequence[Reply]
+    ) -> None:
+        self.said: list[str] = []
+        self.results: list[str] = []
+        """Of tools."""
+        self.calls = self.failed = 0
+        self.turns = 0
+        """How many have ended as the script wants."""
+        self._model = model
+        self._script = script
+        self._desk = desk
+        self._hands = hands
+        self._replies = replies
+        self._ahead = Ahead(script, desk.is_busy)
+
+    def __iter__(self) -> Iterator[Reply]:
+        said: list[Mapping[str, Any]] = []
+        while True:
+            reply = self._ahead.next()
+            said += [block for block in reply if block["type"] == "text"]
+            self.said += [block["text"] for block in reply if block["type"] == "text"]
+            calls, rest = calls_in(reply), calls_in(*self._replies[self._script.asked :])
+            if calls and not self.calls and self._hands.first:
+                yield [*said, *self._blocks(self._hands.first)]
+                said = []
+                self._told()
+            for number, call in enumerate(calls):
+                self._desk.later = [*calls[number + 1 :], *rest]
+                for block in self._played(call):
+                    yield [*said, *block]
+                    said = []
+            if not calls:
+                self.turns += 1
+                yield said or _DONE
+                said = []
+
+    def _played(self, call: Mapping[str, Any]) -> Iterator[Reply]:
+        does = STEPS.get(call["name"])
+        if does is None:
+            return
+        steps = does(self._desk, self._hands, call["input"])
+        try:
+            together = next(steps)
+            while True:
+                answers: Sequence[str] = ()
+                if together.calls:
+                    ended = None if together.wait is None else self._ahead.take(together.wait)
+                    yield self._blocks(together.calls)
+                    if ended is not None:
+                        ended.set()
+                    answers = self._told()
+                together = steps.send(answers)
+        except StopIteration:
+            return
+
+    def _blocks(self, calls: Sequence[Call]) -> Reply:
+        blocks = []
+        for name, input in calls:
+            self.calls += 1
+            id = f"call_{self.calls}"
+            blocks.append({"type": "tool_use", "id": id, "name": name, "input": dict(input)})
+        return blocks
+
+    def _told(self) -> list[str]:
+        """What the calls of the last reply answered."""
+        messages = reversed(self._model.requests[-1]["messages"])
+        answered = takewhile(lambda message: message["role"] == "tool", messages)
+        told = [message["content"] for message in answered][::-1]
+        self.results += told
+        self.failed += sum(map(self._hands.has_failed, told))
+        return told
+
+
+@contextmanager
+def page_player(chat: Chat, python: str) -> Iterator[PagePlayer]:
+    """In one JupyterLab of that environment, and in Chromium."""
+    model = Model()
+    fake = ChatCompletions(model)
+    model.requests = fake.requests
+    with ExitStack() as stack:
+        stack.enter_context(in_thread(serving(fake)))
+        lab = stack.enter_context(peer_lab(python, chat.files(fake.url)))
+        browser = stack.enter_context(chromium())
+        version = subprocess.run(
+            [python, "-c", f"from importlib.metadata import *; print(version({chat.package!r}))"],
+            capture_output=True, text=True, check=True,
+        ).stdout.strip()  # fmt: skip
+        yield PagePlayer(f"{chat.package} {version}", chat, lab, browser, model)
+
+
+@dataclass(frozen=True)
+class PagePlayer:
+    """Plays tasks in the harness's JupyterLab, as `play.Player` does in ours."""
+
+    name: str
+    chat: Chat
+    lab: Lab
+    browser: Browser
+    model: Model
+
+    @property
+    def definitions(self) -> int:
+        return max(tokens_of(request.get("tools", [])) for request in self.model.requests)
+
+    def lacks(self, replies: Sequence[Reply]) -> str:
+        calls = calls_in(*replies)
+        if unknown := {call["name"] for call in calls} - STEPS.keys():
+            return f"nothing stands for {', '.join(sorted(unknown))}"
+        if any(edit.get("type") for call in calls for edit in call["input"].get("edits", ())):
+            return "another type of a cell"
+        if not self.chat.hands.opens_notebooks and any(c["input"].get("notebook") for c in calls):
+            return "another notebook: its tools work in the one in front"
+        return ""
+
+    def play(self, task: Task, replies: Sequence[Reply]) -> Score:
+        folder, before = begin(self.lab, task)
+        home = f"{task.name}/{NOTEBOOK}"
+        replies = [[without_ids(block) for block in reply] for reply in replies]
+        script, model = self.lab.script, self.model
+        first = len(model.requests)
+        with person(self.browser, self.lab.url, self.lab.token, home, folder) as somebody:
+            desk = Desk(script, home, before.notebook, self._is_busy)
+            answering = Answering(model, script, desk, self.chat.hands, replies)
+            self.chat.open(somebody.page)
+            for cell_id in task.first:
+                somebody.run(cell_id)
+            desk.begin(somebody)
+            script.begin(replies, task.meanwhile)
+            model.plays(iter(answering), task.prompts)
+            began = time.monotonic()
+            failure = ""
+            try:
+                for number, prompt in enumerate(task.prompts, start=1):
+                    self.chat.ask(somebody.page, prompt)
+                    if failure := self._attend(answering, number, somebody):
+                        break
+            finally:
+                script.end()
+            seconds = time.monotonic() - began
+            somebody.save()
+            self.lab.close_kernels()
+        requests = [request for request in model.requests[first:] if request.get("tools")]
+        return scored(
+            folder,
+            task,
+            before,
+            somebody,
+            answer="\n".join(answering.said),
+            failure=failure,
+            told=answering.results,
+            state="failed" if failure else "done",
+            model_calls=len(requests),
+            tool_calls=answering.calls,
+            failed_calls=answering.failed,
+            questions=0,
+            input_tokens=sum(size(_without_instructions(request)) for request in requests),
+            output_tokens=0,
+            seconds=round(seconds, 1),
+            tool_seconds=0.0,
+            names=desk.names,
+        )
+
+    def _attend(self, answering: Answering, turns: int, somebody: Person) -> str:
+        """Does what the person does until the turn has ended; why it failed."""
+        acts, rests = self.lab.script.acts, time.monotonic()
+        end = time.monotonic() + _TURN_S
+        while time.monotonic() < end:
+            if self.model.error is not None:
+                raise self.model.error
+            try:
+                act = acts.get(timeout=_ACTS_S)
+                act.cancel() if somebody.page.is_closed() else act.do(somebody)
+                rests = time.monotonic()
+            except queue.Empty:
+                if somebody.page.is_closed():
+                    return "" if answering.turns >= turns else "its turn ended with the page"
+                if self.chat.is_busy(somebody.page):
+                    rests = time.monotonic()
+                elif answering.turns >= turns:
+                    return ""
+                elif time.monotonic() - rests > _QUIET_S:
+                    return "its turn ended early"
+        return "its turn did not end"
+
+    def _is_busy(self) -> bool:
+        sessions = self.lab.ask("GET", "api/sessions")
+        return any(each["kernel"]["execution_state"] == "busy" for each in sessions)
+
+
+def _without_instructions(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"messages": [each for each in request["messages"] if each["role"] != "system"]}

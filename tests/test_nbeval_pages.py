@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
 from jupyter_agent.tools import FORMER, toolbox
+from nbeval.jupyter_ai import JupyterAiHands
 from nbeval.jupyterlite_ai import JupyterliteAiHands
 from nbeval.notebook_intelligence import NotebookIntelligenceHands
 from nbeval.page_tools import STEPS, Cell, Desk, Hands
@@ -20,7 +22,7 @@ from tests.fakes import calls, in_thread, says
 from tests.fakes.chat import ChatCompletions, serving
 
 HOME = "task/notebook.ipynb"
-NBI, LITE = NotebookIntelligenceHands(), JupyterliteAiHands()
+NBI, LITE, JAI = NotebookIntelligenceHands(), JupyterliteAiHands(), JupyterAiHands()
 SOURCES = {"a": "x = 1", "b": "# Text", "c": "print(x)"}
 LATER = ({"name": "run_cell", "input": {"cell_id": "c"}},)
 PROMPT = "Which numbers?"
@@ -35,7 +37,7 @@ class Paper(Desk):
             cells=[new(text, id=id) for id, text in SOURCES.items()]  # type: ignore[no-untyped-call]
         )
         book.cells[2].outputs = [{"output_type": "stream", "name": "stdout", "text": "1"}]
-        super().__init__(script or Script(), HOME, book, lambda: False)
+        super().__init__(script or Script(), Path("nowhere"), HOME, book, lambda: False)
         self.there = [
             Cell(id, id, at, "markdown" if id == "b" else "code", text)
             for at, (id, text) in enumerate(SOURCES.items())
@@ -160,6 +162,25 @@ def test_each_of_our_tools_is_one_of_theirs_or_named_as_missing() -> None:
             [[("delete-cell", "c"), ("add-cell", "a", "above", "code", "print(x)")]],
         ),
         (NBI, "delete_cell", {"cell_id": "gone"}, []),
+        (
+            JAI,
+            "edit_cells",
+            EDIT,
+            [
+                [("read_notebook_cells", HOME)],
+                [
+                    ("edit_cell", HOME, "a", "x = 2"),
+                    ("run_cell", HOME, "a"),
+                    ("read_cell", HOME, "a"),
+                ],
+            ],
+        ),
+        (
+            JAI,
+            "create_cells",
+            INSERT,
+            [[("insert_cell", HOME, "y", 1, "code"), ("insert_cell", HOME, "# T", 2, "markdown")]],
+        ),
         (NBI, "run_cell", {"cell_id": "b"}, [[]]),
         (
             NBI,
@@ -243,8 +264,18 @@ def test_a_notebook_with_many_cells_is_read_as_far_as_the_script_needs() -> None
     ]
 
 
-def test_the_fake_answers_a_turn_with_calls_of_the_harness() -> None:
-    """Only requests with tools and with the question are answered from the script."""
+@pytest.mark.parametrize(
+    ("hands", "first", "counts"),
+    [
+        (LITE, "discover_commands", [1, 1, 3, 1, 3, 1]),
+        (JAI, "get_active_notebook", [1, 1, 1, 1]),
+    ],
+)
+def test_the_fake_answers_a_turn_with_calls_of_the_harness(
+    hands: Hands, first: str, counts: list[int]
+) -> None:
+    """Only requests with tools and with the question are answered from the script. Calls of one
+    reply are several where the harness makes them in order."""
     replies = [
         [says("I look."), calls("get_notebook_state")],
         [calls("run_cell", cell_id="$cell print"), calls("wait_for_run", run_id="$run_id")],
@@ -255,7 +286,7 @@ def test_the_fake_answers_a_turn_with_calls_of_the_harness() -> None:
     model.requests = fake.requests
     prepared = [[without_ids(block) for block in reply] for reply in replies]
     script.begin(prepared, {})
-    answering = Answering(model, script, Paper(script), LITE, prepared)
+    answering = Answering(model, script, Paper(script), hands, prepared)
     model.plays(iter(answering), [PROMPT])
     with in_thread(serving(fake)):
         assert ask(fake, [{"role": "user", "content": "Of another task?"}])["content"] == "Done."
@@ -267,14 +298,14 @@ def test_the_fake_answers_a_turn_with_calls_of_the_harness() -> None:
             names.append([made["function"]["name"] for made in calls_made])
             messages.append(said)
             messages += [
-                {"role": "tool", "tool_call_id": made["id"], "content": '{"success": false}'}
+                {"role": "tool", "tool_call_id": made["id"], "content": '{"success":false}'}
                 for made in calls_made
             ]
     assert said["content"] == "1, of course."
-    assert [len(reply) for reply in names] == [1, 1, 3, 1, 3, 1]
-    assert names[0] == ["discover_commands"]
+    assert [len(reply) for reply in names] == counts
+    assert names[0] == [first]
     assert answering.said == ["I look.", "1, of course."]
-    assert (answering.turns, answering.calls, answering.failed) == (1, 10, 10)
+    assert (answering.turns, answering.calls, answering.failed) == (1, *[sum(counts)] * 2)
     assert model.error is None
 
 

@@ -109,9 +109,8 @@ def in_order(scores: Sequence[Score], chosen: Sequence[Task]) -> list[Score]:
 def beside(given: argparse.Namespace) -> int:
     """0 where ours and another harness played, well or not. Raises ValueError for tasks that are
     not there."""
-    if (why := peer.NOT_PLAYED.get(given.peer)) or given.peer_python is None:
-        sys.stderr.write(f"nbeval: {given.peer}: {why or 'give --peer-python'}\n")
-        return 2
+    if given.peer_python is None:
+        raise ValueError(f"{given.peer}: give --peer-python")
     chosen = _chosen(given)
     sides = peer.beside_ours(chosen, given.replay, given.peer, given.peer_python)
     if given.out:
@@ -183,7 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, default=1, help="of the adversary")
     parser.add_argument(
-        "--peer", choices=(*peer.PEERS, *peer.NOT_PLAYED), help="another harness, under the script"
+        "--peer", choices=tuple(peer.PEERS), help="another harness, under the script"
     )
     parser.add_argument("--peer-python", metavar="PYTHON", help="of its environment")
     parser.add_argument("--out", help="a folder for results.json and index.html")

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 class JupyterliteAiHands:
     """It finds cells by their ids."""
 
-    first = (("discover_commands", {"query": "jupyterlab-ai-commands"}),)
+    first: Sequence[Call] = (("discover_commands", {"query": "jupyterlab-ai-commands"}),)
     opens_notebooks = True
     addresses_places = False
+    in_order = True
 
     def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
         """Twice where the notebook was opened by that and had not its own cells at first."""
@@ -31,7 +32,7 @@ class JupyterliteAiHands:
                 answers = (yield Together(each)) if each else ()
                 desk.note(cells)
 
-    def outputs(self, cell: Cell) -> Sequence[Call]:
+    def outputs(self, notebook: str, cell: Cell) -> Sequence[Call]:
         return ()
 
     def write(self, notebook: str, cell: Cell, source: str) -> Sequence[Call]:

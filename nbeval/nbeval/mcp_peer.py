@@ -15,14 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbformat import NotebookNode
 
 from nbeval.counterparts import COUNTERPARTS, EDITS, READS, Failed
 from nbeval.person import Person, chromium, person
-from nbeval.play import NOTEBOOK, attend, begin, scored, size
+from nbeval.play import NOTEBOOK, attend, begin, scored, size, wait_for_saves
 from nbeval.score import Score
 from nbeval.script import BEGINS, Ahead, Reply, Script, calls_in, without_ids
 from nbeval.servers import Lab, peer_lab
@@ -37,8 +36,6 @@ _FAILED = re.compile(r"\[(?:TIMEOUT )?ERROR|Failed to |'[^\n]*' (?:not found|is 
 """How results begin that are errors, though they are not marked as such."""
 _CELL = re.compile(r"=+Cell (\d+) \|")
 _ROW = re.compile(r"^\d+\t(\w+)\t", re.MULTILINE)
-_QUIET_S = 3
-"""A room saves a second after the last change, or later where much else runs."""
 
 
 @dataclass(frozen=True)
@@ -340,7 +337,7 @@ class McpPlayer:
             seconds = time.monotonic() - began
             if somebody is not None:
                 somebody.save()
-            _wait_for_saves(folder)
+            wait_for_saves(folder)
             peer.leave()
             self.lab.close_kernels()
         return scored(
@@ -373,11 +370,3 @@ class McpPlayer:
         kernel = before.metadata.get("kernelspec", {}).get("name", "python3")
         session = {"path": notebook, "name": NOTEBOOK, "type": "notebook"}
         self.lab.ask("POST", "api/sessions", {**session, "kernel": {"name": kernel}})
-
-
-def _wait_for_saves(folder: Path) -> None:
-    """Until no notebook was written for longer than a room takes, since now at the earliest."""
-    since = time.time()
-    while time.time() - since < _QUIET_S:
-        time.sleep(0.1)
-        since = max(since, *(file.stat().st_mtime for file in folder.glob("*.ipynb")))

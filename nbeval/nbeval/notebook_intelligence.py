@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 class NotebookIntelligenceHands:
     """It works in the notebook in front, and finds cells by their places."""
 
-    first = ()
+    first: Sequence[Call] = ()
     opens_notebooks = False
     addresses_places = True
+    in_order = True
 
     def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
         cells = [cell for cell in desk.cells(notebook) if names is None or cell.name in names]
@@ -26,7 +27,7 @@ class NotebookIntelligenceHands:
             yield Together(each)
         desk.note(cells)
 
-    def outputs(self, cell: Cell) -> Sequence[Call]:
+    def outputs(self, notebook: str, cell: Cell) -> Sequence[Call]:
         return [("get_cell_output", {"cell_index": cell.at})]
 
     def write(self, notebook: str, cell: Cell, source: str) -> Sequence[Call]:
@@ -41,7 +42,7 @@ class NotebookIntelligenceHands:
         return [("delete_cell", {"cell_index": cell.at})]
 
     def run(self, notebook: str, cell: Cell) -> Sequence[Call]:
-        return [("run_cell", {"cell_index": cell.at}), *self.outputs(cell)]
+        return [("run_cell", {"cell_index": cell.at}), *self.outputs(notebook, cell)]
 
     def save(self, notebook: str) -> Sequence[Call]:
         return [("save_notebook", {})]

@@ -9,10 +9,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from nbformat import NotebookNode
 
+from nbeval.check import read
 from nbeval.counterparts import MANY_CELLS, reading, runs, showing
 from nbeval.person import Person
 from nbeval.script import BEGINS, Script
@@ -22,11 +24,12 @@ Call: TypeAlias = tuple[str, Input]
 
 _WAIT_S = 60
 _PANELS = "[...jupyterapp.shell.widgets('main')].filter(one => one.context)"
-_FRONT = f"() => {_PANELS}[0].context.path"
 _KERNEL = f"() => {_PANELS}[0].sessionContext.session.kernel.id"
-_CELLS = f"""path => Array.from(
-  {_PANELS}.find(one => one.context.path === path)?.content.model?.cells ?? [],
-  cell => [cell.id, cell.type, cell.sharedModel.getSource()])"""
+_CELLS = f"""path => {{
+  const panel = {_PANELS}.find(one => one.context.path === path);
+  return panel && Array.from(panel.content.model?.cells ?? [],
+    cell => [cell.id, cell.type, cell.sharedModel.getSource()]);
+}}"""
 
 
 class Together(NamedTuple):
@@ -67,13 +70,17 @@ class Hands(Protocol):
         """Whether its tools reach notebooks that are not in front."""
 
     @property
+    def in_order(self) -> bool:
+        """Whether calls of one reply are made one after the other."""
+
+    @property
     def addresses_places(self) -> bool:
         """Whether a cell that is inserted can be run in the same reply."""
 
     def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
         """Those cells, by default all; `desk` notes what they say."""
 
-    def outputs(self, cell: Cell) -> Sequence[Call]:
+    def outputs(self, notebook: str, cell: Cell) -> Sequence[Call]:
         """Empty where `read` shows them."""
 
     def write(self, notebook: str, cell: Cell, source: str) -> Sequence[Call]: ...
@@ -101,7 +108,12 @@ class Desk:
     written in them since it read them."""
 
     def __init__(
-        self, script: Script, home: str, before: NotebookNode, is_busy: Callable[[], bool]
+        self,
+        script: Script,
+        root: Path,
+        home: str,
+        before: NotebookNode,
+        is_busy: Callable[[], bool],
     ) -> None:
         self.home = home
         self.is_busy = is_busy
@@ -114,21 +126,28 @@ class Desk:
         """The text of each cell as it was read or written, by its id in the page."""
         self.with_outputs = [cell.id for cell in before.cells if cell.get("outputs")]
         self._script = script
+        self._root = root
         self._before = before
         self.names: dict[str, str] = {}
-        """What cells were in the beginning, by their ids in the page."""
+        """The ids of cells in the beginning, by those that they have in the page."""
 
     def begin(self, somebody: Person) -> None:
         """Before the first question: files without ids get some in the page."""
-        pairs = zip(_look(somebody, self.home), self._before.cells, strict=True)
-        self.names = {cell.id: before.id for cell, before in pairs}
+        pairs = zip(_look(somebody, self.home) or (), self._before.cells, strict=True)
+        self.names = somebody.names = {cell.id: before.id for cell, before in pairs}
 
     def front(self) -> str:
         """The path of the notebook that somebody asks in, which may have been renamed."""
-        return self._script.ask(lambda somebody: str(somebody.page.evaluate(_FRONT)))
+        return posixpath.join(
+            posixpath.dirname(self.home), self._script.ask(lambda somebody: somebody.notebook)
+        )
 
     def cells(self, notebook: str) -> Sequence[Cell]:
+        """In the page, or in the file where it is not open."""
         found = self._script.ask(lambda somebody: _look(somebody, notebook))
+        if found is None:
+            cells = enumerate(read(self._root / notebook).cells)
+            found = [Cell(cell.id, cell.id, at, cell.cell_type, cell.source) for at, cell in cells]
         return [replace(cell, name=self.names.get(cell.id, cell.id)) for cell in found]
 
     def find(self, notebook: str, name: str) -> Cell | None:
@@ -152,12 +171,14 @@ class Desk:
         self.names[new.id] = old.name
 
 
-def _look(somebody: Person, notebook: str) -> Sequence[Cell]:
-    """Each by the name that it has in the page."""
-    return [
-        Cell(id, id, at, kind, source)
-        for at, (id, kind, source) in enumerate(somebody.page.evaluate(_CELLS, notebook))
-    ]
+def _look(somebody: Person, notebook: str) -> Sequence[Cell] | None:
+    """Each by the name that it has in the page; None where the notebook is not open."""
+    if somebody.page.is_closed():
+        return None
+    cells = somebody.page.evaluate(_CELLS, notebook)
+    if cells is None:
+        return None
+    return [Cell(id, id, at, kind, source) for at, (id, kind, source) in enumerate(cells)]
 
 
 def _notebook(desk: Desk, input: Input) -> str:
@@ -171,7 +192,7 @@ def _read(desk: Desk, hands: Hands, input: Input) -> Steps:
     yield from _read_sources(desk, hands, notebook, {})
     if not input.get("notebook") and not many and not any(map(runs, desk.later)):
         shown = [cell for cell in desk.cells(notebook) if cell.name in desk.with_outputs]
-        if calls := [call for cell in shown for call in hands.outputs(cell)]:
+        if calls := [call for cell in shown for call in hands.outputs(notebook, cell)]:
             yield Together(calls)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from nbeval.page_tools import STEPS, Call, Desk, Hands
 from nbeval.person import Person, chromium, person
-from nbeval.play import NOTEBOOK, begin, scored, size
+from nbeval.play import NOTEBOOK, begin, scored, size, wait_for_saves
 from nbeval.score import Score
 from nbeval.script import Ahead, Reply, Script, calls_in, texts, without_ids
 from nbeval.servers import Lab, peer_lab
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _DONE: Reply = [says("Done.")]
 _ACTS_S = 0.05
 _TURN_S = 120
-_QUIET_S = 5
-"""Somebody sees that a turn has ended when the chat is at rest for so long."""
+_QUIET_S = 15
+"""A turn has ended where nothing is asked for so long, and the chat shows no work."""
 
 
 class Chat(Protocol):
@@ -86,7 +86,7 @@ class Model:
             return _DONE
         try:
             return next(self._replies, _DONE)
-        except CancelledError:  # the page is closed
+        except CancelledError:  # the task is over
             return _DONE
         except Exception as error:  # noqa: BLE001 - it is raised where the task is played
             self.error = error
@@ -141,16 +141,23 @@ class Answering:
         try:
             together = next(steps)
             while True:
-                answers: Sequence[str] = ()
-                if together.calls:
-                    ended = None if together.wait is None else self._ahead.take(together.wait)
-                    yield self._blocks(together.calls)
-                    if ended is not None:
-                        ended.set()
-                    answers = self._told()
+                ended = None if together.wait is None else self._ahead.take(together.wait)
+                answers: list[str] = []
+                for calls in self._replies_for(together.calls):
+                    yield self._blocks(calls)
+                    answers += self._told()
+                if ended is not None:
+                    ended.set()
                 together = steps.send(answers)
         except StopIteration:
             return
+
+    def _replies_for(self, calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
+        """All in one where that keeps their order."""
+        if not self._hands.in_order:
+            yield from ([call] for call in calls)
+        elif calls:
+            yield calls
 
     def _blocks(self, calls: Sequence[Call]) -> Reply:
         blocks = []
@@ -164,7 +171,7 @@ class Answering:
         """What the calls of the last reply answered."""
         messages = reversed(self._model.requests[-1]["messages"])
         answered = takewhile(lambda message: message["role"] == "tool", messages)
-        told = [message["content"] for message in answered][::-1]
+        told = ["\n".join(texts(message["content"])) for message in answered][::-1]
         self.results += told
         self.failed += sum(map(self._hands.has_failed, told))
         return told
@@ -218,7 +225,7 @@ class PagePlayer:
         script, model = self.lab.script, self.model
         first = len(model.requests)
         with person(self.browser, self.lab.url, self.lab.token, home, folder) as somebody:
-            desk = Desk(script, home, before.notebook, self._is_busy)
+            desk = Desk(script, self.lab.root, home, before.notebook, self._is_busy)
             answering = Answering(model, script, desk, self.chat.hands, replies)
             self.chat.open(somebody.page)
             for cell_id in task.first:
@@ -237,6 +244,8 @@ class PagePlayer:
                 script.end()
             seconds = time.monotonic() - began
             somebody.save()
+            if somebody.page.is_closed():
+                wait_for_saves(folder)
             self.lab.close_kernels()
         requests = [request for request in model.requests[first:] if request.get("tools")]
         return scored(
@@ -267,18 +276,16 @@ class PagePlayer:
             if self.model.error is not None:
                 raise self.model.error
             try:
-                act = acts.get(timeout=_ACTS_S)
-                act.cancel() if somebody.page.is_closed() else act.do(somebody)
+                acts.get(timeout=_ACTS_S).do(somebody)
                 rests = time.monotonic()
             except queue.Empty:
-                if somebody.page.is_closed():
-                    return "" if answering.turns >= turns else "its turn ended with the page"
-                if self.chat.is_busy(somebody.page):
+                closed = somebody.page.is_closed()
+                if not closed and self.chat.is_busy(somebody.page):
                     rests = time.monotonic()
                 elif answering.turns >= turns:
                     return ""
                 elif time.monotonic() - rests > _QUIET_S:
-                    return "its turn ended early"
+                    return f"its turn ended {'with the page' if closed else 'early'}"
         return "its turn did not end"
 
     def _is_busy(self) -> bool:

@@ -12,6 +12,7 @@ from nbformat import NotebookNode
 from jupyter_agent import __version__
 from jupyter_agent.tools import toolbox
 from nbeval.check import read
+from nbeval.jupyter_ai import JupyterAi
 from nbeval.jupyterlite_ai import JupyterliteAi
 from nbeval.mcp_peer import mcp_player
 from nbeval.notebook_intelligence import NotebookIntelligence
@@ -46,12 +47,9 @@ PEERS: Mapping[str, Callable[[str], AbstractContextManager[Harness]]] = {
     "jupyter-mcp-server": mcp_player,
     "notebook-intelligence": lambda python: page_player(NotebookIntelligence(), python),
     "jupyterlite-ai": lambda python: page_player(JupyterliteAi(), python),
+    "jupyter-ai": lambda python: page_player(JupyterAi(), python),
 }
 """Other harnesses, given the Python of their environment."""
-NOT_PLAYED: Mapping[str, str] = {
-    "jupyter-ai": "its agents are programs of others (ACP) or an extra: none was run (3.2.0)",
-}
-"""Others, and why they are not."""
 
 
 def beside_ours(chosen: Sequence[Task], transcript: str, peer: str, python: str) -> list[Side]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -59,6 +60,8 @@ class Person:
         """What the file is called now."""
         self.typed: list[Typed] = []
         self.deleted: list[str] = []
+        self.names: dict[str, str] = {}
+        """The ids that cells of the page go by here: of those whose place they took."""
         self.page = page
 
     def type(self, cell_id: str, text: str, *, after: str | None = None) -> None:
@@ -178,7 +181,9 @@ class Person:
         self._do(
             f"""(async panel => {{
               const notebook = panel.content;
-              const at = notebook.widgets.findIndex(cell => cell.model.id === {cell_id!r});
+              const names = {json.dumps(self.names)};
+              const at = notebook.widgets.findIndex(
+                ({{ model: {{ id }} }}) => (names[id] ?? id) === {cell_id!r});
               notebook.activeCellIndex = at;
               await notebook.scrollToItem(at);
               await notebook.widgets[at].ready;

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 NOTEBOOK = "notebook.ipynb"
 _ACTS_S = 0.02
+_QUIET_S = 3
+"""A room saves a second after the last change, or later where much else runs."""
 _VOLATILE = re.compile(r"\b\d+\.\d s\b|\b(?:idle|busy|starting)\b|\btoolu_\d+\b")
 """How long things took, what the kernel did at that moment, and ids of calls, which count on from
 task to task: not the same in each run."""
@@ -148,6 +150,14 @@ def attend(script: Script, answering: Future[Any], somebody: Person | None) -> N
         except queue.Empty:
             continue
         act.do(somebody)
+
+
+def wait_for_saves(folder: Path) -> None:
+    """Until no notebook was written for longer than a room takes, since now at the earliest."""
+    since = time.time()
+    while time.time() - since < _QUIET_S:
+        time.sleep(0.1)
+        since = max(since, *(file.stat().st_mtime for file in folder.glob("*.ipynb")))
 
 
 def scored(

@@ -150,6 +150,11 @@ def _wrong_field(body: Mapping[str, Any], api: ChatCompletions) -> str | None:
     return None
 
 
+def _is_text(content: Any) -> bool:
+    """Or parts that are."""
+    return isinstance(content, str) or all(part.get("type") == "text" for part in content)
+
+
 def _wrong(messages: Sequence[Mapping[str, Any]]) -> str | None:
     """The real API's message about a history whose calls and tool messages do not match."""
     open_calls: list[str] = []
@@ -158,7 +163,7 @@ def _wrong(messages: Sequence[Mapping[str, Any]]) -> str | None:
             if message["tool_call_id"] not in open_calls:
                 return f"messages[{n}]: no call of the preceding message has this tool_call_id"
             open_calls.remove(message["tool_call_id"])
-            if not isinstance(message["content"], str):
+            if not _is_text(message["content"]):
                 return f"messages[{n}].content: tool messages are texts"
             continue
         if open_calls:

@@ -1,0 +1,95 @@
+"""jupyter-ai: a chat with its agent Jupyternaut in a JupyterLab with real-time collaboration."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nbeval.page_tools import Call, Cell, Desk, NewCell, Steps, Together
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+_WELCOME_MS = 2000
+
+
+class JupyterAiHands:
+    """It finds cells by their ids and reads the notebook's file."""
+
+    first: Sequence[Call] = (("get_active_notebook", {}),)
+    opens_notebooks = True
+    addresses_places = False
+    in_order = False
+
+    def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
+        yield Together([("read_notebook_cells", {"notebook_path": notebook})])
+        desk.note(desk.cells(notebook))
+
+    def outputs(self, notebook: str, cell: Cell) -> Sequence[Call]:
+        return [("read_cell", {"file_path": notebook, "cell_id": cell.id})]
+
+    def write(self, notebook: str, cell: Cell, source: str) -> Sequence[Call]:
+        return [("edit_cell", {"file_path": notebook, "cell_id": cell.id, "content": source})]
+
+    def insert(
+        self, notebook: str, cells: Sequence[Cell], at: int, new: Sequence[NewCell]
+    ) -> Sequence[Call]:
+        return [
+            (
+                "insert_cell",
+                {
+                    "file_path": notebook,
+                    "content": source,
+                    "insert_index": at + n,
+                    "cell_type": kind,
+                },
+            )
+            for n, (kind, source) in enumerate(new)
+        ]
+
+    def delete(self, notebook: str, cell: Cell) -> Sequence[Call]:
+        return [("delete_cell", {"file_path": notebook, "cell_id": cell.id})]
+
+    def run(self, notebook: str, cell: Cell) -> Sequence[Call]:
+        run = ("run_cell", {"file_path": notebook, "cell_id": cell.id})
+        return [run, *self.outputs(notebook, cell)]
+
+    def save(self, notebook: str) -> Sequence[Call]:
+        return ()
+
+    def execute(self, desk: Desk, code: str) -> Steps:
+        """In a cell below all others, which is deleted."""
+        notebook = desk.front()
+        yield Together(self.insert(notebook, (), len(desk.cells(notebook)), [("code", code)]))
+        cell = desk.cells(notebook)[-1]
+        yield Together([*self.run(notebook, cell), *self.delete(notebook, cell)])
+
+    def has_failed(self, answer: str) -> bool:
+        return answer.startswith(("Tool error", "Error")) or '"success":false' in answer
+
+
+class JupyterAi:
+    package = "jupyter-ai"
+    hands = JupyterAiHands()
+
+    def files(self, url: str) -> Mapping[str, Any]:
+        model = "openai/fake-1"
+        given = {"api_base": url, "api_key": "sk-test-0123456789"}
+        return {
+            "data/jupyter_ai/config.json": {"model_provider_id": model, "fields": {model: given}}
+        }
+
+    def open(self, page: Page) -> None:
+        page.locator(".jp-SideBar [title='Jupyter Chat']").click()
+        page.get_by_text("New chat").first.click()
+        page.locator(".jp-jai-personaControls-persona-btn", has_text="Jupyternaut").wait_for()
+        # It does not answer what is sent before the server knows of the chat, which nothing shows.
+        page.wait_for_timeout(_WELCOME_MS)
+
+    def ask(self, page: Page, question: str) -> None:
+        message = page.get_by_placeholder("Type a chat message").first
+        message.fill(question)
+        message.press("Enter")
+
+    def is_busy(self, page: Page) -> bool:
+        return page.locator(".jp-chat-writers", has_text="typing").count() > 0

@@ -49,6 +49,9 @@ class Paper(Desk):
     def cells(self, notebook: str) -> Sequence[Cell]:
         return self.there
 
+    def grown(self, notebook: str, count: int) -> Sequence[Cell]:
+        return self.there
+
     def kernel(self) -> str:
         return "k"
 
@@ -65,7 +68,7 @@ def done(
         together = next(steps)
         while True:
             replies.append([call(*each) for each in together.calls])
-            together = steps.send(['{"success": true}'] * len(together.calls))
+            together = steps.send(['{"success":true}'] * len(together.calls))
     except StopIteration:
         return replies
 
@@ -206,8 +209,7 @@ def test_each_of_our_tools_is_one_of_theirs_or_named_as_missing() -> None:
             "list_files",
             {"path": "task"},
             [
-                [("list-kernels",)],
-                [("execute-in-kernel", "k", "import os\nprint(sorted(os.listdir('.')))")],
+                [("list-directory", "task")],
             ],
         ),
     ],
@@ -267,18 +269,23 @@ def test_a_notebook_with_many_cells_is_read_as_far_as_the_script_needs() -> None
 @pytest.mark.parametrize(
     ("hands", "first", "counts"),
     [
-        (LITE, "discover_commands", [1, 1, 3, 1, 3, 1]),
-        (JAI, "get_active_notebook", [1, 1, 1, 1]),
+        (LITE, "discover_commands", [1, 1, 3, 1, 3, 2]),
+        (JAI, "get_active_notebook", [1, 1, 1, 1, 1, 1]),
     ],
 )
 def test_the_fake_answers_a_turn_with_calls_of_the_harness(
-    hands: Hands, first: str, counts: list[int]
+    hands: Hands, first: str, counts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only requests with tools and with the question are answered from the script. Calls of one
     reply are several where the harness makes them in order."""
+    monkeypatch.setattr("nbeval.pages._SAVE_S", 0)
     replies = [
         [says("I look."), calls("get_notebook_state")],
-        [calls("run_cell", cell_id="$cell print"), calls("wait_for_run", run_id="$run_id")],
+        [
+            calls("run_cell", cell_id="$cell print"),
+            calls("edit_cells", edits=EDIT["edits"]),
+            calls("wait_for_run", run_id="$run_id"),
+        ],
         [says("1, of course.")],
     ]
     model, script = Model(), Script()

@@ -19,7 +19,9 @@ class JupyterAiHands:
     first: Sequence[Call] = (("get_active_notebook", {}),)
     opens_notebooks = True
     addresses_places = False
-    in_order = False
+    any_order: Collection[str] = ("edit_cell", "read_cell")
+    reads_file: Collection[str] = ("read_notebook_cells", "read_cell")
+    rereads = True
 
     def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
         yield Together([("read_notebook_cells", {"notebook_path": notebook})])
@@ -60,16 +62,30 @@ class JupyterAiHands:
     def execute(self, desk: Desk, code: str) -> Steps:
         """In a cell below all others, which is deleted."""
         notebook = desk.front()
-        yield Together(self.insert(notebook, (), len(desk.cells(notebook)), [("code", code)]))
-        cell = desk.cells(notebook)[-1]
-        yield Together([*self.run(notebook, cell), *self.delete(notebook, cell)])
+        end = len(desk.cells(notebook))
+        yield Together(self.insert(notebook, (), end, [("code", code)]))
+        for cell in desk.grown(notebook, end + 1)[end:]:
+            yield Together([*self.run(notebook, cell), *self.delete(notebook, cell)])
 
-    def has_failed(self, answer: str) -> bool:
+    def list_files(self, desk: Desk, folder: str) -> Steps:
+        yield Together([("bash", {"command": f"ls '{desk.root / folder}'"})])
+
+    def read_file(self, desk: Desk, input: Mapping[str, Any]) -> Steps:
+        first, count = input.get("offset", 0), input.get("limit", 200)
+        lines, path = f"{first + 1},{first + count}p", desk.root / input["path"]
+        yield Together([("bash", {"command": f"sed -n {lines} '{path}'"})])
+
+    def has_failed(self, tool: str, answer: str) -> bool:
         return answer.startswith(("Tool error", "Error")) or '"success":false' in answer
+
+    def is_to_repeat(self, answer: str) -> bool:
+        """As for a cell in a page that was just loaded again."""
+        return "timed out" in answer and self.has_failed("run_cell", answer)
 
 
 class JupyterAi:
     package = "jupyter-ai"
+    in_rooms = True
     hands = JupyterAiHands()
 
     def files(self, url: str) -> Mapping[str, Any]:

@@ -18,19 +18,21 @@ class JupyterliteAiHands:
     first: Sequence[Call] = (("discover_commands", {"query": "jupyterlab-ai-commands"}),)
     opens_notebooks = True
     addresses_places = False
-    in_order = True
+    any_order = None
+    reads_file: Collection[str] = ()
+    rereads = False
 
     def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
         """Twice where the notebook was opened by that and had not its own cells at first."""
-        answers: Sequence[str] = ["none"]
         for _ in range(2):
-            if any(map(self.has_failed, answers)):
-                yield Together([_command("get-notebook-info", notebook)])
-                found = desk.cells(notebook)
-                cells = [cell for cell in found if names is None or cell.name in names]
-                each = [_command("get-cell-info", notebook, cellId=cell.id) for cell in cells]
-                answers = (yield Together(each)) if each else ()
-                desk.note(cells)
+            yield Together([_command("get-notebook-info", notebook)])
+            found = desk.cells(notebook)
+            cells = [cell for cell in found if names is None or cell.name in names]
+            each = [_command("get-cell-info", notebook, cellId=cell.id) for cell in cells]
+            answers = (yield Together(each)) if each else ()
+            desk.note(cells)
+            if not any(self.has_failed("get-cell-info", answer) for answer in answers):
+                return
 
     def outputs(self, notebook: str, cell: Cell) -> Sequence[Call]:
         return ()
@@ -43,10 +45,8 @@ class JupyterliteAiHands:
     ) -> Sequence[Call]:
         """Each right below the same cell, the last first."""
         above = at == 0
-        place = {
-            "referenceCellId": cells[max(0, at - 1)].id,
-            "position": "above" if above else "below",
-        }
+        place = {"referenceCellId": cells[max(0, at - 1)].id} if cells else {}
+        place["position"] = "above" if above else "below"
         return [
             _command("add-cell", notebook, **place, cellType=kind, content=source)
             for kind, source in (new if above else reversed(new))
@@ -62,10 +62,22 @@ class JupyterliteAiHands:
         return [_command("save-notebook", notebook)]
 
     def execute(self, desk: Desk, code: str) -> Steps:
-        yield Together([_command("list-kernels")])
-        yield Together([_command("execute-in-kernel", kernelId=desk.kernel(), code=code)])
+        kernel = desk.kernel()
+        if kernel not in desk.kernels:
+            yield Together([_command("list-kernels")])
+            desk.kernels.add(kernel)
+        yield Together([_command("execute-in-kernel", kernelId=kernel, code=code)])
 
-    def has_failed(self, answer: str) -> bool:
+    def list_files(self, desk: Desk, folder: str) -> Steps:
+        yield Together([_command("list-directory", path=folder)])
+
+    def read_file(self, desk: Desk, input: Mapping[str, Any]) -> Steps:
+        yield Together([_command("get-file-info", filePath=input["path"])])
+
+    def is_to_repeat(self, answer: str) -> bool:
+        return False
+
+    def has_failed(self, tool: str, answer: str) -> bool:
         try:
             found = json.loads(answer)
         except ValueError:  # an error's message
@@ -82,6 +94,7 @@ def _command(name: str, notebook: str = "", **args: str) -> Call:
 
 class JupyterliteAi:
     package = "jupyterlite-ai"
+    in_rooms = False
     hands = JupyterliteAiHands()
 
     def files(self, url: str) -> Mapping[str, Any]:

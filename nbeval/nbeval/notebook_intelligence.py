@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nbeval.counterparts import reading
 from nbeval.page_tools import Call, Cell, Desk, NewCell, Steps, Together
 
 if TYPE_CHECKING:
@@ -17,7 +19,9 @@ class NotebookIntelligenceHands:
     first: Sequence[Call] = ()
     opens_notebooks = False
     addresses_places = True
-    in_order = True
+    any_order = None
+    reads_file: Collection[str] = ()
+    rereads = False
 
     def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
         cells = [cell for cell in desk.cells(notebook) if names is None or cell.name in names]
@@ -55,8 +59,21 @@ class NotebookIntelligenceHands:
         insert = ("insert_cell", _cell(end, "code", code))
         yield Together([insert, *self.run(notebook, cell), *self.delete(notebook, cell)])
 
-    def has_failed(self, answer: str) -> bool:
-        return answer.startswith(("Error", "False"))
+    def list_files(self, desk: Desk, folder: str) -> Steps:
+        """Its tools for files ask first; code does not."""
+        local = posixpath.relpath(folder or ".", posixpath.dirname(desk.home))
+        yield from self.execute(desk, f"import os\nprint(sorted(os.listdir({local!r})))")
+
+    def read_file(self, desk: Desk, input: Mapping[str, Any]) -> Steps:
+        yield from self.execute(desk, reading(input, desk.home, desk.language))
+
+    def has_failed(self, tool: str, answer: str) -> bool:
+        """Nothing is answered where the notebook was not found, or where a cell shows nothing."""
+        changes = tool in ("set_cell_type_and_source", "insert_cell")
+        return answer.startswith(("Error", "False")) or (changes and answer == "void")
+
+    def is_to_repeat(self, answer: str) -> bool:
+        return False
 
 
 def _cell(at: int, kind: str, source: str) -> Mapping[str, Any]:
@@ -65,6 +82,7 @@ def _cell(at: int, kind: str, source: str) -> Mapping[str, Any]:
 
 class NotebookIntelligence:
     package = "notebook-intelligence"
+    in_rooms = False
     hands = NotebookIntelligenceHands()
 
     def files(self, url: str) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ what they answered.
 from __future__ import annotations
 
 import posixpath
+import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from nbformat import NotebookNode
 
 from nbeval.check import read
-from nbeval.counterparts import MANY_CELLS, reading, runs, showing
+from nbeval.counterparts import MANY_CELLS, runs, showing
 from nbeval.person import Person
 from nbeval.script import BEGINS, Script
 
@@ -23,6 +24,8 @@ Input: TypeAlias = Mapping[str, Any]
 Call: TypeAlias = tuple[str, Input]
 
 _WAIT_S = 60
+_GROWS_S = 5
+_LOOK_S = 0.05
 _PANELS = "[...jupyterapp.shell.widgets('main')].filter(one => one.context)"
 _KERNEL = f"() => {_PANELS}[0].sessionContext.session.kernel.id"
 _CELLS = f"""path => {{
@@ -38,6 +41,9 @@ class Together(NamedTuple):
     calls: Sequence[Call]
     wait: float | None = None
     """The script goes on after so many seconds, and so does what the person does."""
+    joins: bool = False
+    """Whether calls that the model wants at once can follow in the same reply: these move no cell,
+    and nothing has to be known of what they answer."""
 
 
 NewCell: TypeAlias = tuple[str, str]
@@ -70,8 +76,17 @@ class Hands(Protocol):
         """Whether its tools reach notebooks that are not in front."""
 
     @property
-    def in_order(self) -> bool:
-        """Whether calls of one reply are made one after the other."""
+    def any_order(self) -> Collection[str] | None:
+        """Tools whose calls may be in one reply though they are made at the same time; None where
+        calls are made one after the other."""
+
+    @property
+    def reads_file(self) -> Collection[str]:
+        """Tools that answer from the notebook's file."""
+
+    @property
+    def rereads(self) -> bool:
+        """Whether its instructions want a notebook to be read right before each edit."""
 
     @property
     def addresses_places(self) -> bool:
@@ -100,7 +115,14 @@ class Hands(Protocol):
     def execute(self, desk: Desk, code: str) -> Steps:
         """Code in the kernel of the notebook in front, which is in no cell afterwards."""
 
-    def has_failed(self, answer: str) -> bool: ...
+    def list_files(self, desk: Desk, folder: str) -> Steps: ...
+
+    def read_file(self, desk: Desk, input: Input) -> Steps: ...
+
+    def has_failed(self, tool: str, answer: str) -> bool: ...
+
+    def is_to_repeat(self, answer: str) -> bool:
+        """Whether a model makes the call again if nothing runs."""
 
 
 class Desk:
@@ -116,6 +138,7 @@ class Desk:
         is_busy: Callable[[], bool],
     ) -> None:
         self.home = home
+        self.root = root
         self.is_busy = is_busy
         self.language: str = before.metadata.get("kernelspec", {}).get("language", "python")
         self.later: Sequence[Mapping[str, Any]] = ()
@@ -124,9 +147,12 @@ class Desk:
         """Edits that were made: a script makes them again where ours were refused."""
         self.sources: dict[str, str] = {}
         """The text of each cell as it was read or written, by its id in the page."""
+        self.is_fresh = False
+        """Whether nothing was called since the notebook was read."""
+        self.kernels: set[str] = set()
+        """Ids that the model knows."""
         self.with_outputs = [cell.id for cell in before.cells if cell.get("outputs")]
         self._script = script
-        self._root = root
         self._before = before
         self.names: dict[str, str] = {}
         """The ids of cells in the beginning, by those that they have in the page."""
@@ -146,9 +172,16 @@ class Desk:
         """In the page, or in the file where it is not open."""
         found = self._script.ask(lambda somebody: _look(somebody, notebook))
         if found is None:
-            cells = enumerate(read(self._root / notebook).cells)
+            cells = enumerate(read(self.root / notebook).cells)
             found = [Cell(cell.id, cell.id, at, cell.cell_type, cell.source) for at, cell in cells]
         return [replace(cell, name=self.names.get(cell.id, cell.id)) for cell in found]
+
+    def grown(self, notebook: str, count: int) -> Sequence[Cell]:
+        """Once there are so many, which a page sees a moment later than a server, or soon."""
+        end = time.monotonic() + _GROWS_S
+        while len(cells := self.cells(notebook)) < count and time.monotonic() < end:
+            time.sleep(_LOOK_S)
+        return cells
 
     def find(self, notebook: str, name: str) -> Cell | None:
         """None where the cell is gone."""
@@ -203,6 +236,7 @@ def _read_sources(desk: Desk, hands: Hands, notebook: str, input: Input) -> Step
         inputs = [input, *(call["input"] for call in desk.later)]
         names = {name for each in inputs for name in _addressed(each)}
     yield from hands.read(desk, notebook, names)
+    desk.is_fresh = True
 
 
 def _addressed(input: Input) -> Iterable[str]:
@@ -227,10 +261,11 @@ def _create_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
         places = [Cell("", "", place, "code", "") for place in code]
         calls += [call for cell in places for call in hands.run(notebook, cell)]
     yield Together(calls)
-    there = desk.cells(notebook)
+    there = desk.grown(notebook, len(cells) + len(new))
     desk.note(cell for cell in there if (cell.kind, cell.source) in new)
     if run and not hands.addresses_places:
-        yield Together([call for at in code for call in hands.run(notebook, there[at])])
+        made = [cell for cell in there if cell.at in code]
+        yield Together([call for cell in made for call in hands.run(notebook, cell)])
 
 
 def _gap(desk: Desk, notebook: str, input: Input, end: int) -> int:
@@ -248,7 +283,8 @@ def _edit_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
     notebook = _notebook(desk, input)
     edits = [edit for edit in input["edits"] if (input.get("notebook"), edit) not in desk.made]
     found = [desk.find(notebook, edit["cell_id"]) for edit in edits]
-    if any(cell is None or cell.id not in desk.sources for cell in found):
+    unread = any(cell is None or cell.id not in desk.sources for cell in found)
+    if unread or (hands.rereads and not desk.is_fresh):
         yield from _read_sources(desk, hands, notebook, input)
     texts: dict[str, str] = {}
     cells: dict[str, Cell] = {}
@@ -269,8 +305,9 @@ def _edit_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
         calls += [call for at in sorted(code) for call in _run(hands, notebook, code[at])]
     if calls and input.get("notebook"):
         calls += hands.save(notebook)  # the one in front is saved by whoever asks
+    desk.note(replace(cell, source=texts[cell.id]) for cell in cells.values())
     if calls:
-        yield Together(calls)
+        yield Together(calls, joins=True)
     there = desk.cells(notebook)
     for now, cell in ((there[cell.at], cell) for cell in cells.values() if cell.at < len(there)):
         desk.note([replace(now, source=texts[cell.id])])
@@ -309,9 +346,9 @@ def _move_cell(desk: Desk, hands: Hands, input: Input) -> Steps:
     text = desk.sources.get(cell.id, cell.source)
     insert = hands.insert(notebook, others, to, [(cell.kind, text)])
     yield Together([*hands.delete(notebook, cell), *insert])
-    now = desk.cells(notebook)[to]
-    desk.note([now])
-    desk.rename(now, cell)
+    for now in desk.grown(notebook, len(others) + 1)[to : to + 1]:
+        desk.note([now])
+        desk.rename(now, cell)
 
 
 def _run_cell(desk: Desk, hands: Hands, input: Input) -> Steps:
@@ -319,14 +356,16 @@ def _run_cell(desk: Desk, hands: Hands, input: Input) -> Steps:
     if cell := desk.find(notebook, input["cell_id"]):
         waits = [call["name"] for call in desk.later[:1]] == ["wait_for_run"]
         wait = input.get("wait", _WAIT_S) if waits else None
-        yield Together(_run(hands, notebook, cell), wait)
+        desk.is_fresh = False
+        yield Together(_run(hands, notebook, cell), wait, joins=not waits)
 
 
 def _run_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
     notebook, names = _notebook(desk, input), input.get("cell_ids")
     found = [desk.find(notebook, name) for name in names] if names else desk.cells(notebook)
     cells = [cell for cell in found if cell is not None and cell.source.strip()]
-    yield Together([call for cell in cells for call in _run(hands, notebook, cell)])
+    desk.is_fresh = False
+    yield Together([call for cell in cells for call in _run(hands, notebook, cell)], joins=True)
 
 
 def _run_code(desk: Desk, hands: Hands, input: Input) -> Steps:
@@ -338,12 +377,11 @@ def _inspect_variables(desk: Desk, hands: Hands, input: Input) -> Steps:
 
 
 def _list_files(desk: Desk, hands: Hands, input: Input) -> Steps:
-    folder = posixpath.relpath(input.get("path") or ".", posixpath.dirname(desk.home))
-    yield from hands.execute(desk, f"import os\nprint(sorted(os.listdir({folder!r})))")
+    yield from hands.list_files(desk, input.get("path") or "")
 
 
 def _read_file(desk: Desk, hands: Hands, input: Input) -> Steps:
-    yield from hands.execute(desk, reading(input, desk.home, desk.language))
+    yield from hands.read_file(desk, input)
 
 
 STEPS: Mapping[str, Callable[[Desk, Hands, Input], Steps] | None] = {

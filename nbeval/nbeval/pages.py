@@ -6,17 +6,19 @@ with their own tools (`page_tools`), which act in the page; the same person does
 
 from __future__ import annotations
 
+import json
 import queue
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, takewhile
+from itertools import chain, groupby, takewhile
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from nbeval.page_tools import STEPS, Call, Desk, Hands
+from nbeval.page_tools import STEPS, Call, Desk, Hands, Input, Steps, Together
 from nbeval.person import Person, chromium, person
 from nbeval.play import NOTEBOOK, begin, scored, size, wait_for_saves
 from nbeval.score import Score
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 _DONE: Reply = [says("Done.")]
 _ACTS_S = 0.05
 _TURN_S = 120
+_SAVE_S = 1.5
+"""What a model takes at least; by then a room is in its file."""
 _QUIET_S = 15
 """A turn has ended where nothing is asked for so long, and the chat shows no work."""
 
@@ -46,6 +50,10 @@ class Chat(Protocol):
 
     @property
     def hands(self) -> Hands: ...
+
+    @property
+    def in_rooms(self) -> bool:
+        """Whether its notebooks save themselves."""
 
     def files(self, url: str) -> Mapping[str, Any]:
         """Its settings, in the home, for a model at this address."""
@@ -65,8 +73,10 @@ class Model:
 
     def __init__(self) -> None:
         self.requests: Sequence[Mapping[str, Any]] = ()
+        self.played: list[Mapping[str, Any]] = []
+        """The requests of the task that is played."""
         self.error: Exception | None = None
-        """A mistake of ours, not of the harness: for whoever plays."""
+        """For whoever plays."""
         self._replies: Iterator[Reply] = iter(())
         self._prompts: Sequence[str] = ()
 
@@ -74,6 +84,7 @@ class Model:
         """They are for requests with one of the prompts: others ask for a title, or are of a task
         that is over."""
         self._replies, self._prompts = replies, prompts
+        self.played, self.error = [], None
 
     def __iter__(self) -> Iterator[Reply]:
         return self
@@ -84,6 +95,7 @@ class Model:
         asked = "\n".join(chain.from_iterable(said))
         if not request.get("tools") or not any(prompt in asked for prompt in self._prompts):
             return _DONE
+        self.played.append(request)
         try:
             return next(self._replies, _DONE)
         except CancelledError:  # the task is over
@@ -122,42 +134,69 @@ class Answering:
             if calls and not self.calls and self._hands.first:
                 yield [*said, *self._blocks(self._hands.first)]
                 said = []
-                self._told()
-            for number, call in enumerate(calls):
-                self._desk.later = [*calls[number + 1 :], *rest]
-                for block in self._played(call):
-                    yield [*said, *block]
-                    said = []
+                self._told(self._hands.first)
+            for blocks in self._played(calls, rest):
+                yield [*said, *blocks]
+                said = []
             if not calls:
                 self.turns += 1
                 yield said or _DONE
                 said = []
 
-    def _played(self, call: Mapping[str, Any]) -> Iterator[Reply]:
-        does = STEPS.get(call["name"])
-        if does is None:
-            return
-        steps = does(self._desk, self._hands, call["input"])
-        try:
-            together = next(steps)
-            while True:
-                ended = None if together.wait is None else self._ahead.take(together.wait)
-                answers: list[str] = []
-                for calls in self._replies_for(together.calls):
-                    yield self._blocks(calls)
-                    answers += self._told()
-                if ended is not None:
-                    ended.set()
-                together = steps.send(answers)
-        except StopIteration:
-            return
+    def _played(self, calls: Sequence[Input], rest: Sequence[Input]) -> Iterator[Reply]:
+        """Calls of ours, in as few replies as that can be."""
+        waiting: list[tuple[Steps, Together]] = []
+        for number, call in enumerate(calls):
+            self._desk.later = [*calls[number + 1 :], *rest]
+            does = STEPS[call["name"]]
+            if does is None:
+                continue
+            steps = does(self._desk, self._hands, call["input"])
+            step = next(steps, None)
+            while step is not None:
+                waiting.append((steps, step))
+                if step.joins and number + 1 < len(calls):
+                    break
+                answers = yield from self._made(waiting)
+                waiting = []
+                step = _next(steps, answers)
+        if waiting:
+            answers = yield from self._made(waiting)
+            _next(waiting[-1][0], answers)
+
+    def _made(
+        self, waiting: Sequence[tuple[Steps, Together]]
+    ) -> Generator[Reply, None, Sequence[str]]:
+        """What the calls of the last of them answered; the others get their answers."""
+        ended = [self._ahead.take(step.wait) for _, step in waiting if step.wait is not None]
+        answers: list[str] = []
+        for calls in self._replies_for([call for _, step in waiting for call in step.calls]):
+            if any(name in self._hands.reads_file for name, _ in calls):
+                time.sleep(_SAVE_S)
+            yield self._blocks(calls)
+            told = self._told(calls)
+            if any(map(self._hands.is_to_repeat, told)) and not self._desk.is_busy():
+                yield self._blocks(calls)
+                told = self._told(calls)
+            answers += told
+        for each in ended:
+            each.set()
+        self._desk.is_fresh = False
+        for steps, step in waiting[:-1]:
+            _next(steps, answers[: len(step.calls)])
+            answers = answers[len(step.calls) :]
+        return answers
 
     def _replies_for(self, calls: Sequence[Call]) -> Iterator[Sequence[Call]]:
         """All in one where that keeps their order."""
-        if not self._hands.in_order:
-            yield from ([call] for call in calls)
-        elif calls:
-            yield calls
+        if self._hands.any_order is None:
+            yield from [calls] if calls else []
+            return
+        for name, some in groupby(calls, key=itemgetter(0)):
+            if name in self._hands.any_order:
+                yield list(some)
+            else:
+                yield from ([call] for call in some)
 
     def _blocks(self, calls: Sequence[Call]) -> Reply:
         blocks = []
@@ -167,14 +206,22 @@ class Answering:
             blocks.append({"type": "tool_use", "id": id, "name": name, "input": dict(input)})
         return blocks
 
-    def _told(self) -> list[str]:
-        """What the calls of the last reply answered."""
+    def _told(self, calls: Sequence[Call]) -> list[str]:
+        """What they answered, which are those of the last reply."""
         messages = reversed(self._model.requests[-1]["messages"])
         answered = takewhile(lambda message: message["role"] == "tool", messages)
         told = ["\n".join(texts(message["content"])) for message in answered][::-1]
         self.results += told
-        self.failed += sum(map(self._hands.has_failed, told))
+        names = (name for name, _ in calls)
+        self.failed += sum(map(self._hands.has_failed, names, told))
         return told
+
+
+def _next(steps: Steps, answers: Sequence[str]) -> Together | None:
+    try:
+        return steps.send(answers)
+    except StopIteration:
+        return None
 
 
 @contextmanager
@@ -206,7 +253,8 @@ class PagePlayer:
 
     @property
     def definitions(self) -> int:
-        return max(tokens_of(request.get("tools", [])) for request in self.model.requests)
+        offered = (tokens_of(request.get("tools", [])) for request in self.model.requests)
+        return max(offered, default=0)
 
     def lacks(self, replies: Sequence[Reply]) -> str:
         calls = calls_in(*replies)
@@ -223,31 +271,31 @@ class PagePlayer:
         home = f"{task.name}/{NOTEBOOK}"
         replies = [[without_ids(block) for block in reply] for reply in replies]
         script, model = self.lab.script, self.model
-        first = len(model.requests)
+        seconds, failure = 0.0, ""
         with person(self.browser, self.lab.url, self.lab.token, home, folder) as somebody:
             desk = Desk(script, self.lab.root, home, before.notebook, self._is_busy)
             answering = Answering(model, script, desk, self.chat.hands, replies)
-            self.chat.open(somebody.page)
-            for cell_id in task.first:
-                somebody.run(cell_id)
-            desk.begin(somebody)
-            script.begin(replies, task.meanwhile)
-            model.plays(iter(answering), task.prompts)
-            began = time.monotonic()
-            failure = ""
             try:
+                self.chat.open(somebody.page)
+                for cell_id in task.first:
+                    somebody.run(cell_id)
+                desk.begin(somebody)
+                script.begin(replies, task.meanwhile)
+                model.plays(iter(answering), task.prompts)
+                began = time.monotonic()
                 for number, prompt in enumerate(task.prompts, start=1):
                     self.chat.ask(somebody.page, prompt)
                     if failure := self._attend(answering, number, somebody):
                         break
+                seconds = time.monotonic() - began
+            except Exception as error:  # noqa: BLE001 - others are played all the same
+                failure = f"failed: {type(error).__name__}: {error}"
             finally:
                 script.end()
-            seconds = time.monotonic() - began
             somebody.save()
-            if somebody.page.is_closed():
+            if self.chat.in_rooms or somebody.page.is_closed():
                 wait_for_saves(folder)
             self.lab.close_kernels()
-        requests = [request for request in model.requests[first:] if request.get("tools")]
         return scored(
             folder,
             task,
@@ -257,11 +305,11 @@ class PagePlayer:
             failure=failure,
             told=answering.results,
             state="failed" if failure else "done",
-            model_calls=len(requests),
+            model_calls=len(model.played),
             tool_calls=answering.calls,
             failed_calls=answering.failed,
             questions=0,
-            input_tokens=sum(size(_without_instructions(request)) for request in requests),
+            input_tokens=sum(size(_without_instructions(request)) for request in model.played),
             output_tokens=0,
             seconds=round(seconds, 1),
             tool_seconds=0.0,
@@ -294,4 +342,12 @@ class PagePlayer:
 
 
 def _without_instructions(request: Mapping[str, Any]) -> dict[str, Any]:
-    return {"messages": [each for each in request["messages"] if each["role"] != "system"]}
+    """With the input of calls as it is, where the API has it as a text."""
+    messages = [dict(each) for each in request["messages"] if each["role"] != "system"]
+    for message in messages:
+        if made := message.get("tool_calls"):
+            called = [call["function"] for call in made]
+            message["tool_calls"] = [
+                {**each, "arguments": json.loads(each["arguments"])} for each in called
+            ]
+    return {"messages": messages}

@@ -248,7 +248,16 @@ def _only_what_is_worked_on(_: str, names: Sequence[str]) -> list[str]:
 
 def size(request: Mapping[str, Any]) -> int:
     """Tokens of the messages, about; the system prompt and the tools are the same for all tasks."""
-    return len(_VOLATILE.sub("", json.dumps(request["messages"]))) // 4
+    return len(_VOLATILE.sub("", _written(request["messages"]))) // 4
+
+
+def _written(value: Any) -> str:
+    """As JSON but for the escapes in texts, which are no characters that a model reads."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f'"{key}": {_written(each)}' for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return f'"{value}"' if isinstance(value, str) else json.dumps(value)
 
 
 def _seconds(call: Mapping[str, Any]) -> float:

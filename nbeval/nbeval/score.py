@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
 
@@ -146,8 +147,13 @@ def _metadata(before: NotebookNode, after: NotebookNode) -> Iterator[str]:
             yield f"metadata {key}"
 
 
-def _kept(metadata: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in metadata.items() if key not in ("execution", "trusted")}
+def _kept(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what JupyterLab itself writes when it opens or runs a notebook."""
+    kept = {key: value for key, value in metadata.items() if key not in ("execution", "trusted")}
+    shown = dict(kept.pop("jupyter", {}))
+    if shown.get("outputs_hidden") == kept.get("collapsed"):
+        shown.pop("outputs_hidden", None)
+    return {**kept, "jupyter": shown} if shown else kept
 
 
 def lost(after: NotebookNode, typed: Sequence[Typed], deleted: Sequence[str]) -> int:

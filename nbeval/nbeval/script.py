@@ -6,7 +6,7 @@ import queue
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
@@ -32,7 +32,7 @@ class Script:
         """What the person has to do now; whoever has the browser does it."""
         self.asked = 0
         """How many replies the model was asked for."""
-        self._over = False
+        self.is_over = False
         self._replies: Sequence[Sequence[Mapping[str, Any]]] = ()
         self._meanwhile: Mapping[int, Callable[..., None]] = {}
         self._requests: Sequence[Mapping[str, Any]] = ()
@@ -49,11 +49,11 @@ class Script:
     ) -> None:
         """The next replies are these."""
         self._replies, self._meanwhile, self.asked = replies, meanwhile, 0
-        self._over = False
+        self.is_over = False
 
     def end(self) -> None:
         """Nobody does anything more: whoever waits for that gets CancelledError."""
-        self._over = True
+        self.is_over = True
         with suppress(queue.Empty):
             while True:
                 self.acts.get_nowait().cancel()
@@ -77,7 +77,7 @@ class Script:
     def _have_done(self, does: Callable[..., Any]) -> Any:
         act = Act(does)
         self.acts.put(act)
-        if self._over:
+        if self.is_over:
             self.end()
         return act.wait()
 
@@ -136,6 +136,8 @@ class Act:
 
     def do(self, *given: Any) -> None:
         """Raises nothing: who waits for it gets the error."""
+        if not self._came.set_running_or_notify_cancel():
+            return
         try:
             self._came.set_result(self._does(*given))
         except BaseException as error:  # noqa: BLE001 - it is raised where the act was wanted
@@ -152,7 +154,7 @@ class Act:
 class Ahead:
     """The next reply of a script, taken while a call runs for which ours would only wait."""
 
-    def __init__(self, script: Iterator[Any], is_busy: Callable[[], bool]) -> None:
+    def __init__(self, script: Script, is_busy: Callable[[], bool]) -> None:
         """`is_busy`: whether code runs."""
         self._script = script
         self._is_busy = is_busy
@@ -169,9 +171,10 @@ class Ahead:
 
         def take() -> None:
             ended.wait(wait)
-            while not self._is_busy() and not ended.wait(_LOOK_S):
-                pass
             try:
+                while not self._is_busy() and not ended.wait(_LOOK_S):
+                    if self._script.is_over:
+                        raise CancelledError
                 taken.set_result(next(self._script))
             except BaseException as error:  # noqa: BLE001 - it is raised where the reply is wanted
                 taken.set_exception(error)

@@ -323,7 +323,7 @@ class McpPlayer:
             for cell_id in task.first:
                 mcp.call("execute_cell", {"cell_id": cell_id})
             script = self.lab.script
-            peer = McpPeer(mcp, script, home, before.notebook, self._is_busy)
+            peer = McpPeer(mcp, script, home, before.notebook, self.lab.is_busy)
             script.follow(peer.requests)
             script.begin(replies, task.meanwhile)
             prompts = [f"{used.text}\n\n{task.prompts[0]}", *task.prompts[1:]]
@@ -358,10 +358,6 @@ class McpPlayer:
             seconds=round(seconds, 1),
             tool_seconds=round(peer.seconds, 1),
         )
-
-    def _is_busy(self) -> bool:
-        sessions = self.lab.ask("GET", "api/sessions")
-        return any(each["kernel"]["execution_state"] == "busy" for each in sessions)
 
     def _start_kernel(self, notebook: str, before: NotebookNode) -> None:
         """As JupyterLab does when a notebook is opened; the peer works in the kernel it finds."""

@@ -273,7 +273,7 @@ class PagePlayer:
         script, model = self.lab.script, self.model
         seconds, failure = 0.0, ""
         with person(self.browser, self.lab.url, self.lab.token, home, folder) as somebody:
-            desk = Desk(script, self.lab.root, home, before.notebook, self._is_busy)
+            desk = Desk(script, self.lab.root, home, before.notebook, self.lab.is_busy)
             answering = Answering(model, script, desk, self.chat.hands, replies)
             try:
                 self.chat.open(somebody.page)
@@ -335,10 +335,6 @@ class PagePlayer:
                 elif time.monotonic() - rests > _QUIET_S:
                     return f"its turn ended {'with the page' if closed else 'early'}"
         return "its turn did not end"
-
-    def _is_busy(self) -> bool:
-        sessions = self.lab.ask("GET", "api/sessions")
-        return any(each["kernel"]["execution_state"] == "busy" for each in sessions)
 
 
 def _without_instructions(request: Mapping[str, Any]) -> dict[str, Any]:

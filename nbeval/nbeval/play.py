@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -157,7 +157,9 @@ def wait_for_saves(folder: Path) -> None:
     since = time.time()
     while time.time() - since < _QUIET_S:
         time.sleep(0.1)
-        since = max(since, *(file.stat().st_mtime for file in folder.glob("*.ipynb")))
+        for file in folder.glob("*.ipynb"):
+            with suppress(FileNotFoundError):  # it is written under another name first
+                since = max(since, file.stat().st_mtime)
 
 
 def scored(

@@ -44,6 +44,11 @@ class Lab:
         with urllib.request.urlopen(request, timeout=_START_S) as response:
             return json.loads(response.read() or "null")
 
+    def is_busy(self) -> bool:
+        """Whether code runs."""
+        sessions = self.ask("GET", "api/sessions")
+        return any(each["kernel"]["execution_state"] == "busy" for each in sessions)
+
     def close_kernels(self) -> None:
         for session in self.ask("GET", "api/sessions"):
             self.ask("DELETE", f"api/sessions/{session['id']}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nbeval.page_tools import Call, Cell, Desk, NewCell, Steps, Together
+from nbeval.page_tools import Call, Cell, Desk, Hands, NewCell, Steps, Together
+from nbeval.pages import KEY, Chat
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -13,14 +14,12 @@ if TYPE_CHECKING:
 _WELCOME_MS = 2000
 
 
-class JupyterAiHands:
+class JupyterAiHands(Hands):
     """It finds cells by their ids and reads the notebook's file."""
 
-    first: Sequence[Call] = (("get_active_notebook", {}),)
-    opens_notebooks = True
-    addresses_places = False
-    any_order: Collection[str] = ("edit_cell", "read_cell")
-    reads_file: Collection[str] = ("read_notebook_cells", "read_cell")
+    first = (("get_active_notebook", {}),)
+    any_order = ("edit_cell", "read_cell")
+    reads_file = ("read_notebook_cells", "read_cell")
     rereads = True
 
     def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
@@ -56,9 +55,6 @@ class JupyterAiHands:
         run = ("run_cell", {"file_path": notebook, "cell_id": cell.id})
         return [run, *self.outputs(notebook, cell)]
 
-    def save(self, notebook: str) -> Sequence[Call]:
-        return ()
-
     def execute(self, desk: Desk, code: str) -> Steps:
         """In a cell below all others, which is deleted."""
         notebook = desk.front()
@@ -83,14 +79,14 @@ class JupyterAiHands:
         return "timed out" in answer and self.has_failed("run_cell", answer)
 
 
-class JupyterAi:
+class JupyterAi(Chat):
     package = "jupyter-ai"
     in_rooms = True
     hands = JupyterAiHands()
 
     def files(self, url: str) -> Mapping[str, Any]:
         model = "openai/fake-1"
-        given = {"api_base": url, "api_key": "sk-test-0123456789"}
+        given = {"api_base": url, "api_key": KEY}
         return {
             "data/jupyter_ai/config.json": {"model_provider_id": model, "fields": {model: given}}
         }
@@ -101,11 +97,6 @@ class JupyterAi:
         page.locator(".jp-jai-personaControls-persona-btn", has_text="Jupyternaut").wait_for()
         # It does not answer what is sent before the server knows of the chat, which nothing shows.
         page.wait_for_timeout(_WELCOME_MS)
-
-    def ask(self, page: Page, question: str) -> None:
-        message = page.get_by_placeholder("Type a chat message").first
-        message.fill(question)
-        message.press("Enter")
 
     def is_busy(self, page: Page) -> bool:
         return page.locator(".jp-chat-writers", has_text="typing").count() > 0

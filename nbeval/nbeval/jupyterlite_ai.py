@@ -6,21 +6,17 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nbeval.page_tools import Call, Cell, Desk, NewCell, Steps, Together
+from nbeval.page_tools import Call, Cell, Desk, Hands, NewCell, Steps, Together
+from nbeval.pages import KEY, Chat
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
-class JupyterliteAiHands:
+class JupyterliteAiHands(Hands):
     """It finds cells by their ids."""
 
-    first: Sequence[Call] = (("discover_commands", {"query": "jupyterlab-ai-commands"}),)
-    opens_notebooks = True
-    addresses_places = False
-    any_order = None
-    reads_file: Collection[str] = ()
-    rereads = False
+    first = (("discover_commands", {"query": "jupyterlab-ai-commands"}),)
 
     def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
         """Twice where the notebook was opened by that and had not its own cells at first."""
@@ -33,9 +29,6 @@ class JupyterliteAiHands:
             desk.note(cells)
             if not any(self.has_failed("get-cell-info", answer) for answer in answers):
                 return
-
-    def outputs(self, notebook: str, cell: Cell) -> Sequence[Call]:
-        return ()
 
     def write(self, notebook: str, cell: Cell, source: str) -> Sequence[Call]:
         return [_command("set-cell-content", notebook, cellId=cell.id, content=source)]
@@ -74,9 +67,6 @@ class JupyterliteAiHands:
     def read_file(self, desk: Desk, input: Mapping[str, Any]) -> Steps:
         yield Together([_command("get-file-info", filePath=input["path"])])
 
-    def is_to_repeat(self, answer: str) -> bool:
-        return False
-
     def has_failed(self, tool: str, answer: str) -> bool:
         try:
             found = json.loads(answer)
@@ -92,9 +82,8 @@ def _command(name: str, notebook: str = "", **args: str) -> Call:
     return "execute_command", {"commandId": f"jupyterlab-ai-commands:{name}", "args": args}
 
 
-class JupyterliteAi:
+class JupyterliteAi(Chat):
     package = "jupyterlite-ai"
-    in_rooms = False
     hands = JupyterliteAiHands()
 
     def files(self, url: str) -> Mapping[str, Any]:
@@ -102,7 +91,7 @@ class JupyterliteAi:
         return {
             "settings/@jupyternaut/persona/settings-model.jupyterlab-settings": {
                 "useSecretsManager": False,
-                "providers": [{**provider, "apiKey": "sk-test-0123456789", "baseURL": url}],
+                "providers": [{**provider, "apiKey": KEY, "baseURL": url}],
                 "defaultProvider": "fake",
                 "useSameProviderForChatAndCompleter": False,
                 # Tasks in which it may act without a question.
@@ -113,12 +102,7 @@ class JupyterliteAi:
     def open(self, page: Page) -> None:
         page.locator(".jp-SideBar [title='Chat with AI assistant']").click()
         page.locator("jp-button[title='Create a new chat']").first.click()
-        page.get_by_placeholder("Type a chat message").first.wait_for()
-
-    def ask(self, page: Page, question: str) -> None:
-        message = page.get_by_placeholder("Type a chat message").first
-        message.fill(question)
-        message.press("Enter")
+        page.get_by_placeholder(self.placeholder).first.wait_for()
 
     def is_busy(self, page: Page) -> bool:
         return page.get_by_title("Stop streaming").count() > 0

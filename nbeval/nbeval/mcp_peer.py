@@ -21,9 +21,9 @@ from nbformat import NotebookNode
 
 from nbeval.counterparts import COUNTERPARTS, EDITS, READS, Failed
 from nbeval.person import Person, chromium, person
-from nbeval.play import NOTEBOOK, attend, begin, scored, size, wait_for_saves
+from nbeval.play import NOTEBOOK, attend, begin, scored_peer, wait_for_saves
 from nbeval.score import Score
-from nbeval.script import BEGINS, Ahead, Reply, Script, calls_in, without_ids
+from nbeval.script import BEGINS, Ahead, Reply, Script, calls_in
 from nbeval.servers import Lab, peer_lab
 from nbeval.sides import tokens_of
 from nbeval.tasks import Task
@@ -308,10 +308,9 @@ class McpPlayer:
     def lacks(self, replies: Sequence[Reply]) -> str:
         return ""
 
-    def play(self, task: Task, replies: Sequence[Sequence[Mapping[str, Any]]]) -> Score:
+    def play(self, task: Task, replies: Sequence[Reply]) -> Score:
         folder, before = begin(self.lab, task)
         home = f"{task.name}/{NOTEBOOK}"
-        replies = [[without_ids(block) for block in reply] for reply in replies]
         with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
             somebody: Person | None = None
             if task.meanwhile:
@@ -340,7 +339,7 @@ class McpPlayer:
             wait_for_saves(folder)
             peer.leave()
             self.lab.close_kernels()
-        return scored(
+        return scored_peer(
             folder,
             task,
             before,
@@ -348,14 +347,10 @@ class McpPlayer:
             answer=answer,
             failure=failure,
             told=peer.results,
-            state="failed" if failure else "done",
-            model_calls=len(peer.requests),
+            requests=peer.requests,
             tool_calls=peer.calls,
             failed_calls=peer.failed,
-            questions=0,
-            input_tokens=sum(map(size, peer.requests)),
-            output_tokens=0,
-            seconds=round(seconds, 1),
+            seconds=seconds,
             tool_seconds=round(peer.seconds, 1),
         )
 

@@ -7,21 +7,18 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbeval.counterparts import reading
-from nbeval.page_tools import Call, Cell, Desk, NewCell, Steps, Together
+from nbeval.page_tools import Call, Cell, Desk, Hands, NewCell, Steps, Together
+from nbeval.pages import KEY, Chat
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
-class NotebookIntelligenceHands:
+class NotebookIntelligenceHands(Hands):
     """It works in the notebook in front, and finds cells by their places."""
 
-    first: Sequence[Call] = ()
     opens_notebooks = False
     addresses_places = True
-    any_order = None
-    reads_file: Collection[str] = ()
-    rereads = False
 
     def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
         cells = [cell for cell in desk.cells(notebook) if names is None or cell.name in names]
@@ -72,21 +69,18 @@ class NotebookIntelligenceHands:
         changes = tool in ("set_cell_type_and_source", "insert_cell")
         return answer.startswith(("Error", "False")) or (changes and answer == "void")
 
-    def is_to_repeat(self, answer: str) -> bool:
-        return False
-
 
 def _cell(at: int, kind: str, source: str) -> Mapping[str, Any]:
     return {"cell_index": at, "cell_type": kind, "source": source}
 
 
-class NotebookIntelligence:
+class NotebookIntelligence(Chat):
     package = "notebook-intelligence"
-    in_rooms = False
+    placeholder = "Ask Notebook Intelligence..."
     hands = NotebookIntelligenceHands()
 
     def files(self, url: str) -> Mapping[str, Any]:
-        given = {"api_key": "sk-test-0123456789", "model_id": "fake-1", "base_url": url}
+        given = {"api_key": KEY, "model_id": "fake-1", "base_url": url}
         properties = [{"id": id, "value": value} for id, value in given.items()]
         return {
             ".jupyter/nbi/config.json": {
@@ -108,11 +102,6 @@ class NotebookIntelligence:
         for tools in ("Notebook edit", "Notebook execute"):
             page.get_by_text(tools, exact=True).click()
         page.get_by_text("Done", exact=True).click()
-
-    def ask(self, page: Page, question: str) -> None:
-        message = page.locator("#sidebar-user-input textarea")
-        message.fill(question)
-        message.press("Enter")
 
     def is_busy(self, page: Page) -> bool:
         return page.locator("#sidebar-user-input.generating").count() > 0

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import posixpath
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from nbformat import NotebookNode
 
@@ -40,7 +41,8 @@ class Together(NamedTuple):
 
     calls: Sequence[Call]
     wait: float | None = None
-    """The script goes on after so many seconds, and so does what the person does."""
+    """The next reply of the script is taken after so many seconds, with what the person does before
+    it."""
     joins: bool = False
     """Whether calls that the model wants at once can follow in the same reply: these move no cell,
     and nothing has to be known of what they answer."""
@@ -64,65 +66,67 @@ class Cell:
     source: str
 
 
-class Hands(Protocol):
+class Hands(ABC):
     """The calls with which a harness does something. `notebook` is a path."""
 
-    @property
-    def first(self) -> Sequence[Call]:
-        """What its instructions want a model to call before all else."""
+    first: Sequence[Call] = ()
+    """What its instructions want a model to call before all else."""
+    opens_notebooks = True
+    """Whether its tools reach notebooks that are not in front."""
+    any_order: Collection[str] | None = None
+    """Tools whose calls may be in one reply though they are made at the same time; None if calls
+    are made one after the other."""
+    reads_file: Collection[str] = ()
+    """Tools that answer from the notebook's file."""
+    rereads = False
+    """Whether its instructions want a notebook to be read right before each edit."""
+    addresses_places = False
+    """Whether a cell that is inserted can be run in the same reply."""
 
-    @property
-    def opens_notebooks(self) -> bool:
-        """Whether its tools reach notebooks that are not in front."""
-
-    @property
-    def any_order(self) -> Collection[str] | None:
-        """Tools whose calls may be in one reply though they are made at the same time; None where
-        calls are made one after the other."""
-
-    @property
-    def reads_file(self) -> Collection[str]:
-        """Tools that answer from the notebook's file."""
-
-    @property
-    def rereads(self) -> bool:
-        """Whether its instructions want a notebook to be read right before each edit."""
-
-    @property
-    def addresses_places(self) -> bool:
-        """Whether a cell that is inserted can be run in the same reply."""
-
+    @abstractmethod
     def read(self, desk: Desk, notebook: str, names: Collection[str] | None) -> Steps:
         """Those cells, by default all; `desk` notes what they say."""
 
     def outputs(self, notebook: str, cell: Cell) -> Sequence[Call]:
-        """Empty where `read` shows them."""
+        """Empty if `read` shows them."""
+        return ()
 
+    @abstractmethod
     def write(self, notebook: str, cell: Cell, source: str) -> Sequence[Call]: ...
 
+    @abstractmethod
     def insert(
         self, notebook: str, cells: Sequence[Cell], at: int, new: Sequence[NewCell]
     ) -> Sequence[Call]:
         """One below the other, the first at that place among `cells`, which are all there are."""
 
+    @abstractmethod
     def delete(self, notebook: str, cell: Cell) -> Sequence[Call]: ...
 
+    @abstractmethod
     def run(self, notebook: str, cell: Cell) -> Sequence[Call]:
         """With what it shows."""
 
-    def save(self, notebook: str) -> Sequence[Call]: ...
+    def save(self, notebook: str) -> Sequence[Call]:
+        """Empty if that happens by itself."""
+        return ()
 
+    @abstractmethod
     def execute(self, desk: Desk, code: str) -> Steps:
         """Code in the kernel of the notebook in front, which is in no cell afterwards."""
 
+    @abstractmethod
     def list_files(self, desk: Desk, folder: str) -> Steps: ...
 
+    @abstractmethod
     def read_file(self, desk: Desk, input: Input) -> Steps: ...
 
+    @abstractmethod
     def has_failed(self, tool: str, answer: str) -> bool: ...
 
     def is_to_repeat(self, answer: str) -> bool:
         """Whether a model makes the call again if nothing runs."""
+        return False
 
 
 class Desk:
@@ -184,7 +188,7 @@ class Desk:
         return cells
 
     def find(self, notebook: str, name: str) -> Cell | None:
-        """None where the cell is gone."""
+        """None if the cell is gone."""
         text = name.removeprefix(BEGINS) if name.startswith(BEGINS) else None
         for cell in self.cells(notebook):
             if cell.source.startswith(text) if text is not None else cell.name == name:
@@ -205,7 +209,7 @@ class Desk:
 
 
 def _look(somebody: Person, notebook: str) -> Sequence[Cell] | None:
-    """Each by the name that it has in the page; None where the notebook is not open."""
+    """Each by the name that it has in the page; None if the notebook is not open."""
     if somebody.page.is_closed():
         return None
     cells = somebody.page.evaluate(_CELLS, notebook)
@@ -221,20 +225,23 @@ def _notebook(desk: Desk, input: Input) -> str:
 def _read(desk: Desk, hands: Hands, input: Input) -> Steps:
     """With the outputs, which a model that runs nothing has to see."""
     notebook = _notebook(desk, input)
-    many = len(desk.cells(notebook)) > MANY_CELLS
-    yield from _read_sources(desk, hands, notebook, {})
-    if not input.get("notebook") and not many and not any(map(runs, desk.later)):
+    names = _wanted(desk, notebook, {})
+    yield from _read_sources(desk, hands, notebook, names)
+    if not input.get("notebook") and names is None and not any(map(runs, desk.later)):
         shown = [cell for cell in desk.cells(notebook) if cell.name in desk.with_outputs]
         if calls := [call for cell in shown for call in hands.outputs(notebook, cell)]:
             yield Together(calls)
 
 
-def _read_sources(desk: Desk, hands: Hands, notebook: str, input: Input) -> Steps:
-    """Of a notebook with many cells those that this call or later ones address."""
-    names = None
-    if len(desk.cells(notebook)) > MANY_CELLS:
-        inputs = [input, *(call["input"] for call in desk.later)]
-        names = {name for each in inputs for name in _addressed(each)}
+def _wanted(desk: Desk, notebook: str, input: Input) -> Collection[str] | None:
+    """Of many cells those that this call or later ones address; None for all."""
+    if len(desk.cells(notebook)) <= MANY_CELLS:
+        return None
+    inputs = [input, *(call["input"] for call in desk.later)]
+    return {name for each in inputs for name in _addressed(each)}
+
+
+def _read_sources(desk: Desk, hands: Hands, notebook: str, names: Collection[str] | None) -> Steps:
     yield from hands.read(desk, notebook, names)
     desk.is_fresh = True
 
@@ -246,7 +253,7 @@ def _addressed(input: Input) -> Iterable[str]:
 
 
 def _read_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
-    yield from hands.read(desk, _notebook(desk, input), input["cell_ids"])
+    yield from _read_sources(desk, hands, _notebook(desk, input), input["cell_ids"])
 
 
 def _create_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
@@ -285,7 +292,7 @@ def _edit_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
     found = [desk.find(notebook, edit["cell_id"]) for edit in edits]
     unread = any(cell is None or cell.id not in desk.sources for cell in found)
     if unread or (hands.rereads and not desk.is_fresh):
-        yield from _read_sources(desk, hands, notebook, input)
+        yield from _read_sources(desk, hands, notebook, _wanted(desk, notebook, input))
     texts: dict[str, str] = {}
     cells: dict[str, Cell] = {}
     refused = False
@@ -316,7 +323,7 @@ def _edit_cells(desk: Desk, hands: Hands, input: Input) -> Steps:
 
 
 def _edited(text: str, edit: Input) -> str | None:
-    """None where the old text is not there once."""
+    """None if the old text is not there exactly once."""
     if edit.get("source") is not None:
         return str(edit["source"])
     old, new = edit["old_string"], edit.get("new_string") or ""

@@ -1,7 +1,7 @@
 """Harnesses that work in a page of JupyterLab, under the script.
 
 Somebody types the question into their chat. Their model is a strict fake of an API that answers
-with their own tools (`page_tools`), which act in the page; the same person does the same meanwhile.
+with their own tools (`page_tools`), which act in the page; the same person does the same.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ import json
 import queue
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, takewhile
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from nbeval.page_tools import STEPS, Call, Desk, Hands, Input, Steps, Together
 from nbeval.person import Person, chromium, person
-from nbeval.play import NOTEBOOK, begin, scored, size, wait_for_saves
+from nbeval.play import NOTEBOOK, begin, scored_peer, wait_for_saves
 from nbeval.score import Score
-from nbeval.script import Ahead, Reply, Script, calls_in, texts, without_ids
+from nbeval.script import Ahead, Reply, Script, calls_in, texts
 from nbeval.servers import Lab, peer_lab
 from nbeval.sides import tokens_of
 from nbeval.tasks import Task
@@ -32,6 +33,8 @@ from tests.fakes.chat import ChatCompletions, serving
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+KEY = "sk-test-0123456789"
+"""That settings have for the fake, which takes any."""
 _DONE: Reply = [says("Done.")]
 _ACTS_S = 0.05
 _TURN_S = 120
@@ -41,29 +44,32 @@ _QUIET_S = 15
 """A turn has ended where nothing is asked for so long, and the chat shows no work."""
 
 
-class Chat(Protocol):
+class Chat(ABC):
     """A harness, as somebody works with it in its page."""
 
-    @property
-    def package(self) -> str:
-        """Its name on PyPI."""
+    package: str
+    """Its name on PyPI."""
+    hands: Hands
+    in_rooms = False
+    """Whether its notebooks save themselves."""
+    placeholder = "Type a chat message"
+    """In the field for a question."""
 
-    @property
-    def hands(self) -> Hands: ...
-
-    @property
-    def in_rooms(self) -> bool:
-        """Whether its notebooks save themselves."""
-
+    @abstractmethod
     def files(self, url: str) -> Mapping[str, Any]:
         """Its settings, in the home, for a model at this address."""
 
+    @abstractmethod
     def open(self, page: Page) -> None:
         """Until a question can be typed, with its tools."""
 
     def ask(self, page: Page, question: str) -> None:
         """Sends it."""
+        message = page.get_by_placeholder(self.placeholder).first
+        message.fill(question)
+        message.press("Enter")
 
+    @abstractmethod
     def is_busy(self, page: Page) -> bool:
         """Whether it still answers."""
 
@@ -269,7 +275,6 @@ class PagePlayer:
     def play(self, task: Task, replies: Sequence[Reply]) -> Score:
         folder, before = begin(self.lab, task)
         home = f"{task.name}/{NOTEBOOK}"
-        replies = [[without_ids(block) for block in reply] for reply in replies]
         script, model = self.lab.script, self.model
         seconds, failure = 0.0, ""
         with person(self.browser, self.lab.url, self.lab.token, home, folder) as somebody:
@@ -296,7 +301,7 @@ class PagePlayer:
             if self.chat.in_rooms or somebody.page.is_closed():
                 wait_for_saves(folder)
             self.lab.close_kernels()
-        return scored(
+        return scored_peer(
             folder,
             task,
             before,
@@ -304,14 +309,10 @@ class PagePlayer:
             answer="\n".join(answering.said),
             failure=failure,
             told=answering.results,
-            state="failed" if failure else "done",
-            model_calls=len(model.played),
+            requests=[_without_instructions(request) for request in model.played],
             tool_calls=answering.calls,
             failed_calls=answering.failed,
-            questions=0,
-            input_tokens=sum(size(_without_instructions(request)) for request in model.played),
-            output_tokens=0,
-            seconds=round(seconds, 1),
+            seconds=seconds,
             tool_seconds=0.0,
             names=desk.names,
         )

@@ -20,7 +20,7 @@ from nbeval.pages import page_player
 from nbeval.play import NOTEBOOK
 from nbeval.run import Answers, attempts, played
 from nbeval.score import Score
-from nbeval.script import Reply, calls_in
+from nbeval.script import Reply, calls_in, without_ids
 from nbeval.sides import Side, tokens_of
 from nbeval.tasks import Task
 
@@ -37,7 +37,7 @@ class Harness(Protocol):
         """Tokens of its tools' definitions; asked after the tasks."""
 
     def lacks(self, replies: Sequence[Reply]) -> str:
-        """What the script takes that it does not have; empty where it can be played."""
+        """What the script takes that it does not have; empty if it can be played."""
 
     def play(self, task: Task, replies: Sequence[Reply]) -> Score:
         """Raises nothing for what goes wrong in it: that is its score."""
@@ -70,7 +70,7 @@ def play_all(chosen: Sequence[Task], transcript: str, peer: str, python: str) ->
     scores, missing = [], {}
     with PEERS[peer](python) as harness:
         for task in chosen:
-            replies = task.transcript(transcript)
+            replies = without_ids(task.transcript(transcript))
             if why := not_offered(task, replies) or harness.lacks(replies):
                 missing[task.name] = why
             else:
@@ -84,7 +84,7 @@ def _tell(who: str, score: Score) -> None:
 
 
 def not_offered(task: Task, replies: Sequence[Reply]) -> str:
-    """What the task is about that no peer claims to have; empty where it is one for them."""
+    """What the task is about that no peer claims to have; empty if it is one for them."""
     if task.category == "permission" or task.mode in ("read", "ask"):
         return f"modes that ask or refuse (here `{task.mode}`)"
     guarded = {cell.get("id") for cell in read(task.folder / NOTEBOOK).cells if _is_guarded(cell)}

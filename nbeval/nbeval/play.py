@@ -204,6 +204,34 @@ def scored(
     )
 
 
+def scored_peer(
+    folder: Path,
+    task: Task,
+    before: Snapshot,
+    somebody: Person | None,
+    *,
+    failure: str,
+    requests: Sequence[Mapping[str, Any]],
+    seconds: float,
+    **more: Any,
+) -> Score:
+    """The same for another harness, whose model got these requests."""
+    return scored(
+        folder,
+        task,
+        before,
+        somebody,
+        failure=failure,
+        state="failed" if failure else "done",
+        model_calls=len(requests),
+        questions=0,
+        input_tokens=sum(map(size, requests)),
+        output_tokens=0,
+        seconds=round(seconds, 1),
+        **more,
+    )
+
+
 class _Asked:
     """What the person was asked."""
 

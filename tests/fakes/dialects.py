@@ -300,19 +300,9 @@ def _openrouter(reply: Scripted) -> Iterator[Any]:
 
 def _whole(reply: Scripted) -> Iterator[Any]:
     """A single JSON, even if a stream was requested."""
-    texts = [block["text"] for block in reply.blocks if block["type"] == "text"]
-    calls = [
-        {
-            "id": block["id"],
-            "type": "function",
-            "function": {"name": block["name"], "arguments": json.dumps(block["input"])},
-        }
-        for block in reply.blocks
-        if block["type"] == "tool_use"
-    ]
-    message = {"role": "assistant", "content": "".join(texts) or None, "tool_calls": calls}
-    choice = {"index": 0, "message": message, "finish_reason": _finish(reply)}
-    yield json.dumps({"object": "chat.completion", "choices": [choice], "usage": _usage(reply)})
+    answer = whole(reply)
+    answer["choices"][0]["message"].setdefault("tool_calls", [])
+    yield json.dumps(answer)
 
 
 DIALECTS: Mapping[str, FakeDialect] = {

@@ -217,13 +217,16 @@ def test_tasks_about_what_the_peer_does_not_claim_are_named_apart() -> None:
 
 def test_both_are_beside_each_other_with_sums_of_what_both_played() -> None:
     ours = Side("ours", 100, [score("a", True), score("b", True), score("c", True)])
-    theirs = dataclasses.replace(ours, name="theirs", definitions=200)
-    played = [score("a", True, lost=0), score("b", False, lost=3, why="it is gone")]
+    theirs = dataclasses.replace(ours, name="theirs")
+    played = [
+        score("a", True, lost=0),
+        score("b", False, lost=3, why="it is gone", input_tokens=300),
+    ]
     theirs = dataclasses.replace(theirs, scores=played, not_offered={"c": "modes"})
     lines = table([ours, theirs]).splitlines()
     assert [line.split()[0] for line in lines[2:6]] == ["task", "a", "b", "2"]
     assert "2 / 1" in lines[5]
-    assert "600 / 1000" in lines[5]
+    assert "200 / 400" in lines[5]
     assert lines[7:] == [
         "theirs: b: it is gone",
         "theirs: b: 3 keystrokes lost",

@@ -441,7 +441,7 @@ class TurnRunner:
             dispatcher=dispatcher,
             work=work,
             policy=policy,
-            system=work.redact(system(self._dispatcher.toolbox.advice, stored.own)),
+            system=work.redact(system(stored.own)),
             log=log,
             answers=live,
             options=request.options,

@@ -182,11 +182,8 @@ class Tool(BaseModel, ABC):
     icon: ClassVar[Icon] = "tool"
     shows_result: ClassVar[bool] = False
     """Whether people want to read its result as text, beside runs with their outputs."""
-    advice: ClassVar[str] = ""
-    """A sentence for the system prompt: when a model should use it unasked."""
 
     notebook: str | None = None
-    """Path of another notebook"""
 
     @classmethod
     def parse(cls, input: Mapping[str, Any]) -> Self:
@@ -328,11 +325,6 @@ class Toolbox:
     def specs(self) -> list[dict[str, Any]]:
         """The tools for the model, sorted by name so that the cached prefix stays the same."""
         return self._specs
-
-    @property
-    def advice(self) -> Sequence[str]:
-        """What the tools add to the system prompt."""
-        return [tool.advice for tool in self._tools.values() if tool.advice]
 
     def describe(self) -> list[dict[str, Any]]:
         """The answer of `GET tools`."""

@@ -71,11 +71,8 @@ class NewCellInput(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     source: str
-    """The whole text"""
     type: CellType = "code"
-    """Kind of cell"""
     tags: list[str] = Field(default=[])
-    """Tags, e.g. parameters"""
 
     def insert(self, *, after: str | None, before: str | None) -> Insert:
         """The cell as an insert at that position."""
@@ -89,7 +86,7 @@ class CellWriter(CellTool):
     """Writes several cells at once, and with `run` runs the code in them."""
 
     and_run: bool = Field(default=False, alias="run")
-    """Then run the code, up to the first error"""
+    """Up to the first error"""
 
     @property
     def executes(self) -> bool:
@@ -115,9 +112,9 @@ class CellWriter(CellTool):
 
 
 class CreateCells(CellWriter):
-    """Insert cells one below the other, and with `run` run the code among them: a section in one
-    call. Not where words or an edit do it. All are inserted or none; you get ids and outputs. Fix
-    a failed cell with edit_cells."""
+    """Insert cells, from top to bottom, and with `run` run the code among them: a section in one
+    call. Not where words, a look or an edit do it. All are inserted or none; you get ids and
+    outputs. Fix a failed cell with edit_cells."""
 
     name: ClassVar[str] = "create_cells"
     former_names: ClassVar[tuple[str, ...]] = ("create_cell",)
@@ -143,12 +140,8 @@ class CreateCells(CellWriter):
     )
     icon: ClassVar[Icon] = "add"
     strict: ClassVar[bool] = True
-    examples: ClassVar[Sequence[Mapping[str, Any]]] = (
-        {"cells": [{"source": "df.head()"}], "run": True},
-    )
 
     cells: list[NewCellInput] = Field(min_length=1, max_length=_MOST_CELLS)
-    """From top to bottom"""
     after: str | None = None
     """Id of the cell above (default: the last)"""
     before: str | None = None
@@ -183,21 +176,15 @@ class CellEditInput(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     cell_id: str
-    """Id of the cell"""
     source: str | None = None
     """The whole new text of a cell that you have read"""
     old_string: str | None = None
     """Or: text that is there exactly so, once"""
     new_string: str | None = None
-    """Its replacement"""
     replace_all: bool = False
-    """Replace every occurrence"""
     type: CellType | None = None
-    """New kind of cell"""
     add_tags: list[str] = Field(default=[])
-    """Tags to add"""
     remove_tags: list[str] = Field(default=[])
-    """Tags to remove"""
 
     def edit(self) -> Update:
         """Raises InvalidInput if there is nothing to change."""
@@ -245,7 +232,6 @@ class EditCells(CellWriter):
     )
 
     edits: list[CellEditInput] = Field(min_length=1, max_length=_MOST_CELLS)
-    """Changes of one cell each"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -290,8 +276,8 @@ class EditCells(CellWriter):
 
 
 class DeleteCell(CellTool):
-    """Delete a cell with its outputs. Only if the person asked for it, or it is yours and not
-    needed: never to hide an error. What it defined stays in the kernel."""
+    """Delete a cell. Only if the person asked for it, or it is yours and not needed: never to hide
+    an error. What it defined stays in the kernel."""
 
     name: ClassVar[str] = "delete_cell"
     words: ClassVar[Sequence[Words]] = (
@@ -301,7 +287,6 @@ class DeleteCell(CellTool):
     action: ClassVar[Action] = "delete"
 
     cell_id: str
-    """Id of the cell"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -324,8 +309,8 @@ class DeleteCell(CellTool):
 
 
 class MoveCell(CellTool):
-    """Move a cell, with its id and outputs; never delete and create it again instead. Give one of
-    `after` and `before`. You get its new position and which cells became stale. Runs nothing."""
+    """Move a cell with its id and outputs; never delete and create it again instead. Runs nothing.
+    You get its new position and which cells became stale."""
 
     name: ClassVar[str] = "move_cell"
     words: ClassVar[Sequence[Words]] = (
@@ -339,7 +324,6 @@ class MoveCell(CellTool):
     icon: ClassVar[Icon] = "move"
 
     cell_id: str
-    """Id of the cell"""
     after: str | None = None
     """Id of the cell to be above (default: the last)"""
     before: str | None = None
@@ -365,8 +349,8 @@ class MoveCell(CellTool):
 
 
 class ClearCells(CellTool):
-    """Clear outputs and run numbers of code cells; the code stays. Only if the person asked for
-    it: results that took long are gone. Refused while one of the cells runs."""
+    """Clear outputs of code cells. Only if the person asked for it: results that took long are
+    gone. Refused while one of the cells runs."""
 
     name: ClassVar[str] = "clear_outputs"
     words: ClassVar[Sequence[Words]] = (
@@ -381,7 +365,7 @@ class ClearCells(CellTool):
     action: ClassVar[Action] = "delete"
 
     cell_ids: list[str] | None = None
-    """Ids of the cells (default: all)"""
+    """Default: all"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -415,8 +399,8 @@ class ClearCells(CellTool):
 
 
 class CreateNotebook(EditTool):
-    """Create an empty notebook and return its path. Only if the person wants a separate one. To
-    fill it, name its path as `notebook` in the next calls."""
+    """Create an empty notebook. Only if the person wants a separate one. To fill it, name its path
+    as `notebook` in the next calls."""
 
     name: ClassVar[str] = "create_notebook"
     names_notebook: ClassVar[bool] = False
@@ -428,7 +412,7 @@ class CreateNotebook(EditTool):
     path: str
     """Path below Jupyter's root, *.ipynb"""
     kernel_name: str | None = None
-    """Its kernel (default: the server's)"""
+    """Default: the server's"""
 
     @property
     def target(self) -> str:

@@ -22,15 +22,13 @@ class PlanStep(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     text: str = Field(max_length=_MOST_CHARACTERS)
-    """In a few words"""
     state: Literal["open", "doing", "done"] = "open"
-    """`doing`: the one in progress"""
 
 
 class WritePlan(Tool):
-    """Write down the plan of this work; the person sees it, and you keep it when the conversation
-    is summarised. For work of more than three steps: before you start, and beside your next call
-    when a step is done. Not for small requests."""
+    """Write the plan of this work, which the person sees and you keep when the conversation is
+    summarised. For more than three steps: before you start, then beside your next call when a step
+    is done, never alone. Not for small requests."""
 
     name: ClassVar[str] = "write_plan"
     names_notebook: ClassVar[bool] = False
@@ -42,7 +40,7 @@ class WritePlan(Tool):
     needs: ClassVar[Sequence[Need]] = ()
 
     steps: list[PlanStep] = Field(min_length=1, max_length=_MOST_STEPS)
-    """All in order: each call replaces the list"""
+    """All: each call replaces the list"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         steps = [step.model_dump() for step in self.steps]

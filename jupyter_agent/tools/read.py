@@ -27,8 +27,8 @@ class ReadTool(Tool):
 
 
 class GetNotebookState(ReadTool):
-    """The notebook as it is now, unsaved typing included: a line per cell and, as many as fit, full
-    cells near the focus. Seldom needed: it comes with each question. For another notebook, or when
+    """The notebook now, unsaved typing included: a line per cell, and full cells near the focus as
+    far as they fit. Seldom needed: it comes with each question. For another notebook, or when
     lost."""
 
     name: ClassVar[str] = "get_notebook_state"
@@ -41,7 +41,7 @@ class GetNotebookState(ReadTool):
     )
 
     focus: str | None = None
-    """Id of the cell around which to show full cells"""
+    """Id of a cell"""
     budget: int | None = None
     """Most characters to show"""
     outline: bool | None = None
@@ -74,21 +74,20 @@ class GetNotebookState(ReadTool):
 
 
 class ReadCells(ReadTool):
-    """Cells in full, with outputs: those that you only have a line of, before you rewrite them, and
-    plots. Name all that you need in one call. Of long outputs you get both ends: read more with
+    """Cells in full, with outputs: those that you have only a line of, before you rewrite them, and
+    plots. All that you need in one call. Of long outputs you get both ends: read more with
     `output_from`."""
 
     name: ClassVar[str] = "read_cells"
     words: ClassVar[Sequence[Words]] = (Words("Read {cells}", "Reading {cells}", "Read {cells}"),)
 
     cell_ids: list[str]
-    """Ids of the cells"""
     output_from: int | None = None
     """Characters of each output to skip"""
     output_chars: int | None = None
-    """Most characters of each output to show"""
+    """Most characters of each output"""
     images: bool | None = None
-    """Show pictures, too"""
+    """Also pictures"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         now = await nb.read()
@@ -110,8 +109,8 @@ class ReadCells(ReadTool):
 
 
 class SearchNotebook(ReadTool):
-    """Find lines of sources and outputs that contain a text, with their cells. Use it in long
-    notebooks, to learn where a name is used. It does not search files or variables."""
+    """Find lines of sources and outputs that contain a text. Use it in long notebooks, to learn
+    where a name is used. Files and variables are not searched."""
 
     name: ClassVar[str] = "search_notebook"
     words: ClassVar[Sequence[Words]] = (
@@ -120,9 +119,7 @@ class SearchNotebook(ReadTool):
     icon: ClassVar[Icon] = "search"
 
     query: str
-    """Text to find"""
     regex: bool | None = None
-    """The query is a regular expression"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         now = await nb.read()
@@ -136,9 +133,9 @@ MOST_CHARACTERS = 20_000
 
 
 class ReadFile(ReadTool):
-    """Lines of a text file, the cells of another notebook, or the names and sizes in a folder. Use
-    it to find data before you write a path into code. Load whole tables with code, which finds
-    files relative to the notebook's folder."""
+    """Lines of a text file, cells of another notebook, or names and sizes in a folder. Use it to
+    find data before you write a path into code. Load tables with code, where paths are relative to
+    the notebook's folder."""
 
     name: ClassVar[str] = "read_file"
     former_names: ClassVar[tuple[str, ...]] = ("list_files",)
@@ -150,13 +147,13 @@ class ReadFile(ReadTool):
     icon: ClassVar[Icon] = "file"
 
     path: str = ""
-    """File or folder below Jupyter's root (default: the root)"""
+    """Below Jupyter's root"""
     offset: int = 0
-    """First line to show, counted from 0"""
+    """First line, from 0"""
     limit: int = 200
-    """Most lines to show"""
+    """Most lines"""
     pattern: str | None = None
-    """Only names in a folder like this, e.g. *.csv"""
+    """Of names in a folder, e.g. *.csv"""
 
     @property
     def target(self) -> str:
@@ -194,7 +191,7 @@ def _line(entry: Mapping[str, Any]) -> str:
 
 class InspectVariables(ReadTool):
     """Type, shape, size and first values of the kernel's variables. Use it before you work with
-    data that is loaded already. It shows values in memory, which may differ from the cells."""
+    loaded data. Values in memory may differ from what the cells say."""
 
     name: ClassVar[str] = "inspect_variables"
     words: ClassVar[Sequence[Words]] = (
@@ -207,7 +204,7 @@ class InspectVariables(ReadTool):
     needs: ClassVar[Sequence[Need]] = (("execute", "kernels"),)
 
     names: list[str] | None = None
-    """Names of the variables (default: all)"""
+    """Default: all"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         text = await nb.variables(self.names)

@@ -52,9 +52,9 @@ class RunTool(Tool):
 
 
 class RunCode(RunTool):
-    """Run code in the notebook's kernel without a cell: the person sees the output, the notebook
-    stays. Use it to look: shapes, nulls, a few rows; what belongs to the work goes into cells. Its
-    variables stay: overwrite none of the person's."""
+    """Run code in the kernel without a cell: the person sees the output, the notebook stays. Use it
+    to look: shapes, nulls, a few rows; what belongs to the work goes into cells. Its variables
+    stay: overwrite none of the person's."""
 
     name: ClassVar[str] = "run_code"
     in_kernel: ClassVar[bool] = True
@@ -65,9 +65,9 @@ class RunCode(RunTool):
     icon: ClassVar[Icon] = "code"
 
     code: str
-    """In the kernel's language, e.g. df.isna().sum()"""
+    """In the kernel's language"""
     wait: float = DEFAULT_WAIT_S
-    """Seconds to wait for the end; then you get a run_id"""
+    """Seconds; then you get a run_id"""
 
     async def cells_to_run(self, nb: Lease) -> Sequence[Cell]:
         return [Cell(id="", index=-1, type="code", source=self.code)]
@@ -89,9 +89,9 @@ class RunCode(RunTool):
 
 
 class RunCells(RunTool):
-    """Run code cells as they stand, in the given order, and return outputs, pictures and errors. It
-    stops at the first error. To run what you write use `run` of create_cells or edit_cells; to look
-    without a cell, run_code. Do not run again only to see outputs."""
+    """Run code cells in the given order, and return outputs, pictures and errors. To run what you
+    write use `run` of create_cells or edit_cells; to look without a cell, run_code. Do not run
+    again only to see outputs."""
 
     name: ClassVar[str] = "run_cells"
     former_names: ClassVar[tuple[str, ...]] = ("run_cell",)
@@ -106,11 +106,11 @@ class RunCells(RunTool):
     in_kernel: ClassVar[bool] = True
 
     cell_ids: list[str] | None = None
-    """Ids of the cells (default: all from the top)"""
+    """Default: all from the top"""
     stop_on_error: bool = True
     """false: run the rest, too"""
     wait: float = DEFAULT_WAIT_S
-    """Seconds to wait for each; then you get a run_id"""
+    """Seconds for each; then you get a run_id"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -149,9 +149,8 @@ class RunCells(RunTool):
 
 
 class WaitForRun(Tool):
-    """Wait for a run that continued after its call returned, and return its outputs. Only if you
-    need its result; else answer, and say that it runs. Choose a long `wait` rather than many
-    calls."""
+    """Wait for a run that continued after its call, and return its outputs. Only if you need them;
+    else answer, and say that it runs. Choose a long `wait` rather than many calls."""
 
     name: ClassVar[str] = "wait_for_run"
     effect: ClassVar[Effect] = "read"
@@ -166,9 +165,8 @@ class WaitForRun(Tool):
     shows_result: ClassVar[bool] = True
 
     run_id: str
-    """Id from the result of the call that started it"""
     wait: float = DEFAULT_WAIT_S
-    """Most seconds to wait"""
+    """Seconds"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         run = await nb.work.services.runs.find(self.run_id, nb.work.user)
@@ -194,9 +192,8 @@ class KernelTool(RunTool):
 
 
 class InterruptKernel(KernelTool):
-    """Interrupt what the kernel runs, like Ctrl-C: variables stay. For a run that hangs or is not
-    wanted; the person is asked unless the run is yours. Only restart_kernel ends code that does not
-    react."""
+    """Interrupt what the kernel runs, like Ctrl-C: variables stay. The person is asked unless the
+    run is yours. Only restart_kernel ends code that does not react."""
 
     name: ClassVar[str] = "interrupt_kernel"
     words: ClassVar[Sequence[Words]] = (
@@ -239,8 +236,8 @@ class InterruptKernel(KernelTool):
 
 
 class RestartKernel(KernelTool):
-    """Restart the kernel: all variables are lost. For a kernel that hangs, or to reload a package;
-    not to tidy up, nor to test from scratch. The person is asked."""
+    """Restart the kernel: all variables are lost. For a kernel that hangs or a package to reload,
+    not to tidy up or to test from scratch. The person is asked."""
 
     name: ClassVar[str] = "restart_kernel"
     words: ClassVar[Sequence[Words]] = (
@@ -255,7 +252,7 @@ class RestartKernel(KernelTool):
     action: ClassVar[Action] = "restart"
 
     kernel: str | None = None
-    """Name of the one to start if none runs"""
+    """Name of one to start if none runs"""
 
     async def question(self, nb: Lease) -> Question:
         if not await self._starts(nb):

@@ -291,9 +291,7 @@ def mcp_player(python: str) -> Iterator[McpPlayer]:
             return stack.enter_context(chromium())
 
         mcp = Mcp(served)
-        yield McpPlayer(
-            f"jupyter-mcp-server {mcp.version}", tokens_of(mcp.definitions()), served, browser
-        )
+        yield McpPlayer(f"jupyter-mcp-server {mcp.version}", mcp.definitions(), served, browser)
 
 
 @dataclass(frozen=True)
@@ -301,9 +299,13 @@ class McpPlayer:
     """Plays tasks in the peer's JupyterLab, as `play.Player` does in ours."""
 
     name: str
-    definitions: int
+    tools: Sequence[Mapping[str, Any]]
     lab: Lab
     browser: Callable[[], Browser]
+
+    @property
+    def definitions(self) -> int:
+        return tokens_of(self.tools)
 
     def lacks(self, replies: Sequence[Reply]) -> str:
         return ""
@@ -347,7 +349,7 @@ class McpPlayer:
             answer=answer,
             failure=failure,
             told=peer.results,
-            requests=peer.requests,
+            requests=[{"tools": self.tools, **each} for each in peer.requests],
             tool_calls=peer.calls,
             failed_calls=peer.failed,
             seconds=seconds,

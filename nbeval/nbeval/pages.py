@@ -309,7 +309,7 @@ class PagePlayer:
             answer="\n".join(answering.said),
             failure=failure,
             told=answering.results,
-            requests=[_without_instructions(request) for request in model.played],
+            requests=[_as_read(request) for request in model.played],
             tool_calls=answering.calls,
             failed_calls=answering.failed,
             seconds=seconds,
@@ -338,13 +338,13 @@ class PagePlayer:
         return "its turn did not end"
 
 
-def _without_instructions(request: Mapping[str, Any]) -> dict[str, Any]:
+def _as_read(request: Mapping[str, Any]) -> dict[str, Any]:
     """With the input of calls as it is, where the API has it as a text."""
-    messages = [dict(each) for each in request["messages"] if each["role"] != "system"]
+    messages = [dict(each) for each in request["messages"]]
     for message in messages:
         if made := message.get("tool_calls"):
             called = [call["function"] for call in made]
             message["tool_calls"] = [
                 {**each, "arguments": json.loads(each["arguments"])} for each in called
             ]
-    return {"messages": messages}
+    return {"tools": request.get("tools", []), "messages": messages}

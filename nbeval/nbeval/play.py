@@ -277,8 +277,9 @@ def _only_what_is_worked_on(_: str, names: Sequence[str]) -> list[str]:
 
 
 def size(request: Mapping[str, Any]) -> int:
-    """Tokens of the messages, about; the system prompt and the tools are the same for all tasks."""
-    return len(_VOLATILE.sub("", _written(request["messages"]))) // 4
+    """Tokens of all that the model reads, about: instructions, tools and messages."""
+    parts = {name: request[name] for name in ("system", "tools", "messages") if name in request}
+    return len(_VOLATILE.sub("", _written(parts))) // 4
 
 
 def _written(value: Any) -> str:

@@ -20,14 +20,10 @@ class Side:
     name: str
     """With its version."""
     definitions: int
-    """Tokens of its tools' definitions, which each request to the model has."""
+    """Tokens of its tools' definitions, a part of each request to the model."""
     scores: Sequence[Score]
     not_offered: Mapping[str, str] = field(default_factory=dict)
     """Task -> what it would take that this harness does not claim to have."""
-
-    def tokens(self, score: Score) -> int:
-        """Of all requests of the task: definitions, questions, calls and results."""
-        return score.input_tokens + self.definitions * score.model_calls
 
 
 def tokens_of(value: Any) -> int:
@@ -35,16 +31,16 @@ def tokens_of(value: Any) -> int:
     return len(json.dumps(value)) // 4
 
 
-_COLUMNS: Mapping[str, Callable[[Side, Score], int | bool | float]] = {
-    "passed": lambda _, score: score.passed,
-    "runs": lambda _, score: score.runs,
-    "lost": lambda _, score: score.lost,
-    "unwanted": lambda _, score: len(score.unwanted),
-    "calls": lambda _, score: score.tool_calls,
-    "failed": lambda _, score: score.failed_calls,
-    "requests": lambda _, score: score.model_calls,
-    "tokens": lambda side, score: side.tokens(score),
-    "seconds": lambda _, score: score.seconds,
+_COLUMNS: Mapping[str, Callable[[Score], int | bool | float]] = {
+    "passed": lambda score: score.passed,
+    "runs": lambda score: score.runs,
+    "lost": lambda score: score.lost,
+    "unwanted": lambda score: len(score.unwanted),
+    "calls": lambda score: score.tool_calls,
+    "failed": lambda score: score.failed_calls,
+    "requests": lambda score: score.model_calls,
+    "tokens": lambda score: score.input_tokens,
+    "seconds": lambda score: score.seconds,
 }
 _TIMES = ("seconds",)
 
@@ -91,8 +87,7 @@ def _rows(sides: Sequence[Side], names: Sequence[str]) -> Iterator[Sequence[str]
     both = _both(sides)
     scores = [{score.task: score for score in side.scores} for side in sides]
     for task in both:
-        pairs = list(zip(sides, (each[task] for each in scores), strict=True))
-        yield task, *(_shown([_COLUMNS[name](*pair) for pair in pairs]) for name in names)
+        yield task, *(_shown([_COLUMNS[name](each[task]) for each in scores]) for name in names)
     yield (
         f"{len(both)} tasks",
         *(_shown([_sum(side, sides, name) for side in sides]) for name in names),
@@ -101,7 +96,7 @@ def _rows(sides: Sequence[Side], names: Sequence[str]) -> Iterator[Sequence[str]
 
 def _sum(side: Side, sides: Sequence[Side], name: str) -> int | float:
     both = set(_both(sides))
-    figures = [_COLUMNS[name](side, score) for score in side.scores if score.task in both]
+    figures = [_COLUMNS[name](score) for score in side.scores if score.task in both]
     return round(sum(figures), 1)
 
 
@@ -135,8 +130,8 @@ def _page(sides: Sequence[Side], about: Mapping[str, str]) -> str:
         f"<!doctype html><html lang=en><meta charset=utf-8><title>nbeval</title>"
         f"<style>{STYLE}</style><h1>{escape(' / '.join(side.name for side in sides))}</h1>"
         f"<p>{escape(', '.join(f'{key}: {value}' for key, value in about.items()))}</p>"
-        f"<p>Tokens (4 characters each) are of all requests of a task with the definitions of the "
-        f"tools: {escape(tools)}.</p>"
+        f"<p>Tokens (4 characters each) are of all requests of a task, with instructions and "
+        f"definitions of tools (in each request {escape(tools)}).</p>"
         f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
         f"<ul>{''.join(f'<li>{escape(remark)}' for remark in _remarks(sides))}</ul></html>"
     )

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from jupyter_agent import entry_points
-from jupyter_agent.agent.prompt import system
 from jupyter_agent.carriers.sharing import Sharing
 from jupyter_agent.cli.main import main, parser
 from jupyter_agent.errors import Busy
@@ -167,7 +166,7 @@ def test_no_shared_document_is_written_past_a_plug_that_is_left_out(
 # ---- tools, routes and commands
 
 
-def test_a_tool_of_another_package_is_offered_with_its_advice(install: Install) -> None:
+def test_a_tool_of_another_package_is_offered_with_its_words(install: Install) -> None:
     install("lab_words", COUNT_WORDS, "tools", count_words="CountWords")
     box = toolbox()
     (spec,) = [each for each in box.specs() if each["name"] == "count_words"]
@@ -175,7 +174,6 @@ def test_a_tool_of_another_package_is_offered_with_its_advice(install: Install) 
     assert [*box] == sorted(box)  # in one order, so that it is cached
     words = Phrasebook(box.describe()).todo("count_words", {"cell_id": "b2"}, "cell {}".format)
     assert words == "Count the words of cell b2"
-    assert system(box.advice).count("- Give lengths of texts as `count_words` counts them.\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ async def test_a_tool_and_a_route_of_another_package_are_like_ours(
     assert done["state"] == "done"
     (result,) = fake.requests[1]["messages"][-1]["content"]
     assert result["content"][0]["text"].endswith("words.")
-    assert "as `count_words` counts them" in fake.requests[0]["system"][0]["text"]
+    offered = {tool["name"]: tool["description"] for tool in fake.requests[0]["tools"]}
+    assert "whenever you give the length" in offered["count_words"]
     words = await call("GET", "notebooks", PATH, "words")
     assert words.body["words"] > 0
     copies = await call("GET", "notebooks", PATH, "recovery")

@@ -26,8 +26,10 @@ class McpClient:
         }
         about = {"name": "tests", "version": "1"}
         begun = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": about}
-        self.version: str = self.ask("initialize", begun)["result"]["serverInfo"]["version"]
-        """Of the server."""
+        server = self.ask("initialize", begun)["result"]
+        self.version: str = server["serverInfo"]["version"]
+        self.instructions: str = server.get("instructions", "")
+        """For models."""
         self._headers["MCP-Protocol-Version"] = VERSION
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Any:

@@ -86,7 +86,7 @@ class CellWriter(CellTool):
     """Writes several cells at once, and with `run` runs the code in them."""
 
     and_run: bool = Field(default=False, alias="run")
-    """Up to the first error"""
+    """Then run the code, up to the first error"""
 
     @property
     def executes(self) -> bool:
@@ -112,9 +112,9 @@ class CellWriter(CellTool):
 
 
 class CreateCells(CellWriter):
-    """Insert cells, from top to bottom, and with `run` run the code among them: a section in one
-    call. Not where words, a look or an edit do it. All are inserted or none; you get ids and
-    outputs. Fix a failed cell with edit_cells."""
+    """Insert cells one below the other, and with `run` run the code among them: a section in one
+    call. Not where an answer, run_code or an edit will do. All are inserted or none; you get ids
+    and outputs. Fix a failed cell with edit_cells."""
 
     name: ClassVar[str] = "create_cells"
     former_names: ClassVar[tuple[str, ...]] = ("create_cell",)
@@ -145,7 +145,7 @@ class CreateCells(CellWriter):
     after: str | None = None
     """Id of the cell above (default: the last)"""
     before: str | None = None
-    """Or id of the cell below"""
+    """Or instead: id of the cell below"""
 
     async def resulting_cells(self, nb: Lease) -> Sequence[Cell]:
         return [Cell(id="", index=-1, type=cell.type, source=cell.source) for cell in self.cells]
@@ -179,10 +179,11 @@ class CellEditInput(BaseModel):
     source: str | None = None
     """The whole new text of a cell that you have read"""
     old_string: str | None = None
-    """Or: text that is there exactly so, once"""
+    """Or: text that is there exactly so, once unless `replace_all`"""
     new_string: str | None = None
     replace_all: bool = False
     type: CellType | None = None
+    """Another type loses the outputs"""
     add_tags: list[str] = Field(default=[])
     remove_tags: list[str] = Field(default=[])
 
@@ -325,9 +326,9 @@ class MoveCell(CellTool):
 
     cell_id: str
     after: str | None = None
-    """Id of the cell to be above (default: the last)"""
+    """Id of the cell to put it below (default: the last)"""
     before: str | None = None
-    """Or id of the cell to be below"""
+    """Or instead: id of the cell to put it above"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -349,8 +350,8 @@ class MoveCell(CellTool):
 
 
 class ClearCells(CellTool):
-    """Clear outputs of code cells. Only if the person asked for it: results that took long are
-    gone. Refused while one of the cells runs."""
+    """Clear outputs and run numbers of code cells. Only if the person asked for it: results that
+    took long are gone. Refused while one of the cells runs."""
 
     name: ClassVar[str] = "clear_outputs"
     words: ClassVar[Sequence[Words]] = (
@@ -410,7 +411,7 @@ class CreateNotebook(EditTool):
     icon: ClassVar[Icon] = "add"
 
     path: str
-    """Path below Jupyter's root, *.ipynb"""
+    """Below Jupyter's root, *.ipynb"""
     kernel_name: str | None = None
     """Default: the server's"""
 

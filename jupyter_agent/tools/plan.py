@@ -27,8 +27,8 @@ class PlanStep(BaseModel):
 
 class WritePlan(Tool):
     """Write the plan of this work, which the person sees and you keep when the conversation is
-    summarised. For more than three steps: before you start, then beside your next call when a step
-    is done, never alone. Not for small requests."""
+    summarised. For work of more than three steps, before you start; keep to it, and tick a step off
+    beside your next call, not in a step of its own. Not for small requests."""
 
     name: ClassVar[str] = "write_plan"
     names_notebook: ClassVar[bool] = False
@@ -40,7 +40,7 @@ class WritePlan(Tool):
     needs: ClassVar[Sequence[Need]] = ()
 
     steps: list[PlanStep] = Field(min_length=1, max_length=_MOST_STEPS)
-    """All: each call replaces the list"""
+    """All steps: each call replaces the list"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         steps = [step.model_dump() for step in self.steps]

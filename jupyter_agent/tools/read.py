@@ -29,7 +29,7 @@ class ReadTool(Tool):
 class GetNotebookState(ReadTool):
     """The notebook now, unsaved typing included: a line per cell, and full cells near the focus as
     far as they fit. Seldom needed: it comes with each question. For another notebook, or when
-    lost."""
+    you have lost track."""
 
     name: ClassVar[str] = "get_notebook_state"
     words: ClassVar[Sequence[Words]] = (
@@ -75,7 +75,7 @@ class GetNotebookState(ReadTool):
 
 class ReadCells(ReadTool):
     """Cells in full, with outputs: those that you have only a line of, before you rewrite them, and
-    plots. All that you need in one call. Of long outputs you get both ends: read more with
+    plots. Name all that you need in one call. Of long outputs you get both ends: read more with
     `output_from`."""
 
     name: ClassVar[str] = "read_cells"
@@ -109,8 +109,9 @@ class ReadCells(ReadTool):
 
 
 class SearchNotebook(ReadTool):
-    """Find lines of sources and outputs that contain a text. Use it in long notebooks, to learn
-    where a name is used. Files and variables are not searched."""
+    """Find lines of sources and outputs that contain a text, whatever its case, with their cells.
+    Use it in long notebooks, to learn where a name is used. Files and variables are not
+    searched."""
 
     name: ClassVar[str] = "search_notebook"
     words: ClassVar[Sequence[Words]] = (
@@ -134,8 +135,8 @@ MOST_CHARACTERS = 20_000
 
 class ReadFile(ReadTool):
     """Lines of a text file, cells of another notebook, or names and sizes in a folder. Use it to
-    find data before you write a path into code. Load tables with code, where paths are relative to
-    the notebook's folder."""
+    find data before you write a path into code. Load whole tables with code, where paths are
+    relative to the notebook's folder."""
 
     name: ClassVar[str] = "read_file"
     former_names: ClassVar[tuple[str, ...]] = ("list_files",)
@@ -147,13 +148,13 @@ class ReadFile(ReadTool):
     icon: ClassVar[Icon] = "file"
 
     path: str = ""
-    """Below Jupyter's root"""
+    """File or folder below Jupyter's root (default: the root)"""
     offset: int = 0
     """First line, from 0"""
     limit: int = 200
     """Most lines"""
     pattern: str | None = None
-    """Of names in a folder, e.g. *.csv"""
+    """Only names in a folder like this, e.g. *.csv"""
 
     @property
     def target(self) -> str:

@@ -52,9 +52,9 @@ class RunTool(Tool):
 
 
 class RunCode(RunTool):
-    """Run code in the kernel without a cell: the person sees the output, the notebook stays. Use it
-    to look: shapes, nulls, a few rows; what belongs to the work goes into cells. Its variables
-    stay: overwrite none of the person's."""
+    """Run code in the kernel without a cell: the person sees the output, the notebook stays the
+    same. Use it to look: shapes, nulls, a few rows; what belongs to the work goes into cells. Its
+    variables stay: overwrite none of the person's."""
 
     name: ClassVar[str] = "run_code"
     in_kernel: ClassVar[bool] = True
@@ -67,7 +67,7 @@ class RunCode(RunTool):
     code: str
     """In the kernel's language"""
     wait: float = DEFAULT_WAIT_S
-    """Seconds; then you get a run_id"""
+    """Seconds to wait; then it continues, with a run_id"""
 
     async def cells_to_run(self, nb: Lease) -> Sequence[Cell]:
         return [Cell(id="", index=-1, type="code", source=self.code)]
@@ -89,9 +89,9 @@ class RunCode(RunTool):
 
 
 class RunCells(RunTool):
-    """Run code cells in the given order, and return outputs, pictures and errors. To run what you
-    write use `run` of create_cells or edit_cells; to look without a cell, run_code. Do not run
-    again only to see outputs."""
+    """Run code cells in the given order up to the first error, and return outputs, pictures and
+    errors. To run what you write use `run` of create_cells or edit_cells; to look without a cell,
+    run_code. Do not run again only to see outputs."""
 
     name: ClassVar[str] = "run_cells"
     former_names: ClassVar[tuple[str, ...]] = ("run_cell",)
@@ -108,9 +108,8 @@ class RunCells(RunTool):
     cell_ids: list[str] | None = None
     """Default: all from the top"""
     stop_on_error: bool = True
-    """false: run the rest, too"""
     wait: float = DEFAULT_WAIT_S
-    """Seconds for each; then you get a run_id"""
+    """Seconds to wait for each; then it continues, with a run_id"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -166,7 +165,7 @@ class WaitForRun(Tool):
 
     run_id: str
     wait: float = DEFAULT_WAIT_S
-    """Seconds"""
+    """Most seconds to wait"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         run = await nb.work.services.runs.find(self.run_id, nb.work.user)
@@ -192,8 +191,9 @@ class KernelTool(RunTool):
 
 
 class InterruptKernel(KernelTool):
-    """Interrupt what the kernel runs, like Ctrl-C: variables stay. The person is asked unless the
-    run is yours. Only restart_kernel ends code that does not react."""
+    """Interrupt what the kernel runs, like Ctrl-C: variables stay. For a run that hangs or is not
+    wanted; the person is asked unless it is yours. Only restart_kernel ends code that does not
+    react."""
 
     name: ClassVar[str] = "interrupt_kernel"
     words: ClassVar[Sequence[Words]] = (
@@ -236,8 +236,8 @@ class InterruptKernel(KernelTool):
 
 
 class RestartKernel(KernelTool):
-    """Restart the kernel: all variables are lost. For a kernel that hangs or a package to reload,
-    not to tidy up or to test from scratch. The person is asked."""
+    """Restart the kernel: all variables are lost. For a kernel that hangs, or to reload a package;
+    not to tidy up, nor to test from scratch. The person is asked."""
 
     name: ClassVar[str] = "restart_kernel"
     words: ClassVar[Sequence[Words]] = (

@@ -25,7 +25,7 @@ from nbeval.play import NOTEBOOK, attend, begin, scored_peer, wait_for_saves
 from nbeval.score import Score
 from nbeval.script import BEGINS, Ahead, Reply, Script, calls_in
 from nbeval.servers import Lab, peer_lab
-from nbeval.sides import tokens_of
+from nbeval.spent import tokens_of
 from nbeval.tasks import Task
 from tests.mcp_client import McpClient
 
@@ -60,7 +60,7 @@ class Mcp:
 
     def __init__(self, lab: Lab) -> None:
         self._client = McpClient(lab.url, lab.token, "/mcp")
-        self.version = self._client.version
+        self.version, self.instructions = self._client.version, self._client.instructions
 
     def definitions(self) -> list[dict[str, Any]]:
         """Its tools as a model is offered them."""
@@ -291,7 +291,13 @@ def mcp_player(python: str) -> Iterator[McpPlayer]:
             return stack.enter_context(chromium())
 
         mcp = Mcp(served)
-        yield McpPlayer(f"jupyter-mcp-server {mcp.version}", mcp.definitions(), served, browser)
+        yield McpPlayer(
+            f"jupyter-mcp-server {mcp.version}",
+            mcp.instructions,
+            mcp.definitions(),
+            served,
+            browser,
+        )
 
 
 @dataclass(frozen=True)
@@ -299,6 +305,8 @@ class McpPlayer:
     """Plays tasks in the peer's JupyterLab, as `play.Player` does in ours."""
 
     name: str
+    instructions: str
+    """Of the server."""
     tools: Sequence[Mapping[str, Any]]
     lab: Lab
     browser: Callable[[], Browser]
@@ -349,7 +357,9 @@ class McpPlayer:
             answer=answer,
             failure=failure,
             told=peer.results,
-            requests=[{"tools": self.tools, **each} for each in peer.requests],
+            requests=[
+                {"system": self.instructions, "tools": self.tools, **each} for each in peer.requests
+            ],
             tool_calls=peer.calls,
             failed_calls=peer.failed,
             seconds=seconds,

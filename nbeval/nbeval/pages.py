@@ -25,7 +25,7 @@ from nbeval.play import NOTEBOOK, begin, scored_peer, wait_for_saves
 from nbeval.score import Score
 from nbeval.script import Ahead, Reply, Script, calls_in, texts
 from nbeval.servers import Lab, peer_lab
-from nbeval.sides import tokens_of
+from nbeval.spent import tokens_of
 from nbeval.tasks import Task
 from tests.fakes import in_thread, says
 from tests.fakes.chat import ChatCompletions, serving

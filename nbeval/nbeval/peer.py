@@ -21,7 +21,8 @@ from nbeval.play import NOTEBOOK
 from nbeval.run import Answers, attempts, played
 from nbeval.score import Score
 from nbeval.script import Reply, calls_in, without_ids
-from nbeval.sides import Side, tokens_of
+from nbeval.sides import Side
+from nbeval.spent import tokens_of
 from nbeval.tasks import Task
 
 

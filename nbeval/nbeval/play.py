@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import queue
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +22,7 @@ from nbeval.person import Person, person
 from nbeval.score import Score, Snapshot, lost, unborne, unwanted
 from nbeval.script import Script, texts
 from nbeval.servers import Lab
-from nbeval.spent import model_seconds, newest_run, runs_since
+from nbeval.spent import model_seconds, newest_run, request_tokens, runs_since
 from nbeval.tasks import Task
 
 if TYPE_CHECKING:
@@ -34,9 +32,6 @@ NOTEBOOK = "notebook.ipynb"
 _ACTS_S = 0.02
 _QUIET_S = 3
 """A room saves a second after the last change, or later where much else runs."""
-_VOLATILE = re.compile(r"\b\d+\.\d s\b|\b(?:idle|busy|starting)\b|\btoolu_\d+\b")
-"""How long things took, what the kernel did at that moment, and ids of calls, which count on from
-task to task: not the same in each run."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +117,7 @@ class Player:
             failed_calls=sum(each["outcome"] == "failed" for each in audit),
             questions=asked.count,
             input_tokens=(
-                sum(size(request) for request in requests)
+                sum(map(request_tokens, requests))
                 or sum(turn["usage"]["input_tokens"] for turn in told)
             ),
             output_tokens=sum(turn["usage"]["output_tokens"] for turn in told),
@@ -225,7 +220,7 @@ def scored_peer(
         state="failed" if failure else "done",
         model_calls=len(requests),
         questions=0,
-        input_tokens=sum(map(size, requests)),
+        input_tokens=sum(map(request_tokens, requests)),
         output_tokens=0,
         seconds=round(seconds, 1),
         **more,
@@ -274,21 +269,6 @@ def _cost(usages: Iterable[Mapping[str, Any]]) -> float | None:
 def _only_what_is_worked_on(_: str, names: Sequence[str]) -> list[str]:
     hidden = ("task.toml", "check.py", "human.py", "transcripts", "__pycache__")
     return [name for name in names if name in hidden]
-
-
-def size(request: Mapping[str, Any]) -> int:
-    """Tokens of all that the model reads, about: instructions, tools and messages."""
-    parts = {name: request[name] for name in ("system", "tools", "messages") if name in request}
-    return len(_VOLATILE.sub("", _written(parts))) // 4
-
-
-def _written(value: Any) -> str:
-    """As JSON but for the escapes in texts, which are no characters that a model reads."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f'"{key}": {_written(each)}' for key, each in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_written, value)) + "]"
-    return f'"{value}"' if isinstance(value, str) else json.dumps(value)
 
 
 def _seconds(call: Mapping[str, Any]) -> float:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from nbeval.report import STYLE
 from nbeval.score import Score
@@ -24,11 +23,6 @@ class Side:
     scores: Sequence[Score]
     not_offered: Mapping[str, str] = field(default_factory=dict)
     """Task -> what it would take that this harness does not claim to have."""
-
-
-def tokens_of(value: Any) -> int:
-    """A token for 4 characters."""
-    return len(json.dumps(value)) // 4
 
 
 _COLUMNS: Mapping[str, Callable[[Score], int | bool | float]] = {

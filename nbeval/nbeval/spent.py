@@ -1,13 +1,39 @@
-"""How long a turn waited for the model and for the kernel, as the product tells it."""
+"""What a task took: tokens, and how long its turns waited for the model and the kernel."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
 from nbeval.servers import Lab
+
+_VOLATILE = re.compile(r"\b\d+\.\d s\b|\b(?:idle|busy|starting)\b|\btoolu_\d+\b")
+"""How long things took, what the kernel did at that moment, and ids of calls, which count on from
+task to task: not the same in each run."""
+
+
+def request_tokens(request: Mapping[str, Any]) -> int:
+    """Of all that a model reads: instructions, tools and messages."""
+    parts = ("system", "tools", "messages")
+    return tokens_of({name: request[name] for name in parts if name in request})
+
+
+def tokens_of(value: Any) -> int:
+    """A token for 4 characters."""
+    return len(_VOLATILE.sub("", _written(value))) // 4
+
+
+def _written(value: Any) -> str:
+    """As JSON but for the escapes in texts, which are no characters that a model reads."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f'"{key}": {_written(each)}' for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return f'"{value}"' if isinstance(value, str) else json.dumps(value)
 
 
 def model_seconds(turn: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> float:

@@ -32,8 +32,8 @@ MAX_LISTED_CELLS = 20
 
 class VerifyNotebook(Tool):
     """Run a copy of the notebook from the top in a fresh kernel and compare outputs: a verdict per
-    cell. Always before you say that it runs from top to bottom, or is reproducible. The notebook
-    and its kernel stay as they are; effects on files and network are real."""
+    cell. Always use it before you say that a notebook runs from top to bottom, or is reproducible.
+    The notebook and its kernel stay as they are; effects on files and network are real."""
 
     name: ClassVar[str] = "verify_notebook"
     effect: ClassVar[Effect] = "run"
@@ -55,7 +55,7 @@ class VerifyNotebook(Tool):
     )
 
     kernel: str | None = None
-    """Another one's name"""
+    """Name of another kernel"""
 
     async def cells_to_run(self, nb: Lease) -> Sequence[Cell]:
         return (await plan(nb, self.kernel)).runs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import tomllib
@@ -11,11 +12,13 @@ from typing import Any
 
 import nbformat
 import pytest
+from PIL import Image
 
 from nbeval import report, stats
 from nbeval.progress import Progress
 from nbeval.run import Budget, attempts, unreachable
 from nbeval.score import Score
+from nbeval.spent import request_tokens
 from nbeval.tasks import Task, sample, tasks
 
 NBEVAL = Path(__file__).parents[1] / "nbeval"
@@ -60,6 +63,20 @@ def three(task: str, *passed: bool, **more: Any) -> list[Score]:
 def test_intervals_are_those_of_wilson(passed: int, count: int, low: float, high: float) -> None:
     share = stats.Share.over([1.0] * passed + [0.0] * (count - passed))
     assert (share.low, share.high) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_tokens_are_of_all_that_a_model_reads_and_a_picture_counts_by_its_size() -> None:
+    picture = io.BytesIO()
+    Image.new("RGB", (300, 50)).save(picture, "PNG")
+    data = base64.b64encode(picture.getvalue()).decode()
+    ours = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
+    theirs = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+    for block in (ours, theirs):
+        message = {"content": [{**block, "cache_control": {"type": "ephemeral"}}]}
+        bare = request_tokens({"messages": [{"content": []}]})
+        assert request_tokens({"messages": [message]}) == bare + 20
+        more = {"system": "x" * 400, "tools": ["é" * 400], "temperature": "x" * 400}
+        assert 20 + 200 < request_tokens({"messages": [message], **more}) - bare < 20 + 220
 
 
 def test_pass_k_counts_tasks_that_passed_each_time() -> None:

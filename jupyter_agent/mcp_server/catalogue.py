@@ -25,7 +25,7 @@ _ALWAYS_LOAD = {"anthropic/alwaysLoad": True}
 _NOTEBOOK = "Path below Jupyter's root"
 _DESCRIPTIONS = {
     "get_notebook_state": (
-        "The live notebook, unsaved typing included: a line per cell, and full cells with outputs "
+        "The live notebook, unsaved typing included. A line per cell, and full cells with outputs "
         "near the focus as far as they fit. Start with it; later results report changes by "
         "others. For a few cells use read_cells."
     ),

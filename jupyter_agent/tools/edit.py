@@ -145,7 +145,7 @@ class CreateCells(CellWriter):
     after: str | None = None
     """Id of the cell above (default: the last)"""
     before: str | None = None
-    """Or instead: id of the cell below"""
+    """Or: id of the cell below"""
 
     async def resulting_cells(self, nb: Lease) -> Sequence[Cell]:
         return [Cell(id="", index=-1, type=cell.type, source=cell.source) for cell in self.cells]
@@ -183,7 +183,6 @@ class CellEditInput(BaseModel):
     new_string: str | None = None
     replace_all: bool = False
     type: CellType | None = None
-    """Another type loses the outputs"""
     add_tags: list[str] = Field(default=[])
     remove_tags: list[str] = Field(default=[])
 
@@ -207,9 +206,9 @@ class CellEditInput(BaseModel):
 
 
 class EditCells(CellWriter):
-    """Edit cells in place, and with `run` run them; ids, metadata and outputs stay. What people
-    type at the same time is merged. All edits are made or none: on a conflict you get that cell's
-    text."""
+    """Edit cells in place, and with `run` run them; ids and metadata stay, and outputs unless the
+    type changes. What people type at the same time is merged. All edits are made or none: on a
+    conflict you get that cell's text."""
 
     name: ClassVar[str] = "edit_cells"
     former_names: ClassVar[tuple[str, ...]] = ("update_cell",)
@@ -277,8 +276,8 @@ class EditCells(CellWriter):
 
 
 class DeleteCell(CellTool):
-    """Delete a cell. Only if the person asked for it, or it is yours and not needed: never to hide
-    an error. What it defined stays in the kernel."""
+    """Delete a cell. Only if the person asked, or it is yours and not needed: never to hide an
+    error. What it defined stays in the kernel."""
 
     name: ClassVar[str] = "delete_cell"
     words: ClassVar[Sequence[Words]] = (
@@ -311,7 +310,7 @@ class DeleteCell(CellTool):
 
 class MoveCell(CellTool):
     """Move a cell with its id and outputs; never delete and create it again instead. Runs nothing.
-    You get its new position and which cells became stale."""
+    You get which cells became stale."""
 
     name: ClassVar[str] = "move_cell"
     words: ClassVar[Sequence[Words]] = (
@@ -326,9 +325,9 @@ class MoveCell(CellTool):
 
     cell_id: str
     after: str | None = None
-    """Id of the cell to put it below (default: the last)"""
+    """Id of the cell above (default: the last)"""
     before: str | None = None
-    """Or instead: id of the cell to put it above"""
+    """Or: id of the cell below"""
 
     @property
     def acts_on(self) -> Sequence[str]:
@@ -350,8 +349,8 @@ class MoveCell(CellTool):
 
 
 class ClearCells(CellTool):
-    """Clear outputs and run numbers of code cells. Only if the person asked for it: results that
-    took long are gone. Refused while one of the cells runs."""
+    """Clear outputs and run numbers of code cells. Only if the person asked: results that took long
+    are gone. Refused while one of the cells runs."""
 
     name: ClassVar[str] = "clear_outputs"
     words: ClassVar[Sequence[Words]] = (
@@ -400,8 +399,8 @@ class ClearCells(CellTool):
 
 
 class CreateNotebook(EditTool):
-    """Create an empty notebook. Only if the person wants a separate one. To fill it, name its path
-    as `notebook` in the next calls."""
+    """Create an empty notebook. Only if the person wants a separate one. To fill it, give its path
+    as `notebook`."""
 
     name: ClassVar[str] = "create_notebook"
     names_notebook: ClassVar[bool] = False

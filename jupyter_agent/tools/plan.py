@@ -26,9 +26,9 @@ class PlanStep(BaseModel):
 
 
 class WritePlan(Tool):
-    """Write the plan of this work, which the person sees and you keep when the conversation is
-    summarised. For work of more than three steps, before you start; keep to it, and tick a step off
-    beside your next call, not in a step of its own. Not for small requests."""
+    """Plan work of more than three steps before you start; the person sees it, and you keep it when
+    the conversation is summarised. Tick a step off beside your next call, not in a step of its own.
+    Not for small requests."""
 
     name: ClassVar[str] = "write_plan"
     names_notebook: ClassVar[bool] = False

@@ -27,9 +27,8 @@ class ReadTool(Tool):
 
 
 class GetNotebookState(ReadTool):
-    """The notebook now, unsaved typing included: a line per cell, and full cells near the focus as
-    far as they fit. Seldom needed: it comes with each question. For another notebook, or when
-    you have lost track."""
+    """The notebook now, unsaved typing included. A line per cell, and full cells near the focus as
+    far as they fit. Seldom needed: for another notebook, or when you have lost track."""
 
     name: ClassVar[str] = "get_notebook_state"
     words: ClassVar[Sequence[Words]] = (
@@ -87,7 +86,6 @@ class ReadCells(ReadTool):
     output_chars: int | None = None
     """Most characters of each output"""
     images: bool | None = None
-    """Also pictures"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         now = await nb.read()
@@ -109,7 +107,7 @@ class ReadCells(ReadTool):
 
 
 class SearchNotebook(ReadTool):
-    """Find lines of sources and outputs that contain a text, whatever its case, with their cells.
+    """Find lines of sources and outputs that contain a text, whatever its case.
     Use it in long notebooks, to learn where a name is used. Files and variables are not
     searched."""
 
@@ -205,7 +203,6 @@ class InspectVariables(ReadTool):
     needs: ClassVar[Sequence[Need]] = (("execute", "kernels"),)
 
     names: list[str] | None = None
-    """Default: all"""
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         text = await nb.variables(self.names)

@@ -65,9 +65,8 @@ class RunCode(RunTool):
     icon: ClassVar[Icon] = "code"
 
     code: str
-    """In the kernel's language"""
     wait: float = DEFAULT_WAIT_S
-    """Seconds to wait; then it continues, with a run_id"""
+    """Seconds to wait; then you get a run_id"""
 
     async def cells_to_run(self, nb: Lease) -> Sequence[Cell]:
         return [Cell(id="", index=-1, type="code", source=self.code)]
@@ -90,8 +89,8 @@ class RunCode(RunTool):
 
 class RunCells(RunTool):
     """Run code cells in the given order up to the first error, and return outputs, pictures and
-    errors. To run what you write use `run` of create_cells or edit_cells; to look without a cell,
-    run_code. Do not run again only to see outputs."""
+    errors. Not for what you write: use `run` of create_cells and edit_cells. Do not run again only
+    to see outputs."""
 
     name: ClassVar[str] = "run_cells"
     former_names: ClassVar[tuple[str, ...]] = ("run_cell",)
@@ -109,7 +108,7 @@ class RunCells(RunTool):
     """Default: all from the top"""
     stop_on_error: bool = True
     wait: float = DEFAULT_WAIT_S
-    """Seconds to wait for each; then it continues, with a run_id"""
+    """Seconds to wait for each; then you get a run_id"""
 
     @property
     def acts_on(self) -> Sequence[str]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from io import BytesIO
 from itertools import takewhile
 from typing import Any
+
+from PIL import Image
 
 from nbeval.servers import Lab
 
@@ -23,13 +27,19 @@ def request_tokens(request: Mapping[str, Any]) -> int:
 
 
 def tokens_of(value: Any) -> int:
-    """A token for 4 characters."""
+    """A token for 4 characters, and for 750 pixels of a picture
+    (https://platform.claude.com/docs/en/build-with-claude/vision)."""
     return len(_VOLATILE.sub("", _written(value))) // 4
 
 
 def _written(value: Any) -> str:
-    """As JSON but for the escapes in texts, which are no characters that a model reads."""
+    """As JSON but for what no model reads: escapes in texts, marks for a cache, and the bytes of
+    pictures, in whose place are as many characters as they count."""
     if isinstance(value, Mapping):
+        if "cache_control" in value:
+            return _written({key: value[key] for key in value if key != "cache_control"})
+        if value.get("type") in ("image", "image_url"):
+            return " " * 4 * _picture_tokens(value)
         return "{" + ", ".join(f'"{key}": {_written(each)}' for key, each in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_written, value)) + "]"
@@ -43,6 +53,13 @@ def model_seconds(turn: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]
     ends = [_time(each) for each in (*_calls(turn), turn["ended"]) if each]
     marks = sorted([*began, *ends])
     return sum(next((m - at for m in marks if m > at), 0.0) for at in began)
+
+
+def _picture_tokens(block: Mapping[str, Any]) -> int:
+    """Of a picture as Anthropic's API or a chat completions API has it."""
+    data = block["source"]["data"] if "source" in block else block["image_url"]["url"]
+    width, height = Image.open(BytesIO(b64decode(data.rpartition(",")[2]))).size
+    return width * height // 750
 
 
 def runs_since(lab: Lab, newest: str | None) -> list[dict[str, Any]]:

@@ -82,7 +82,7 @@ def fields(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[s
 
 EXPLAINED_BY_NAME = set(
     "notebook cell_id cell_ids cells edits source type tags add_tags remove_tags new_string "
-    "replace_all query regex run_id stop_on_error text state".split()
+    "replace_all query regex code run_id stop_on_error images names text state".split()
 )
 """`notebook` is in the system prompt; the others are read with the tool's description."""
 

@@ -107,9 +107,8 @@ class ReadCells(ReadTool):
 
 
 class SearchNotebook(ReadTool):
-    """Find lines of sources and outputs that contain a text, whatever its case.
-    Use it in long notebooks, to learn where a name is used. Files and variables are not
-    searched."""
+    """Find lines of sources and outputs that contain a text, whatever its case. Use it in long
+    notebooks, to learn where a name is used. Files and variables are not searched."""
 
     name: ClassVar[str] = "search_notebook"
     words: ClassVar[Sequence[Words]] = (

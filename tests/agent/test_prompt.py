@@ -8,7 +8,7 @@ from jupyter_agent.agent.prompt import facts, system
 
 
 def test_the_stable_text_is_small() -> None:
-    assert len(system()) <= 3_700
+    assert len(system()) <= 3_200
 
 
 def test_a_name_adds_no_line_to_the_facts() -> None:

@@ -17,6 +17,7 @@ from nbeval.jupyterlite_ai import JupyterliteAiHands
 from nbeval.notebook_intelligence import NotebookIntelligenceHands
 from nbeval.page_tools import STEPS, Cell, Desk, Hands
 from nbeval.pages import Answering, Model
+from nbeval.score import Snapshot
 from nbeval.script import Script, without_ids
 from tests.fakes import calls, in_thread, says
 from tests.fakes.chat import ChatCompletions, serving
@@ -37,7 +38,7 @@ class Paper(Desk):
             cells=[new(text, id=id) for id, text in SOURCES.items()]  # type: ignore[no-untyped-call]
         )
         book.cells[2].outputs = [{"output_type": "stream", "name": "stdout", "text": "1"}]
-        super().__init__(script or Script(), Path("nowhere"), HOME, book, lambda: False)
+        super().__init__(script or Script(), Path("nowhere"), HOME, Snapshot(book), lambda: False)
         self.there = [
             Cell(id, id, at, "markdown" if id == "b" else "code", text)
             for at, (id, text) in enumerate(SOURCES.items())

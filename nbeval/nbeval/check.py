@@ -75,6 +75,11 @@ def read(file: Path) -> NotebookNode:
     return book
 
 
+def kernel_of(notebook: NotebookNode) -> str:
+    """The name of the kernel that it names."""
+    return str(notebook.metadata.get("kernelspec", {}).get("name", "python3"))
+
+
 def shown(cell: NotebookNode) -> str:
     """The text of a cell's outputs."""
     parts = []
@@ -89,8 +94,9 @@ def fresh(folder: Path, book: NotebookNode, answer: str) -> Iterator[Result]:
     """The result in a copy of the folder, so that running it changes nothing."""
     with tempfile.TemporaryDirectory() as copy:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
-        kernel = book.metadata.get("kernelspec", {}).get("name", "python3")
-        manager, client = start_new_kernel(kernel_name=kernel, cwd=copy, stderr=subprocess.DEVNULL)
+        manager, client = start_new_kernel(
+            kernel_name=kernel_of(book), cwd=copy, stderr=subprocess.DEVNULL
+        )
         try:
             result = Result(folder, book, answer, client)
             for number, cell in enumerate(book.cells, start=1):

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from nbformat import NotebookNode
-
+from nbeval.check import kernel_of
 from nbeval.counterparts import COUNTERPARTS, EDITS, READS, Failed
 from nbeval.person import Person, chromium, person
 from nbeval.play import NOTEBOOK, attend, begin, scored_peer, wait_for_saves
-from nbeval.score import Score
-from nbeval.script import BEGINS, Ahead, Reply, Script, calls_in
+from nbeval.score import Score, Snapshot
+from nbeval.script import Ahead, Reply, Script, beginning, calls_in
 from nbeval.servers import Lab, peer_lab
 from nbeval.spent import tokens_of
 from nbeval.tasks import Task
@@ -101,12 +100,11 @@ class McpPeer:
         mcp: Mcp,
         script: Script,
         home: str,
-        before: NotebookNode,
+        before: Snapshot,
         is_busy: Callable[[], bool],
     ) -> None:
         self.home = home
-        kernel = before.metadata.get("kernelspec", {})
-        self.language: str = kernel.get("language", "python")
+        self.language = before.language
         self.later: Sequence[Mapping[str, Any]] = ()
         self.made: list[Any] = []
         self.requests: list[Mapping[str, Any]] = []
@@ -253,13 +251,13 @@ class McpPeer:
         found = _CELL.match(self._read(notebook, **self.address(notebook, cell_id)).text)
         if found is not None:
             return int(found[1])
-        ids = [cell.get("id") for cell in self._before.cells]
+        ids = [cell.get("id") for cell in self._before.notebook.cells]
         return ids.index(cell_id) if cell_id in ids else len(ids)
 
     def address(self, notebook: str, cell_id: str) -> Mapping[str, Any]:
-        if not cell_id.startswith(BEGINS):
+        text = beginning(cell_id)
+        if text is None:
             return {"cell_id": cell_id}
-        text = cell_id.removeprefix(BEGINS)
         for at in range(len(self.kinds(notebook))):
             if self._read(notebook, cell_index=at).source.startswith(text):
                 return {"cell_index": at}
@@ -269,7 +267,7 @@ class McpPeer:
         return self._read(notebook, **self.address(notebook, cell_id)).source
 
     def with_outputs(self, notebook: str) -> Sequence[str]:
-        return [cell.id for cell in self._before.cells if cell.get("outputs")]
+        return self._before.with_outputs
 
     def _read(self, notebook: str, **address: Any) -> Answer:
         cell = {"notebook_name": notebook, "include_outputs": False, **address}
@@ -326,13 +324,13 @@ class McpPlayer:
             if task.meanwhile:
                 there = person(self.browser(), self.lab.url, self.lab.token, home, folder)
                 somebody = stack.enter_context(there)
-            self._start_kernel(home, before.notebook)
+            self._start_kernel(home, kernel_of(before.notebook))
             mcp = Mcp(self.lab)
             used = mcp.call("use_notebook", {"notebook_name": home, "notebook_path": home})
             for cell_id in task.first:
                 mcp.call("execute_cell", {"cell_id": cell_id})
             script = self.lab.script
-            peer = McpPeer(mcp, script, home, before.notebook, self.lab.is_busy)
+            peer = McpPeer(mcp, script, home, before, self.lab.is_busy)
             script.follow(peer.requests)
             script.begin(replies, task.meanwhile)
             prompts = [f"{used.text}\n\n{task.prompts[0]}", *task.prompts[1:]]
@@ -366,10 +364,9 @@ class McpPlayer:
             tool_seconds=round(peer.seconds, 1),
         )
 
-    def _start_kernel(self, notebook: str, before: NotebookNode) -> None:
+    def _start_kernel(self, notebook: str, kernel: str) -> None:
         """As JupyterLab does when a notebook is opened; the peer works in the kernel it finds."""
         if any(each["path"] == notebook for each in self.lab.ask("GET", "api/sessions")):
             return
-        kernel = before.metadata.get("kernelspec", {}).get("name", "python3")
         session = {"path": notebook, "name": NOTEBOOK, "type": "notebook"}
         self.lab.ask("POST", "api/sessions", {**session, "kernel": {"name": kernel}})

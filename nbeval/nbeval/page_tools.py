@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from nbformat import NotebookNode
-
 from nbeval.check import read
 from nbeval.counterparts import MANY_CELLS, runs, showing
 from nbeval.person import Person
-from nbeval.script import BEGINS, Script
+from nbeval.score import Snapshot
+from nbeval.script import Script, beginning
 
 Input: TypeAlias = Mapping[str, Any]
 Call: TypeAlias = tuple[str, Input]
@@ -138,13 +137,13 @@ class Desk:
         script: Script,
         root: Path,
         home: str,
-        before: NotebookNode,
+        before: Snapshot,
         is_busy: Callable[[], bool],
     ) -> None:
         self.home = home
         self.root = root
         self.is_busy = is_busy
-        self.language: str = before.metadata.get("kernelspec", {}).get("language", "python")
+        self.language = before.language
         self.later: Sequence[Mapping[str, Any]] = ()
         """The calls of the script after this one, of our tools."""
         self.made: list[Any] = []
@@ -155,7 +154,7 @@ class Desk:
         """Whether nothing was called since the notebook was read."""
         self.kernels: set[str] = set()
         """Ids that the model knows."""
-        self.with_outputs = [cell.id for cell in before.cells if cell.get("outputs")]
+        self.with_outputs = before.with_outputs
         self._script = script
         self._before = before
         self.names: dict[str, str] = {}
@@ -163,7 +162,7 @@ class Desk:
 
     def begin(self, somebody: Person) -> None:
         """Before the first question: files without ids get some in the page."""
-        pairs = zip(_look(somebody, self.home) or (), self._before.cells, strict=True)
+        pairs = zip(_look(somebody, self.home) or (), self._before.notebook.cells, strict=True)
         self.names = somebody.names = {cell.id: before.id for cell, before in pairs}
 
     def front(self) -> str:
@@ -189,7 +188,7 @@ class Desk:
 
     def find(self, notebook: str, name: str) -> Cell | None:
         """None if the cell is gone."""
-        text = name.removeprefix(BEGINS) if name.startswith(BEGINS) else None
+        text = beginning(name)
         for cell in self.cells(notebook):
             if cell.source.startswith(text) if text is not None else cell.name == name:
                 return cell

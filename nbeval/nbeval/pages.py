@@ -278,7 +278,7 @@ class PagePlayer:
         script, model = self.lab.script, self.model
         seconds, failure = 0.0, ""
         with person(self.browser, self.lab.url, self.lab.token, home, folder) as somebody:
-            desk = Desk(script, self.lab.root, home, before.notebook, self.lab.is_busy)
+            desk = Desk(script, self.lab.root, home, before, self.lab.is_busy)
             answering = Answering(model, script, desk, self.chat.hands, replies)
             try:
                 self.chat.open(somebody.page)

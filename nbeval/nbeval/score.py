@@ -89,6 +89,16 @@ class Snapshot:
         }
         return cls(notebook, files)
 
+    @property
+    def language(self) -> str:
+        """Of its kernel."""
+        return str(self.notebook.metadata.get("kernelspec", {}).get("language", "python"))
+
+    @property
+    def with_outputs(self) -> Sequence[str]:
+        """Ids of the cells that have some."""
+        return [cell.id for cell in self.notebook.cells if cell.get("outputs")]
+
 
 def unwanted(
     before: Snapshot,

@@ -17,7 +17,7 @@ Found = TypeVar("Found")
 Reply: TypeAlias = Sequence[Mapping[str, Any]]
 """The blocks that a model says."""
 
-BEGINS = "begins with "
+_BEGINS = "begins with "
 """Before the text of a cell, where a script has no id for it."""
 _RUN_ID = re.compile(r"\b[0-9a-f]{32}\b")
 _CELL = "$cell "
@@ -114,8 +114,13 @@ def without_ids(value: Any) -> Any:
     if isinstance(value, list):
         return [without_ids(each) for each in value]
     if isinstance(value, str) and value.startswith(_CELL):
-        return BEGINS + value.removeprefix(_CELL)
+        return _BEGINS + value.removeprefix(_CELL)
     return "" if value == "$run_id" else value
+
+
+def beginning(name: str) -> str | None:
+    """How the text of a cell begins for which a script has no id; None if the name is an id."""
+    return name.removeprefix(_BEGINS) if name.startswith(_BEGINS) else None
 
 
 def texts(content: Any) -> Iterator[str]:

@@ -36,11 +36,10 @@ def _written(value: Any) -> str:
     """As JSON but for what no model reads: escapes in texts, marks for a cache, and the bytes of
     pictures, in whose place are as many characters as they count."""
     if isinstance(value, Mapping):
-        if "cache_control" in value:
-            return _written({key: value[key] for key in value if key != "cache_control"})
         if value.get("type") in ("image", "image_url"):
             return " " * 4 * _picture_tokens(value)
-        return "{" + ", ".join(f'"{key}": {_written(each)}' for key, each in value.items()) + "}"
+        read = ((key, each) for key, each in value.items() if key != "cache_control")
+        return "{" + ", ".join(f'"{key}": {_written(each)}' for key, each in read) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_written, value)) + "]"
     return f'"{value}"' if isinstance(value, str) else json.dumps(value)

@@ -23,6 +23,7 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.conversations.allowances import Allowance, Allowances
 from jupyter_agent.conversations.audit import AuditLog, entry_of
+from jupyter_agent.conversations.client_turn import ClientHost
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.idempotency import IdempotencyStore
@@ -247,13 +248,15 @@ class Assistant:
     def clients(self, limits: Limits) -> Clients:
         """Other agents that call our tools over MCP, and scripts that name themselves."""
         return Clients(
-            self.runner,
-            self.dispatcher,
-            self.services,
-            server_id=self.presence.id,
-            has_page=self.tabs.has_page_of,
-            max_calls=self.options.mcp_max_calls,
-            approval_seconds=limits.approval_seconds,
+            ClientHost(
+                runner=self.runner,
+                dispatcher=self.dispatcher,
+                services=self.services,
+                server_id=self.presence.id,
+                has_page=self.tabs.has_page_of,
+                max_calls=self.options.mcp_max_calls,
+                approval_seconds=limits.approval_seconds,
+            )
         )
 
     async def start(self) -> None:

@@ -26,7 +26,6 @@ from jupyter_agent.document.merge import (
 )
 from jupyter_agent.errors import (
     Busy,
-    CellNotFound,
     Conflict,
     InvalidInput,
     Locked,
@@ -84,43 +83,6 @@ class CellsView(Protocol):
 
     def get(self, cell_id: str) -> Cell:
         """Raises CellNotFound."""
-
-
-class SimulatedCells:
-    """Cells as a list of edits would leave them, to refuse all of the edits before the first is
-    made.
-    """
-
-    def __init__(self, cells: Sequence[Cell]) -> None:
-        self._cells = {cell.id: cell for cell in cells}
-        self._order = [*self._cells]
-
-    def ids(self) -> list[str]:
-        return self._order
-
-    def index(self, cell_id: str) -> int:
-        self.get(cell_id)
-        return self._order.index(cell_id)
-
-    def get(self, cell_id: str) -> Cell:
-        if cell_id not in self._cells:
-            raise CellNotFound(cell_id, self._order)
-        return self._cells[cell_id]
-
-    def put(self, cell: Cell, index: int | None = None) -> None:
-        """Add or replace the cell, at this index if it moves. Raises InvalidInput."""
-        former = self._cells.get(cell.id)
-        before, after = former.state() if former else None, cell.state()
-        change = Change(notebook="", cell_id=cell.id, kind="update", before=before, after=after)
-        refuse_invalid([change])
-        self._cells[cell.id] = cell
-        if index is not None:
-            self._order = [other for other in self._order if other != cell.id]
-            self._order.insert(index, cell.id)
-
-    def delete(self, cell_id: str) -> None:
-        del self._cells[cell_id]
-        self._order.remove(cell_id)
 
 
 def target_index(

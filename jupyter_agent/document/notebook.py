@@ -20,13 +20,13 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any
 
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Carrier, CarrierGone, Place, SaveResult
 from jupyter_agent.document.cell import CarrierName, Cell, CellType, Change
-from jupyter_agent.document.crdt import Retraction, SharedCells, as_json, new_id
+from jupyter_agent.document.crdt import Retraction, SharedCells, as_json
 from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.identities import Naming, Namings
 from jupyter_agent.document.insertions import Insertions, Mark
@@ -34,18 +34,30 @@ from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import merge_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
+from jupyter_agent.document.steps import (
+    ClearOutputs,
+    Delete,
+    Insert,
+    Move,
+    SimulatedCells,
+    Step,
+    Update,
+    check_clear,
+    check_delete,
+    check_move,
+    check_update,
+    may_remove,
+    new_cell,
+    simulate,
+)
 from jupyter_agent.errors import (
     AgentError,
-    Busy,
     CellNotFound,
-    InvalidInput,
     Locked,
     ToolError,
 )
 from jupyter_agent.tasks import surely
 
-_LOCKS = frozenset({"trusted", "editable", "deletable", "nbgrader"})
-"""Keys of a cell's metadata that control who may change it, or what a page may run."""
 _MAX_GONE = 2
 """Carriers that may disappear, one after the other, while an operation starts."""
 _NEIGHBOURS = 5
@@ -56,94 +68,6 @@ Operation = Callable[[SharedCells], Coroutine[Any, Any, EditOutcome]]
 
 ChooseCarrier = Callable[[str, Carrier | None], Awaitable[Carrier]]
 """Chooses where the document of a path is now, given its last carrier."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetadataPatch:
-    """Keys of metadata to set, or to remove if the value is None, and changes of the tags."""
-
-    items: Mapping[str, Any] = field(default_factory=dict)
-    add_tags: Sequence[str] = ()
-    remove_tags: Sequence[str] = ()
-
-    def apply_to(self, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The patched metadata. Raises Locked for keys that say who may edit the cell."""
-        for key in self.items:
-            if key in _LOCKS:
-                raise Locked(f"`{key}` is not changed here: only a person may, in JupyterLab.")
-        patched = {key: item for key, item in metadata.items() if key not in self.items}
-        patched |= {key: item for key, item in self.items.items() if item is not None}
-        if not self.add_tags and not self.remove_tags:
-            return patched
-        tags = patched.get("tags", [])
-        present = tags if isinstance(tags, list) else []
-        wanted = dict.fromkeys([*present, *self.add_tags])
-        return {**patched, "tags": [tag for tag in wanted if tag not in self.remove_tags]}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Insert:
-    """Inserts a cell after or before another or at an index; at the end if none is given."""
-
-    source: str
-    type: CellType = "code"
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    after: str | None = None
-    before: str | None = None
-    index: int | None = None
-    cell_id: str = field(default_factory=new_id)
-    """The new cell's id: a later edit can refer to it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Update:
-    """Changes the text, type or metadata of a cell; id and outputs stay (another type loses the
-    outputs).
-
-    `old_string` is replaced by `new_string` in the present text: it must occur once, or all
-    occurrences are replaced with `replace_all`. A whole `source` is merged with typing
-    since `base`, the text it was written for; without a base it needs `expect`, the version of the
-    cell that it replaces.
-    """
-
-    cell_id: str
-    source: str | None = None
-    base: str | None = None
-    old_string: str | None = None
-    new_string: str | None = None
-    replace_all: bool = False
-    type: CellType | None = None
-    metadata: MetadataPatch = MetadataPatch()
-    expect: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Delete:
-    """Deletes a cell."""
-
-    cell_id: str
-    expect: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Move:
-    """Moves a cell after or before another or to an index; to the end if none is given."""
-
-    cell_id: str
-    after: str | None = None
-    before: str | None = None
-    index: int | None = None
-    expect: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClearOutputs:
-    """Clears the outputs and the number of a code cell."""
-
-    cell_id: str
-
-
-Step: TypeAlias = Insert | Update | Delete | Move | ClearOutputs
 
 
 @dataclass(frozen=True)
@@ -372,7 +296,7 @@ class Notebook:
         operations = [self._operation_of(step) for step in steps]
         if len(steps) > 1:
             operations[0] = self._check_all_first(operations[0], steps)
-        return await self._carry_out_all(operations, removes=any(map(_may_remove, steps)))
+        return await self._carry_out_all(operations, removes=any(map(may_remove, steps)))
 
     def _check_all_first(self, first: Operation, steps: Sequence[Step]) -> Operation:
         """The first operation, after a check that no later one would be refused: a page shows each
@@ -380,10 +304,10 @@ class Notebook:
         """
 
         async def check_and_make(cells: SharedCells) -> EditOutcome:
-            simulated = edits.SimulatedCells(cells.all())
+            simulated = SimulatedCells(cells.all())
             for number, step in enumerate(steps, start=1):
                 try:
-                    self._simulate(simulated, step)
+                    simulate(simulated, step, place=self.place, running=self.running)
                 except ToolError as error:
                     refusal = f"None of the {len(steps)} edits was made, because of edit {number}. "
                     facts = {**error.facts, "edit": number}
@@ -464,54 +388,29 @@ class Notebook:
         async def operation(cells: SharedCells) -> EditOutcome:
             match step:
                 case Insert():
-                    new = _new(cells, step)
+                    new = new_cell(cells, step)
                     cells.insert(new.index, new.id, new.state())
                     return EditOutcome(new.id, "insert")
                 case Update():
                     return await self._update(cells, step)
                 case Delete():
-                    cell = self._refuse_delete(cells, step)
+                    cell = check_delete(cells, step, self.place)
                     await cells.delete(cell.id)
                     return EditOutcome(cell.id, "delete", before=cell)
                 case Move():
-                    cell, at = _refuse_move(cells, step)
+                    cell, at = check_move(cells, step)
                     await self.put(cell.id, at)
                     return EditOutcome(cell.id, "move", before=cell)
                 case ClearOutputs():
-                    cell = self._refuse_clear(cells, step)
+                    cell = check_clear(cells, step, self.running)
                     if cell.outputs or cell.execution_count is not None:
                         cells.write_outputs(cell.id, (), None)
                     return EditOutcome(cell.id, "outputs", before=cell)
 
         return operation
 
-    def _simulate(self, cells: edits.SimulatedCells, step: Step) -> None:
-        """Apply the step to the simulated cells. Raises the errors that the operation would
-        raise.
-        """
-        match step:
-            case Insert():
-                new = _new(cells, step)
-                cells.put(new, new.index)
-            case Update():
-                cells.put(self._refuse_update(cells, step)[1])
-            case Delete():
-                cells.delete(self._refuse_delete(cells, step).id)
-            case Move():
-                cells.put(*_refuse_move(cells, step))
-            case ClearOutputs():
-                self._refuse_clear(cells, step)
-
-    def _refuse_update(self, cells: edits.CellsView, wanted: Update) -> tuple[Cell, Cell]:
-        """The cell before and after the edit."""
-        cell = edits.require_version(cells, wanted.cell_id, wanted.expect)
-        after = preview(cell, wanted)
-        if after.type != cell.type:
-            edits.refuse_typed_in(cell, self.place, "Its type was not changed")
-        return cell, after
-
     async def _update(self, cells: SharedCells, wanted: Update) -> EditOutcome:
-        cell, after = self._refuse_update(cells, wanted)
+        cell, after = check_update(cells, wanted, self.place)
         text = after.source
         if after.type != cell.type:  # first: a copy replaces the cell
             bare = replace(cell.state(), type=after.type, outputs=(), execution_count=None)
@@ -529,21 +428,6 @@ class Notebook:
         return EditOutcome(
             cell.id, "update", before=cell, source=text, within=within, merged=merged
         )
-
-    def _refuse_delete(self, cells: edits.CellsView, wanted: Delete) -> Cell:
-        cell = edits.require_version(cells, wanted.cell_id, wanted.expect)
-        if not cell.deletable:
-            raise Locked(f"Cell `{cell.id}` must not be deleted: its author locked it.")
-        edits.refuse_typed_in(cell, self.place, "It was not deleted")
-        return cell
-
-    def _refuse_clear(self, cells: edits.CellsView, wanted: ClearOutputs) -> Cell:
-        cell = cells.get(wanted.cell_id)
-        if cell.type != "code":
-            raise InvalidInput(f"Cell `{cell.id}` is a {cell.type} cell: it has no outputs.")
-        if cell.running or cell.id in self.running:
-            raise Busy(f"Cell `{cell.id}` runs. Clear its outputs when it has ended.")
-        return cell
 
     # ---- how an operation goes
 
@@ -693,52 +577,6 @@ def _nbformat_cell(value: Mapping[str, Any]) -> dict[str, Any]:
     )
     metadata = {key: item for key, item in cell["metadata"].items() if key != "trusted"}
     return {**cell, "metadata": metadata}
-
-
-def _new(cells: edits.CellsView, wanted: Insert) -> Cell:
-    return Cell(
-        id=wanted.cell_id,
-        index=edits.target_index(
-            cells, after=wanted.after, before=wanted.before, index=wanted.index
-        ),
-        type=wanted.type,
-        source=edits.text_for_cell(wanted.source),
-        metadata=wanted.metadata,
-    )
-
-
-def preview(cell: Cell, wanted: Update) -> Cell:
-    """The cell as the edit would leave it if the cell is as given. Raises the edit's errors."""
-    base, type = wanted.base, wanted.type or cell.type
-    text = edits.edited_text(
-        cell,
-        source=wanted.source,
-        base=base if wanted.expect is None or base is not None else cell.source,
-        old_string=wanted.old_string,
-        new_string=wanted.new_string,
-        replace_all=wanted.replace_all,
-    )
-    bare = replace(cell, outputs=(), execution_count=None, attachments=None)
-    base_cell = cell if type == cell.type else bare
-    after = replace(
-        base_cell, source=text, type=type, metadata=wanted.metadata.apply_to(cell.metadata)
-    )
-    if after != cell:
-        edits.refuse_locked(cell)
-    return after
-
-
-def _may_remove(step: Step) -> bool:
-    return isinstance(step, Delete | Move) or (isinstance(step, Update) and step.type is not None)
-
-
-def _refuse_move(cells: edits.CellsView, wanted: Move) -> tuple[Cell, int]:
-    """The cell and its new index."""
-    cell = edits.require_version(cells, wanted.cell_id, wanted.expect)
-    at = edits.target_index(
-        cells, after=wanted.after, before=wanted.before, index=wanted.index, moving=cell.id
-    )
-    return cell, at
 
 
 def _net(changes: Sequence[Change]) -> list[Change]:

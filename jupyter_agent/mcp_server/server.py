@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent import __version__
-from jupyter_agent.conversations.clients import Caller, Clients, Form, Outcome
+from jupyter_agent.conversations.client_questions import Form
+from jupyter_agent.conversations.client_turn import Caller, Outcome
+from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.request import new_id
 from jupyter_agent.conversations.undo import UndoneTurn
 from jupyter_agent.errors import InvalidInput, ToolError
@@ -205,7 +207,7 @@ class McpServer:
         except InputRequired as required:
             return input_required(context.caller.name, required.approval, self.phrases)
         except ToolError as error:
-            return of_error(error, self._clients.services.redactor.text(error.message))
+            return of_error(error, self._clients.host.services.redactor.text(error.message))
         return of_outcome(outcome)
 
     def _limit_wait(
@@ -229,7 +231,7 @@ class McpServer:
         if name == END_TURN:
             ended = await self._clients.end_turn(context.caller)
             said = f"Ended turn `{ended}`." if ended else "No turn was open."
-            return of_text(self._clients.services.redactor.text(said), {"turn_id": ended})
+            return of_text(self._clients.host.services.redactor.text(said), {"turn_id": ended})
         turn_id = input.get("turn_id")
         if turn_id is not None and not isinstance(turn_id, str):
             raise InvalidInput("`turn_id` has to be the id of a turn, from an earlier result.")
@@ -257,7 +259,7 @@ class McpServer:
                 for each in undone.conflicts
             ],
         }
-        redactor = self._clients.services.redactor
+        redactor = self._clients.host.services.redactor
         return of_text(redactor.text("\n".join(lines)), redactor.mask_all(facts))
 
     # -- resources and prompts

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from jupyter_agent.document.cell import CellType
-from jupyter_agent.document.notebook import (
+from jupyter_agent.document.notebook import Edit
+from jupyter_agent.document.steps import (
     ClearOutputs,
     Delete,
-    Edit,
     Insert,
     MetadataPatch,
     Move,

@@ -18,7 +18,7 @@ from tornado.iostream import StreamClosedError
 
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.choices import MODES, Mode, Share, WhileAway
-from jupyter_agent.conversations.clients import Caller, display_name
+from jupyter_agent.conversations.client_turn import Caller, display_name
 from jupyter_agent.errors import RequestError, StoreUnavailable, ToolError
 from jupyter_agent.mcp_server.forms import RepeatedCallForm, StreamedForm, can_show
 from jupyter_agent.mcp_server.messages import (

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.carriers.nbformat_file import as_stored
 from jupyter_agent.choices import WhileAway
-from jupyter_agent.conversations.clients import Caller, CallerTurn, Clients, display_name
+from jupyter_agent.conversations.client_turn import Caller, CallerTurn, display_name
+from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.document.carrier import with_items
 from jupyter_agent.document.cell import Cell, CellType

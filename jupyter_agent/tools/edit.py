@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.document.cell import Cell, CellType, version_of
 from jupyter_agent.document.merge import LARGEST_MATCH, differing_ranges
-from jupyter_agent.document.notebook import (
+from jupyter_agent.document.notebook import Edit
+from jupyter_agent.document.steps import (
     ClearOutputs,
     Delete,
-    Edit,
     Insert,
     MetadataPatch,
     Move,

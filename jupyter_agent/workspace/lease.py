@@ -15,15 +15,13 @@ from jupyter_agent.analysis.jobs import clusters
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, Change, metadata_text, version_of
 from jupyter_agent.document.line_ends import unify
-from jupyter_agent.document.notebook import (
+from jupyter_agent.document.notebook import Edit, LastEdit, Notebook
+from jupyter_agent.document.steps import (
     ClearOutputs,
     Delete,
-    Edit,
     Insert,
-    LastEdit,
     MetadataPatch,
     Move,
-    Notebook,
     Step,
     Update,
     preview,

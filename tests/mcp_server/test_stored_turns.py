@@ -15,7 +15,7 @@ import pytest
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.conversations import clients
+from jupyter_agent.conversations import client_questions, client_turn, clients
 from jupyter_agent.conversations.log import LogEntry, StateChanged
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import StoreUnavailable
@@ -32,7 +32,7 @@ Append = Callable[..., Awaitable[None]]
 @pytest.fixture(autouse=True)
 def nobody_hurries(monkeypatch: pytest.MonkeyPatch) -> None:
     """A person takes longer to answer than a call waits."""
-    monkeypatch.setattr(clients, "PANEL_S", 0.2)
+    monkeypatch.setattr(client_questions, "PANEL_S", 0.2)
 
 
 class Store:
@@ -141,7 +141,7 @@ async def test_a_call_that_is_given_up_while_its_turn_resumes_leaves_no_turn_tha
     given_up: list[asyncio.Task[Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(clients, "REST_S", 0.05)
+    monkeypatch.setattr(client_turn, "REST_S", 0.05)
     await tool("read_cells", READ, mode="edit")
     await until(lambda: not agent.runner.running)
     store.stands_still_at(StateChanged)
@@ -154,7 +154,7 @@ async def test_a_call_that_is_given_up_while_its_turn_resumes_leaves_no_turn_tha
         await calling
     await until(lambda: not agent.runner.running)
     assert not await agent.runner.stores.conversations.live_turns()
-    monkeypatch.setattr(clients, "PAUSE_S", 0.0)
+    monkeypatch.setattr(client_turn, "PAUSE_S", 0.0)
     assert (await tool("read_cells", READ, mode="edit"))["isError"] is False
 
 
@@ -172,9 +172,9 @@ async def test_a_turn_whose_end_cannot_be_stored_does_not_run_for_ever(
         if stops:
             await agent.runner.stop(live)
         else:
-            patched.setattr(clients, "REST_S", 0.0)
+            patched.setattr(client_turn, "REST_S", 0.0)
             await until(lambda: not agent.runner.running)
-    monkeypatch.setattr(clients, "PAUSE_S", 0.0)
+    monkeypatch.setattr(client_turn, "PAUSE_S", 0.0)
     next_one = await tool("read_cells", READ, mode="edit")
     assert next_one["isError"] is False
     turn_ids = [each["structuredContent"]["turn_id"] for each in (first, next_one)]
@@ -199,7 +199,7 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
         raise StoreUnavailable("The disk is full.")
 
     if rested:
-        monkeypatch.setattr(clients, "REST_S", 0.0)
+        monkeypatch.setattr(client_turn, "REST_S", 0.0)
     turn_id = (await tool("read_cells", READ, mode="edit"))["structuredContent"]["turn_id"]
     await until(lambda: not (rested and agent.runner.running))
     body = {"new_string": "3", "old_string": "1"}
@@ -212,7 +212,7 @@ async def test_nothing_is_edited_by_a_call_that_cannot_be_stored(
     assert "The disk is full." in str(done.body)
     assert by_rest.status == 503
     assert sources(notebook)["b2"] == "x = 1"
-    monkeypatch.setattr(clients, "REST_S", 0.0)
+    monkeypatch.setattr(client_turn, "REST_S", 0.0)
     edited = await tool("edit_cells", EDIT, mode="edit")
     assert (edited["isError"], edited["structuredContent"]["turn_id"]) == (False, turn_id)
     while rested and await page.turn_announced("mcp_") is not None:

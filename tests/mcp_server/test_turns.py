@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.conversations import clients
+from jupyter_agent.conversations import client_turn
 from tests.gates import FOREVER
 from tests.waiting import until
 
@@ -194,7 +194,7 @@ async def test_after_ten_minutes_without_a_call_another_turn_begins(
 ) -> None:
     first = await tool("edit_cells", EDIT, mode="edit")
     second = await tool("get_notebook_state", {"notebook": PATH}, mode="edit")
-    monkeypatch.setattr(clients, "PAUSE_S", 0.0)
+    monkeypatch.setattr(client_turn, "PAUSE_S", 0.0)
     third = await tool("get_notebook_state", {"notebook": PATH}, mode="edit")
     ids = [each["structuredContent"]["turn_id"] for each in (first, second, third)]
     assert ids[0] == ids[1] != ids[2]

@@ -17,7 +17,8 @@ from jupyter_server.utils import ensure_async
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.document.notebook import Insert, Notebook, Update
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.steps import Insert, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import (
     CellNotFound,

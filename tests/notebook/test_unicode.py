@@ -15,7 +15,13 @@ import pytest
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Change
-from jupyter_agent.document.notebook import Delete, Edit, Insert, Move, Notebook, Update
+from jupyter_agent.document.notebook import Edit, Notebook
+from jupyter_agent.document.steps import (
+    Delete,
+    Insert,
+    Move,
+    Update,
+)
 from jupyter_agent.document.undo import undo
 
 from .browser import Tab

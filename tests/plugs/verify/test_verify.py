@@ -20,7 +20,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.document.notebook import Notebook, Update
+from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.steps import Update
 from jupyter_agent.errors import Conflict, InvalidInput, KernelNotInstalled, NotPermitted
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.plugs.verify.tool import VerifyNotebook

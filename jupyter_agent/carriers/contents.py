@@ -10,7 +10,6 @@ import inspect
 import json
 import os
 import posixpath
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -25,8 +24,16 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers import atomic_save, exchange, nbformat_file
 from jupyter_agent.carriers.exchange import FileWrites, OverwriteRefused, Save
-from jupyter_agent.carriers.managers import Contents, hides, is_plain
+from jupyter_agent.carriers.managers import Contents, hides
 from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
+from jupyter_agent.carriers.plain_files import (
+    PAUSE,
+    PlainFiles,
+    Trace,
+    is_damaged,
+    is_whole,
+    wait_for_writer,
+)
 from jupyter_agent.carriers.renames import renamed_path
 from jupyter_agent.document.crdt import FIRST_WITH_IDS
 from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_in_use
@@ -48,25 +55,6 @@ _LARGE = 8 * 2**20
 
 _PATIENCE = 10.0
 """Seconds to wait for another server that is saving the same file."""
-_TAIL = 64
-"""Bytes at the end of a file in which a complete notebook closes its JSON."""
-_GAP = 0.2
-"""Seconds within which a file that was deleted may be created again."""
-_PAUSE = 0.02
-"""Seconds between two checks of a file that is being saved."""
-_WRITERS = 0.3
-"""Seconds to wait for a program that is writing the file."""
-
-_LINUX_TICKS = 5
-"""CLOCK_REALTIME_COARSE of Linux, from which its file systems take their times."""
-_TICK = 20_000_000
-"""Longest tick elsewhere, in nanoseconds."""
-_COARSE = 10_000_000
-"""Nanoseconds. A time that is a multiple of this comes from a file system with coarse times: up to
-two seconds, as on FAT.
-"""
-_COARSE_TICK = 2_000_000_000
-
 _REPAIRED_SAVE = (
     "A save of `{path}` was cut off. The notebook is as {what}; the rest of that save is in "
     "`{left}`."
@@ -88,9 +76,6 @@ Former: TypeAlias = Callable[[], Awaitable[dict[str, Any] | None]]
 
 Expects: TypeAlias = Callable[[bytes], bool]
 """Whether the caller knows this content of a file."""
-
-Trace: TypeAlias = tuple[int, ...]
-"""Times, size and place of a file; different after each write."""
 
 _READING = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """Errors of managers: their own, the storage's, and those of their code on odd JSON."""
@@ -134,7 +119,7 @@ class Disk:
         self._hashes = any(
             item.name == "require_hash" or item.kind is item.VAR_KEYWORD for item in parameters
         )
-        self._plain = is_plain(contents)
+        self._files = PlainFiles(contents)
         self._writes = FileWrites.of(contents)
         self._namings_by_path: dict[str, Naming] = {}
         """Of the notebooks that store no cell ids: text notebooks, older formats."""
@@ -153,54 +138,13 @@ class Disk:
         """The value for `LoadedNotebook.stamp`. Raises NotebookNotFound or UnreadableNotebook."""
         return await self.hash(path) or (await self.load(path)).stamp
 
-    def trace(self, path: str) -> Trace | None:
-        """A value that differs after each later write, found without reading the file; None if
-        there is no such value: the contents manager has no plain files, or the last write was just
-        now and the next could have the same time and size.
-        """
-        found = self._stat(path)
-        if found is None:
-            return None
-        written = max(found.st_mtime_ns, found.st_ctime_ns)
-        if written + (0 if written % _COARSE else _COARSE_TICK) >= _tick_start():
-            return None
-        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
-
-    def _os_path(self, path: str) -> str | None:
-        """Path of the plain file that the manager writes for this notebook; None if there is no
-        such file.
-        """
-        files = cast(FileContentsManager, self._contents)
-        if not self._plain:
-            return None
-        with suppress(HTTPError, OSError, ValueError):
-            name: str = files._get_os_path(path)  # type: ignore[no-untyped-call]
-            return os.path.realpath(name)
-        return None
-
-    def _stat(self, path: str) -> os.stat_result | None:
-        if not self._plain:
-            return None
-        try:
-            files = cast(FileContentsManager, self._contents)
-            # Opened, since only that asks the server of a network file system (nfs(5),
-            # "Close-to-open cache consistency"); non-blocking, in case it is a pipe.
-            flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
-            file = os.open(files._get_os_path(path), flags)  # type: ignore[no-untyped-call]
-            try:
-                return os.fstat(file)
-            finally:
-                os.close(file)
-        except (HTTPError, OSError, ValueError):  # the reader of the file will report the error
-            return None
-
     async def hash(self, path: str, *, again: bool = False) -> str | None:
         """The contents manager's hash of the file, which an open tab knows too; None if the manager
         has no hashes. A file that has not been written since it was last read is only read `again`
         if the caller has reason to: its path may have led elsewhere for a moment.
         """
         last = self._last_hashes.get(path)
-        if not again and last is not None and last[0] == self.trace(path):
+        if not again and last is not None and last[0] == self._files.trace(path):
             return last[1]
         return _hash(await self._get(path, content=False))
 
@@ -208,7 +152,7 @@ class Disk:
         """Compute the hash now, beside other work, if the next `hash` can use it. Raises the errors
         of `stamp`.
         """
-        if self.trace(path) is not None:
+        if self._files.trace(path) is not None:
             await self.hash(path)
 
     async def facts(self, path: str) -> FileFacts:
@@ -229,7 +173,7 @@ class Disk:
     async def _load(self, path: str) -> LoadedNotebook:
         try:
             model, content, trusted, without = await (
-                self._from_text(path) if self._plain else self._from_model(path)
+                self._from_text(path) if self._files.exist else self._from_model(path)
             )
         except Unusable as why:
             raise UnreadableNotebook(
@@ -255,7 +199,7 @@ class Disk:
         """
         size = await self._size(path)
         with gc_frozen(size > _LARGE):
-            if self._plain:
+            if self._files.exist:
                 model = await self._get(path, type="file", format="text")
                 stamp = _hash(model)
                 stored = nbformat_file.as_stored(content, self._stored_ids.get(path, ()))
@@ -267,7 +211,7 @@ class Disk:
     @asynccontextmanager
     async def save_lock(self, path: str) -> AsyncIterator[None]:
         """Keep our other servers from saving this notebook. Raises Busy."""
-        file = self._os_path(path)
+        file = self._files.path_of(path)
         if file is None or path in self._saving:
             yield
             return
@@ -318,9 +262,9 @@ class Disk:
     ) -> None:
         """Like `write`, with the JSON exactly as it goes into the file."""
         model = {"type": "notebook", "format": "json", "content": content}
-        file = self._os_path(path)
+        file = self._files.path_of(path)
         if file is not None and self._writes is not None and expects is not None:
-            await _wait_for_writer(file)
+            await wait_for_writer(file)
             self._writes.save = Save(file, expects, creates=creates)
         try:
             await ensure_async(self._contents.save(model, path))
@@ -398,7 +342,7 @@ class Disk:
         """Remove the folders again if they are empty."""
         for folder in reversed(made):
             with suppress(*_READING):
-                if (file := self._os_path(folder)) is not None:
+                if (file := self._files.path_of(folder)) is not None:
                     os.rmdir(file)
                     continue
                 model = await ensure_async(self._contents.get(folder, type="directory"))
@@ -435,9 +379,9 @@ class Disk:
             except (NoJson, UnreadableNotebook) as error:
                 if isinstance(error.__cause__, OSError):
                     raise
-                if not self._is_being_saved(path):
+                if not self._files.is_being_saved(path):
                     break
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(PAUSE)
         async with self.save_lock(path):
             if done := await self.mend(path):
                 self._repair_notes[path] = done
@@ -456,7 +400,7 @@ class Disk:
 
         Raises Busy, Locked or ToolError.
         """
-        file = self._os_path(path)
+        file = self._files.path_of(path)
         done = await self._mend(path, file, former) if file is not None else ""
         if done:
             self.repairs.append(done)
@@ -465,17 +409,17 @@ class Disk:
     async def _mend(self, path: str, file: str, former: Former | None) -> str:
         async with self.save_lock(path):
             while atomic_save.is_being_saved(file):
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(PAUSE)
             aside = atomic_save.quarantine_path(file)
             left = posixpath.join(posixpath.dirname(path), os.path.basename(aside))
             if self._writes is not None:
-                kept = await asyncio.to_thread(self._writes.tidy, file, _is_whole)
+                kept = await asyncio.to_thread(self._writes.tidy, file, is_whole)
                 self.repairs += [_KEPT.format(path=path, left=name) for name in kept]
-            if not await asyncio.to_thread(_is_damaged, file):
+            if not await asyncio.to_thread(is_damaged, file):
                 return _LEFT.format(path=path, left=left) if os.path.exists(aside) else ""
             copy = atomic_save.copy_of(file)
             try:
-                if await asyncio.to_thread(_is_whole, copy):
+                if await asyncio.to_thread(is_whole, copy):
                     os.replace(file, aside)
                     os.replace(copy, file)
                     return _REPAIRED_SAVE.format(
@@ -492,13 +436,6 @@ class Disk:
             except OSError as error:
                 raise ToolError(f"`{path}` is damaged, and stays so: {error.strerror}.") from error
             return _REPAIRED_SAVE.format(path=path, left=left, what="in our newest recovery copy")
-
-    def _is_being_saved(self, path: str) -> bool:
-        """Whether someone, perhaps another server, has started to save the file just now: then its
-        incomplete content is not a save that was cut off.
-        """
-        file = self._os_path(path)
-        return file is not None and atomic_save.is_being_saved(file)
 
     def _parse_and_sign(self, text: str) -> tuple[dict[str, Any], str, Collection[int]]:
         content = nbformat_file.parse(text)
@@ -566,7 +503,7 @@ class Disk:
         options: dict[str, Any] = {"require_hash": True} if self._hashes and hashed else {}
         if format is not None:
             options["format"] = format
-        trace = self.trace(path) if hashed else None
+        trace = self._files.trace(path) if hashed else None
         try:
             if await hides(self._contents, path):
                 raise HTTPError(404)
@@ -575,7 +512,9 @@ class Disk:
             )
         except _READING as error:
             if isinstance(error, HTTPError) and error.status_code == 404:
-                if again and (self._restore_quarantined(path) or await self._is_recreated(path)):
+                if again and (
+                    self._restore_quarantined(path) or await self._files.is_recreated(path)
+                ):
                     return await self._get(
                         path,
                         content=content,
@@ -593,29 +532,11 @@ class Disk:
             self._last_hashes[path] = trace, hash
         return model
 
-    async def _is_recreated(self, path: str) -> bool:
-        """Whether a program that had just deleted the file has created it again, as `git checkout`
-        does. Waits for that only if its folder was changed a moment ago.
-        """
-        file = self._os_path(path)
-        if file is None:
-            return False
-        try:
-            changed = os.stat(os.path.dirname(file)).st_mtime
-        except OSError:
-            return False
-        if abs(time.time() - changed) <= _GAP:
-            for _ in range(round(_GAP / _PAUSE)):  # a fixed count, even if the server is busy
-                if os.path.lexists(file):
-                    break
-                await asyncio.sleep(_PAUSE)
-        return os.path.lexists(file)
-
     def _restore_quarantined(self, path: str) -> bool:
         """Restore a notebook that a reader has just moved away because it found half of it, and
         that is whole now. Whether that was done.
         """
-        file = self._os_path(path)
+        file = self._files.path_of(path)
         if file is None or os.path.lexists(file):
             return False
         aside = atomic_save.quarantine_path(file)
@@ -623,7 +544,7 @@ class Disk:
             fresh = time.time() - os.stat(aside).st_ctime < _FRESH
         except OSError:
             return False
-        if not (fresh and _is_whole(aside) and exchange.rename_if_free(aside, file)):
+        if not (fresh and is_whole(aside) and exchange.rename_if_free(aside, file)):
             return False
         self._repair_notes[path] = _RESTORED.format(path=path)
         self.repairs.append(self._repair_notes[path])
@@ -631,7 +552,7 @@ class Disk:
 
     async def _size(self, path: str) -> int:
         """In bytes, 0 if unknown. Raises UnreadableNotebook if it is too large."""
-        found = self._stat(path)
+        found = self._files.stat(path)
         if found is not None:
             size = found.st_size
         else:
@@ -650,37 +571,6 @@ def _refusal(path: str, error: Exception) -> ToolError:
     return ToolError(f"`{path}` could not be saved; nothing was changed: {why or error}")
 
 
-async def _wait_for_writer(file: str) -> None:
-    """Wait for a program that is writing the file, but not for one that only has it open."""
-    end = time.monotonic() + _WRITERS
-    while await asyncio.to_thread(exchange.is_open_for_writing, file) and time.monotonic() < end:
-        await asyncio.sleep(_PAUSE)
-
-
-def _is_damaged(file: str) -> bool:
-    """Whether the file exists and was cut off. A large file is read in full only if it may be."""
-    try:
-        with open(file, "rb") as data:
-            end = data.seek(0, os.SEEK_END)
-            data.seek(max(0, end - _TAIL))
-            if data.read().rstrip().endswith(b"}") and not os.path.exists(
-                atomic_save.copy_of(file)
-            ):
-                return False
-            data.seek(0)
-            return nbformat_file.is_cut_off(data.read())
-    except OSError:  # the reader of the file will report the error
-        return False
-
-
-def _is_whole(file: str) -> bool:
-    try:
-        with open(file, "rb") as data:
-            return nbformat_file.is_notebook(data.read())
-    except OSError:
-        return False
-
-
 def _make_loaded(
     content: Mapping[str, Any],
     stamp: str,
@@ -697,13 +587,6 @@ def _make_loaded(
 def _hash(model: Mapping[str, Any]) -> str | None:
     value = model.get("hash")
     return value if isinstance(value, str) and value else None
-
-
-def _tick_start() -> int:
-    """The earliest time, in nanoseconds, that a file written now can get."""
-    if sys.platform == "linux":
-        return time.clock_gettime_ns(_LINUX_TICKS)
-    return time.time_ns() - _TICK
 
 
 def _digest(content: Any) -> str:

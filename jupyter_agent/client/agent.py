@@ -14,15 +14,13 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from jupyter_agent.choices import Mode, Share
 from jupyter_agent.client.sync import (
-    ApprovalAnswer,
     CellName,
     CellResult,
     SyncAgent,
     SyncNotebook,
-    SyncTurn,
-    TurnStatus,
     UndoResult,
 )
+from jupyter_agent.client.turn import ApprovalAnswer, SyncTurn, TurnStatus
 from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.events import ApprovalRequested, Event, Usage
 from jupyter_agent.tasks import surely

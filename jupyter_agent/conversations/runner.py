@@ -37,13 +37,14 @@ from jupyter_agent.conversations.instructions import (
     find_instructions,
     own_instructions,
 )
-from jupyter_agent.conversations.live import LiveTurn, ServerLog, TurnStores
+from jupyter_agent.conversations.live import LiveTurn, TurnStores
 from jupyter_agent.conversations.liveness import InterruptedTurns, Presence, started_event
 from jupyter_agent.conversations.log import UsageAdded
 from jupyter_agent.conversations.preamble import NotebookReader, write_preamble
 from jupyter_agent.conversations.recorded_model import RecordedModel, notices, provider_notice
 from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.requests import RequestLog
+from jupyter_agent.conversations.server_log import ServerLog
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.conversations.usage import Charge, MonthlyBudgets

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_agent import SyncAgent
 from jupyter_agent.choices import Mode
-from jupyter_agent.client.sync import SyncTurn
+from jupyter_agent.client.turn import SyncTurn
 from jupyter_agent.errors import AgentError
 from nbeval.check import fresh, read
 from nbeval.person import Person, person

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_agent.client.agent import Agent, AsyncNotebook, AsyncTurn
-from jupyter_agent.client.sync import SyncAgent, SyncNotebook, SyncTurn
+from jupyter_agent.client.sync import SyncAgent, SyncNotebook
+from jupyter_agent.client.turn import SyncTurn
 
 from ..programs import run
 from ..test_readme import ROOT

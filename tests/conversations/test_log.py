@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.turn import Entry, finish_ending, model_failure_ending
-from jupyter_agent.conversations.live import ServerLog
+from jupyter_agent.conversations.server_log import ServerLog
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import CallReady, StepStarted, Usage, UsageUpdated
 from jupyter_agent.models.facts import Facts

@@ -18,10 +18,9 @@ import nbformat
 import pytest
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers.contents import Disk
+from jupyter_agent.carriers.plain_files import PlainFiles
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.document.identities import NamingsInMemory
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Exists, InvalidInput, ToolError
 from tests.waiting import eventually, until
@@ -262,11 +261,11 @@ async def test_each_of_many_quick_writes_is_seen(
 def test_a_file_is_not_known_by_a_time_that_its_next_write_may_have_too(
     contents: Any, write: Write
 ) -> None:
-    path, disk = write("a.ipynb", [code("a", "x = 1")]), Disk(contents, NamingsInMemory())
-    eventually(lambda: disk.trace("a.ipynb"), bool)  # a tick of the file system later
+    path, files = write("a.ipynb", [code("a", "x = 1")]), PlainFiles(contents)
+    eventually(lambda: files.trace("a.ipynb"), bool)  # a tick of the file system later
     later = time.time_ns() + 3_600 * 10**9 + 1
     os.utime(path, ns=(later, later))
-    assert disk.trace("a.ipynb") is None
+    assert files.trace("a.ipynb") is None
 
 
 async def test_a_file_that_nobody_wrote_is_not_read_again(
@@ -281,9 +280,9 @@ async def test_a_file_that_nobody_wrote_is_not_read_again(
         reads.append(path)
         return get(path, **options)
 
-    disk = Disk(contents, NamingsInMemory())
+    files = PlainFiles(contents)
     monkeypatch.setattr(contents, "get", counted)
-    await until(lambda: disk.trace("a.ipynb"))  # a later write would have another time
+    await until(lambda: files.trace("a.ipynb"))  # a later write would have another time
     await notebook.read()
     reads.clear()
     for _ in range(10):

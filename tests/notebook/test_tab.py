@@ -18,12 +18,11 @@ import pytest
 from jupyter_server.utils import ensure_async
 from nbformat.v4 import new_code_cell, new_notebook
 
-from jupyter_agent.carriers.contents import Disk
+from jupyter_agent.carriers.plain_files import PlainFiles
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import PROTOCOL, TabLink, Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.carrier import Place
-from jupyter_agent.document.identities import NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
@@ -93,7 +92,7 @@ async def test_a_path_that_led_elsewhere_for_a_moment_does_not_keep_an_edit_from
         finally:
             lead_to("first.ipynb")
 
-    await until(lambda: Disk(contents, NamingsInMemory()).trace("a.ipynb"))
+    await until(lambda: PlainFiles(contents).trace("a.ipynb"))
     monkeypatch.setattr(contents, "get", misled)
     await notebook.read()
     edit = await notebook.update("a", old_string="1", new_string="5")

@@ -55,7 +55,7 @@ from jupyter_agent.models.registry import Models
 from jupyter_agent.tasks import begin
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.workspace.reads import Reads
-from jupyter_agent.workspace.runs import Run
+from jupyter_agent.workspace.run import Run
 from jupyter_agent.workspace.visibility import strictest
 from jupyter_agent.workspace.workspace import Authorize, Services, Workspace
 

@@ -16,7 +16,7 @@ from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable
 from jupyter_agent.legible import quoted, quoted_id
-from jupyter_agent.workspace.runs import Run
+from jupyter_agent.workspace.run import Run
 from jupyter_agent.workspace.workspace import Authorize
 
 log = logging.getLogger(__name__)

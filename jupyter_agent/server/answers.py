@@ -13,7 +13,7 @@ from jupyter_agent.conversations.usage import Grouping
 from jupyter_agent.document.cell import CarrierName, CellType, ChangeKind
 from jupyter_agent.tools.base import Effect
 from jupyter_agent.words import Icon
-from jupyter_agent.workspace.runs import RunStatus
+from jupyter_agent.workspace.run import RunStatus
 
 
 class AnswerModel(BaseModel):

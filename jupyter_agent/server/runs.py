@@ -25,7 +25,7 @@ from jupyter_agent.tasks import surely
 from jupyter_agent.text.notebook import output_text
 from jupyter_agent.workspace.lease import Lease, lease
 from jupyter_agent.workspace.parameters import PARAMETERS, assignments_of
-from jupyter_agent.workspace.runs import Run
+from jupyter_agent.workspace.run import Run
 from jupyter_agent.workspace.workspace import READ, WRITE, Need, Services
 
 log = logging.getLogger(__name__)

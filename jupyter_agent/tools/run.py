@@ -19,7 +19,7 @@ from jupyter_agent.text.notebook import hidden, images, output_text
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
 from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease
-from jupyter_agent.workspace.runs import Run
+from jupyter_agent.workspace.run import Run
 from jupyter_agent.workspace.visibility import View
 from jupyter_agent.workspace.workspace import Workspace
 

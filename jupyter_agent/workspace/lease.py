@@ -42,7 +42,7 @@ from jupyter_agent.legible import is_cell_id, quoted_id
 from jupyter_agent.text.encodings import Decoded
 from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
 from jupyter_agent.workspace.paths import Lookup
-from jupyter_agent.workspace.runs import Run
+from jupyter_agent.workspace.run import Run
 from jupyter_agent.workspace.visibility import View
 from jupyter_agent.workspace.workspace import Need, Workspace
 

@@ -14,7 +14,7 @@ import pytest
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.server.chat import ChatBody
 from jupyter_agent.server.openapi import METHODS, describe
-from jupyter_agent.workspace.runs import RunStatus
+from jupyter_agent.workspace.run import RunStatus
 
 SHAPES = Path(__file__).parents[1] / "wire" / "schemas" / "schemas.json"
 IN_THE_PANEL = (

@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from jupyter_agent.assistant import Assistant
-from jupyter_agent.workspace.runs import Run
+from jupyter_agent.workspace.run import Run
 from tests.fakes import FakeAnthropic, calls, says
 from tests.fakes.script import FakeReply
 from tests.gates import FOREVER, Gate

@@ -11,7 +11,8 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
-from jupyter_agent.workspace.runs import Run, Runs
+from jupyter_agent.workspace.run import Run
+from jupyter_agent.workspace.runs import Runs
 from tests.gates import Gate
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from room import Room
 
-from jupyter_agent.workspace.runs import Run, Runs
+from jupyter_agent.workspace.run import Run
+from jupyter_agent.workspace.runs import Runs
 
 
 async def ended(run: Run) -> list[dict[str, Any]]:

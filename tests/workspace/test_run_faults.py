@@ -16,8 +16,8 @@ from room import Room, printed
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.workspace.run import Run
 from jupyter_agent.workspace.run_outputs import CellSink
-from jupyter_agent.workspace.runs import Run
 from tests.gates import FOREVER
 from tests.waiting import until
 

@@ -157,7 +157,7 @@ async def test_past_the_wait_the_run_goes_on(room: Room) -> None:
 async def test_outputs_of_a_long_run_are_saved_while_it_runs(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.workspace.runs._SAVE_EVERY", 0.1)
+    monkeypatch.setattr("jupyter_agent.workspace.run._SAVE_EVERY", 0.1)
     run = await room.run(f"print('on', flush=True)\n{FOREVER}")
     await until(lambda: run.saved.saved)
     assert run.status == "running"

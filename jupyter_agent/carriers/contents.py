@@ -35,9 +35,9 @@ from jupyter_agent.carriers.plain_files import (
     wait_for_writer,
 )
 from jupyter_agent.carriers.renames import renamed_path
-from jupyter_agent.document.crdt import FIRST_WITH_IDS
 from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_in_use
 from jupyter_agent.document.long_work import gc_frozen
+from jupyter_agent.document.values import FIRST_WITH_IDS
 from jupyter_agent.errors import (
     Busy,
     Exists,

@@ -20,10 +20,11 @@ from jupyter_agent.carriers.exchange import OverwriteRefused
 from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, SaveResult, with_items
 from jupyter_agent.document.cell import CarrierName
-from jupyter_agent.document.crdt import FILE, SharedCells, as_json, as_shared, shared_cell
+from jupyter_agent.document.crdt import FILE, SharedCells
 from jupyter_agent.document.line_ends import restore, unify
 from jupyter_agent.document.long_work import gc_frozen
 from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge
+from jupyter_agent.document.values import as_json, as_shared, shared_cell
 from jupyter_agent.errors import (
     Busy,
     Conflict,

@@ -18,8 +18,8 @@ import nbformat
 
 from jupyter_agent import foreign
 from jupyter_agent.document.cell import CellType, version_of
-from jupyter_agent.document.crdt import EXACT, FIRST_WITH_IDS
 from jupyter_agent.document.identities import Naming, match_cells
+from jupyter_agent.document.values import EXACT, FIRST_WITH_IDS
 
 DEEPEST = 200
 """Levels of nesting; copying takes several of Python's 1000 frames for each."""

@@ -26,10 +26,10 @@ from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from jupyter_agent.choices import WhileAway
 from jupyter_agent.document.carrier import Carrier
 from jupyter_agent.document.cell import CarrierName, CellState, CellType
-from jupyter_agent.document.crdt import nbformat_cell, new_id
 from jupyter_agent.document.edits import text_for_cell
 from jupyter_agent.document.identities import Namings, NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.values import nbformat_cell, new_id
 from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked
 from jupyter_agent.foreign import MOST_FOLDERS, MOST_IN_PATH
 from jupyter_agent.tasks import begin

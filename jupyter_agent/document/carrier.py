@@ -10,7 +10,8 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
 from jupyter_agent.document.cell import CarrierName
-from jupyter_agent.document.crdt import RUN, SharedCells, as_json, as_shared
+from jupyter_agent.document.crdt import RUN, SharedCells
+from jupyter_agent.document.values import as_json, as_shared
 from jupyter_agent.errors import Busy
 
 

@@ -13,7 +13,7 @@ import nbformat
 
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, CellState, Change, ChangeKind
-from jupyter_agent.document.crdt import SharedCells, nbformat_cell
+from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.insertions import Insertions
 from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import (
@@ -24,6 +24,7 @@ from jupyter_agent.document.merge import (
     merge,
     text_operations,
 )
+from jupyter_agent.document.values import nbformat_cell
 from jupyter_agent.errors import (
     Busy,
     Conflict,

@@ -26,7 +26,7 @@ from typing import Any
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Carrier, CarrierGone, Place, SaveResult
 from jupyter_agent.document.cell import CarrierName, Cell, CellType, Change
-from jupyter_agent.document.crdt import Retraction, SharedCells, as_json
+from jupyter_agent.document.crdt import Retraction, SharedCells
 from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.identities import Naming, Namings
 from jupyter_agent.document.insertions import Insertions, Mark
@@ -50,6 +50,7 @@ from jupyter_agent.document.steps import (
     new_cell,
     simulate,
 )
+from jupyter_agent.document.values import as_json
 from jupyter_agent.errors import (
     AgentError,
     CellNotFound,

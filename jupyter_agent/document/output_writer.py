@@ -18,8 +18,9 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Text
 
 from jupyter_agent.document.cell import Output
-from jupyter_agent.document.crdt import RUN, SharedCells, as_shared
+from jupyter_agent.document.crdt import RUN, SharedCells
 from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList, batches
+from jupyter_agent.document.values import as_shared
 from jupyter_agent.errors import CellNotFound
 
 _RUN = "agent_run:"

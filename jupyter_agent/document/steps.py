@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.cell import Cell, CellType, Change
-from jupyter_agent.document.crdt import new_id
 from jupyter_agent.document.edits import CellsView
+from jupyter_agent.document.values import new_id
 from jupyter_agent.errors import Busy, CellNotFound, InvalidInput, Locked
 
 _LOCKS = frozenset({"trusted", "editable", "deletable", "nbgrader"})

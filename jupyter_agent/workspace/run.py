@@ -73,7 +73,7 @@ class Run:
         resumed: RunRecord | None = None,
     ) -> None:
         """`execute` starts the code, or follows it for a run `resumed` from an earlier server;
-        for the last four see `Runs`.
+        `records`, `output_limit` and `widget_state`: see `Runs`.
         """
         self.id = resumed.id if resumed else secrets.token_hex(16)
         self.notebook = notebook

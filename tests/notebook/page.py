@@ -12,7 +12,7 @@ from jupyter_ydoc import YNotebook
 from nbformat.v4 import new_output
 from pycrdt import Assoc, Doc, Text
 
-from jupyter_agent.document.crdt import shared_output
+from jupyter_agent.document.values import shared_output
 
 
 class Page:

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import nbformat
 from pycrdt import Text
 
-from jupyter_agent.document.crdt import nbformat_cell, shared_cell
 from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.values import nbformat_cell, shared_cell
 
 MOST_CELLS = 9
 PATIENCE = 100_000

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jupyter_agent.document.crdt import shared_cell
+from jupyter_agent.document.values import shared_cell
 
 if TYPE_CHECKING:
     from tests.notebook.browser import Tab

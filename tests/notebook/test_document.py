@@ -17,8 +17,9 @@ from pycrdt import Array, Doc, Map, Text
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.document.crdt import SharedCells, shared_cell, shared_output
+from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.values import shared_cell, shared_output
 from jupyter_agent.errors import (
     CellNotFound,
     Conflict,

@@ -22,7 +22,7 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
-from jupyter_agent.document.crdt import as_json
+from jupyter_agent.document.values import as_json
 from jupyter_agent.plugs.rooms import live_room, room_carrier, room_versions
 from jupyter_agent.plugs.rooms.room_contents import NotSaved
 from tests.waiting import until

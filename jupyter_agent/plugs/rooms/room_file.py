@@ -26,7 +26,7 @@ from pycrdt import Array, Map, Text, TransactionEvent
 
 from jupyter_agent.carriers.nbformat_file import missing_ids
 from jupyter_agent.document.cell import version_of
-from jupyter_agent.document.crdt import append_outputs, as_json, nbformat_cell, rewrite, snapshot
+from jupyter_agent.document.crdt import rewrite
 from jupyter_agent.document.identities import match_cells
 from jupyter_agent.document.merge import keeps_edit
 from jupyter_agent.document.merge_cells import (
@@ -38,6 +38,7 @@ from jupyter_agent.document.merge_cells import (
     text_of,
     without_trust,
 )
+from jupyter_agent.document.values import append_outputs, as_json, nbformat_cell, snapshot
 from jupyter_agent.plugs.rooms.room_history import with_file
 from jupyter_agent.plugs.rooms.room_shadow import mark_removal
 

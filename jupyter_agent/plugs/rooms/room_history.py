@@ -19,7 +19,7 @@ from jupyter_ydoc.ybasedoc import YBaseDoc
 from pycrdt import Map
 
 from jupyter_agent.carriers.timeouts import Timeouts
-from jupyter_agent.document.crdt import as_shared
+from jupyter_agent.document.values import as_shared
 from jupyter_agent.plugs.rooms.room_shadow import Shadow, removal_in
 from jupyter_agent.plugs.rooms.room_updates import clocks_in
 

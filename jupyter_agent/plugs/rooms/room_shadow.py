@@ -21,8 +21,9 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Array, Doc, Map, Subscription, TransactionEvent
 
 from jupyter_agent.document.cell import CellState
-from jupyter_agent.document.crdt import SharedCells, snapshot
+from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.merge import merge_typing
+from jupyter_agent.document.values import snapshot
 from jupyter_agent.plugs.rooms.room_updates import (
     Ranges,
     RoomUpdate,

@@ -86,7 +86,7 @@ def replayable(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(asyncio, "to_thread", at_once)
     monkeypatch.setattr(
-        "jupyter_agent.document.crdt.uuid4", lambda: UUID(int=random.getrandbits(128))
+        "jupyter_agent.document.values.uuid4", lambda: UUID(int=random.getrandbits(128))
     )
     monkeypatch.setattr(
         "jupyter_agent.carriers.tab_link.YNotebook",

@@ -225,8 +225,8 @@ async def test_an_idle_document_is_let_go_and_opened_again(contents: Any, write:
     notebooks = Notebooks(contents, Tabs(), keep=0.01)
     notebook = await notebooks.get("a.ipynb")
     await until(lambda: not notebooks.open())
-    assert [cell.source for cell in await notebook.read()] == ["1"]
     assert await notebooks.get("a.ipynb") is notebook
+    assert [cell.source for cell in await notebook.read()] == ["1"]
     await notebooks.close()
 
 

@@ -123,6 +123,8 @@ class Disk:
         self._writes = FileWrites.of(contents)
         self._namings_by_path: dict[str, Naming] = {}
         """Of the notebooks that store no cell ids: text notebooks, older formats."""
+        self._former_namings: dict[str, Naming] = {}
+        """Those before the last write, in case it failed."""
         self._stored_ids: dict[str, frozenset[str]] = {}
         """Ids that files of older formats contain nevertheless."""
         self._last_hashes: dict[str, tuple[Trace, str]] = {}
@@ -245,11 +247,23 @@ class Disk:
         Raises Locked or ToolError; the file is unchanged then. Raises OverwriteRefused if the file
         had content that the caller does not know. `content` must not be used afterwards.
         """
-        if path in self._namings_by_path or content["nbformat_minor"] < FIRST_WITH_IDS:
-            former = self._namings_by_path.get(path, UNNAMED)
-            self._namings_by_path[path] = nbformat_file.naming_of(content["cells"], former)
+        self._former_namings.pop(path, None)
+        former = self._namings_by_path.get(path)
+        if former is not None or content["nbformat_minor"] < FIRST_WITH_IDS:
+            naming = nbformat_file.naming_of(content["cells"], former or UNNAMED)
+            self._namings_by_path[path] = naming
+            self._former_namings[path] = former or UNNAMED
         stored = nbformat_file.as_stored(content, self._stored_ids.get(path, ()))
-        await self._save(path, stored, sign=sign, expects=expects, creates=creates)
+        try:
+            await self._save(path, stored, sign=sign, expects=expects, creates=creates)
+        except OverwriteRefused:
+            self.take_back_ids(path)
+            raise
+
+    def take_back_ids(self, path: str) -> None:
+        """The last `write` is not in the file: its cells have the ids that they had before."""
+        if (former := self._former_namings.pop(path, None)) is not None:
+            self._namings_by_path[path] = former
 
     async def _save(
         self,

@@ -20,10 +20,11 @@ from jupyter_agent.carriers.exchange import OverwriteRefused
 from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
 from jupyter_agent.document.carrier import Place, SaveResult, with_items
 from jupyter_agent.document.cell import CarrierName
-from jupyter_agent.document.crdt import FILE, SharedCells
+from jupyter_agent.document.crdt import FILE, OWN_METHODS, SharedCells
 from jupyter_agent.document.line_ends import restore, unify
 from jupyter_agent.document.long_work import gc_frozen
-from jupyter_agent.document.merge import MergeConflict, keeps_edit, merge
+from jupyter_agent.document.merge import MergeConflict, keeps_edit
+from jupyter_agent.document.merge_cells import both_changed, merge_cell
 from jupyter_agent.document.values import as_json, as_shared, shared_cell
 from jupyter_agent.errors import (
     Busy,
@@ -46,6 +47,7 @@ _TRIES = 3
 """Attempts to write an edit while another program saves the file at the same time."""
 _BATCH = 50
 """Cells handled between two breaks for the event loop."""
+_OF_RUN = frozenset({"outputs", "execution_count"})
 _MANY = 2000
 """Cells and outputs. Copies of larger notebooks are so many objects that each save triggers several
 garbage collections, which hold up the event loop.
@@ -243,8 +245,8 @@ class FileCarrier:
 
     async def _merge(self, theirs: OverwriteRefused) -> str:
         """Load what another program saved at the same moment; a note on it for the user. Raises
-        Conflict if both changed the same lines, or one side inserted, deleted, moved or retyped
-        cells.
+        Conflict if both changed the same lines or the same metadata, or one side inserted, deleted,
+        moved or retyped cells.
         """
         assert self._loaded is not None
         try:
@@ -255,10 +257,13 @@ class FileCarrier:
         if not self._same_cells(before, now.content["cells"]):
             raise self._conflict()
         for old, new in zip(before, now.content["cells"], strict=True):
+            mine = _patch(old, _without_state(self.cells.value(old["id"])))
             try:
-                self._merge_text(old, new)
+                merge_cell(old, mine, new)
             except MergeConflict as error:
                 raise self._conflict() from error
+            if both_changed(old, mine, new):
+                raise self._conflict()
         changed = now.content != self._loaded.content
         await self._rescue_overwritten_edits(now)
         await self._update_document(now)
@@ -291,6 +296,9 @@ class FileCarrier:
         A manager that fails late has saved all the same. One that writes in place leaves half a
         file: then the old text is restored.
         """
+        with suppress(ToolError):  # the next reading reports it
+            if await self._disk.hash(self.path, again=True) == loaded.stamp:
+                self._disk.take_back_ids(self.path)
         try:
             now = await self._read_back(self._disk.load(self.path))
         except NotConfirmed as unknown:
@@ -358,7 +366,7 @@ class FileCarrier:
             for cell in changed:
                 now = settled.pop(cell["id"], None)
                 as_written = now is self.cells.value(cell["id"])
-                self._update(old[cell["id"]], cell, stripped=written is not None)
+                self._update(old[cell["id"]], cell, written=written is not None)
                 if as_written:
                     settled[cell["id"]] = self.cells.value(cell["id"])
         await self.cells.catch_up()
@@ -386,14 +394,6 @@ class FileCarrier:
         shared = [(value["id"], value["cell_type"]) for value in self.cells.values()]
         return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]
 
-    def _merge_text(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-        """The text of a cell with the changes made here and in the file, with the file's line
-        endings. Raises MergeConflict.
-        """
-        now = self.cells.value(old["id"])["source"]
-        text = merge(unify(old["source"]), unify(now), unify(new["source"]))
-        return restore(text, new["source"])
-
     async def _build(
         self, content: Mapping[str, Any], old: Mapping[str, Mapping[str, Any]]
     ) -> None:
@@ -409,7 +409,7 @@ class FileCarrier:
             with document.ydoc.transaction():
                 document.ycells.extend(
                     [
-                        shared_cell(_rebase_cell(old.get(cell["id"]), cell, now.get(cell["id"])))
+                        shared_cell(_rebase(old.get(cell["id"]), cell, now.get(cell["id"])))
                         for cell in cells[start : start + _BATCH]
                     ]
                 )
@@ -417,27 +417,27 @@ class FileCarrier:
         self.cells.close()
         self.cells = SharedCells(document, keeps_line_ends=True)
 
-    def _update(self, old: Mapping[str, Any], new: Mapping[str, Any], *, stripped: bool) -> None:
-        """Update a cell of the document from the file. `stripped`: outputs missing in the file are
-        not meant to be removed.
+    def _update(self, old: Mapping[str, Any], new: Mapping[str, Any], *, written: bool) -> None:
+        """Update a cell of the document from the file. `written`: we have just saved it, so that
+        parts that the file lacks were stripped by its storage and stay here.
         """
         cell_id = new["id"]
-        if new["source"] != old["source"]:
-            try:
-                text = self._merge_text(old, new)
-            except MergeConflict:
-                text = new["source"]
+        if written:
+            gone = old.keys() - new.keys()
+            if not new.get("outputs"):
+                gone |= _OF_RUN & old.keys()
+            new = {**new, **{key: old[key] for key in gone}}
+        value = self.cells.value(cell_id)
+        mine, now = _patch(old, _without_state(value)), _rebase(old, new, value)
+        if now["source"] != mine["source"]:
+            text = restore(unify(now["source"]), new["source"])
             self.cells.write_source(cell_id, unify(text), stored=text, origin=FILE)
-        if new["metadata"] != old["metadata"]:
-            self.cells.write_metadata(cell_id, new["metadata"], origin=FILE)
-        if new["cell_type"] != "code" or (stripped and not new["outputs"]):
-            return
-        written = ("outputs", "execution_count")
-        changed = any(new.get(key) != old.get(key) for key in written)
-        # A running cell's outputs come from its run, and are newer than the file.
-        if changed and not self.cells.get(cell_id).running:
-            count = new.get("execution_count")
-            self.cells.write_outputs(cell_id, new["outputs"], count, origin=FILE)
+        self.cells.write_metadata(cell_id, now["metadata"], origin=FILE)
+        rest = {key: item for key, item in now.items() if key not in OWN_METHODS}
+        self.cells.write_rest(cell_id, rest, origin=FILE)
+        if any(now.get(key) != mine.get(key) for key in _OF_RUN):
+            count = now.get("execution_count")
+            self.cells.write_outputs(cell_id, now["outputs"], count, origin=FILE)
 
 
 def _content(
@@ -487,19 +487,24 @@ def _changed_cells(
     return [cell for cell in cells if cell != old.get(cell["id"])]
 
 
-def _rebase_cell(
-    old: Mapping[str, Any] | None, new: Mapping[str, Any], now: Mapping[str, Any] | None
+def _rebase(
+    old: Mapping[str, Any] | None, new: Mapping[str, Any], value: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
-    """The file's new cell, plus what the document has beyond the file's old one."""
-    if old is None or now is None or not new["cell_type"] == old["cell_type"] == now["cell_type"]:
+    """The file's new cell, plus what the document's value of it has beyond the file's old one."""
+    if (
+        old is None
+        or value is None
+        or not new["cell_type"] == old["cell_type"] == value["cell_type"]
+    ):
         return new
-    running = now.get("execution_state") == "running"
-    of_run = ("outputs", "execution_count") if running else ()
-    changed = {
-        key for key in new.keys() | old.keys() if key not in of_run and new.get(key) != old.get(key)
-    }
-    kept = {key: item for key, item in now.items() if key not in changed}
-    return {**kept, **{key: new[key] for key in changed if key in new}}
+    mine = _patch(old, _without_state(value))
+    state = {key: value[key] for key in value if key == "execution_state"}
+    if state.get("execution_state") == "running":  # its outputs come from its run, and are newer
+        new = {**new, **{key: old[key] for key in _OF_RUN & old.keys()}}
+    try:
+        return {**merge_cell(old, mine, new), **state}
+    except MergeConflict:
+        return {**merge_cell(old, {**mine, "source": old["source"]}, new), **state}
 
 
 def _text(content: Mapping[str, Any]) -> str:

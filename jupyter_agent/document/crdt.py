@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Protocol, cast
@@ -17,9 +17,9 @@ from typing import Any, Protocol, cast
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Subscription, Text, UndoManager
 
-from jupyter_agent.document.cell import Cell, CellState, CellType, Output
+from jupyter_agent.document.cell import Cell, CellState, CellType, Change, Output
 from jupyter_agent.document.line_ends import like_all, restore, unify
-from jupyter_agent.document.merge import Span, text_operations
+from jupyter_agent.document.merge import MergeConflict, Span, merge, text_operations
 from jupyter_agent.document.outputs import batches, size_of
 from jupyter_agent.document.values import (
     FIRST_WITH_IDS,
@@ -39,6 +39,10 @@ FILE = "jupyter_agent: file"
 """Origin of transactions that load what others wrote into the file."""
 RUN = "jupyter_agent: run"
 """Origin of transactions that write outputs."""
+OWN_METHODS = frozenset(
+    "id cell_type source metadata outputs execution_count execution_state".split()
+)
+"""Keys of a cell that only methods of their own may write."""
 _MANY = 500
 """Cells with more outputs than this are converted in a thread."""
 
@@ -242,13 +246,7 @@ class SharedCells:
     ) -> None:
         """Change the keys that differ."""
         shared: Map[Any] = self.live_cell(cell_id)["metadata"]
-        now, wanted = shared.to_py() or {}, as_shared(dict(metadata))
-        with self.transaction(origin):
-            for key in now.keys() - wanted.keys():
-                del shared[key]
-            for key, item in wanted.items():
-                if key not in now or now[key] != item:
-                    shared[key] = item
+        self._write_items(shared, shared.to_py() or {}, as_shared(dict(metadata)), origin)
 
     def write_outputs(
         self,
@@ -267,6 +265,28 @@ class SharedCells:
             cell["execution_count"] = as_shared(execution_count)
         for batch in batches(outputs, size_of):
             self.append_outputs(cell_id, batch, origin)
+
+    def write_rest(self, cell_id: str, rest: Mapping[str, Any], *, origin: str = EDIT) -> None:
+        """Change the keys that differ among those without a method of their own, such as
+        `attachments`.
+        """
+        wanted = as_shared(dict(rest))
+        self._write_items(self.live_cell(cell_id), self._rest(cell_id), wanted, origin)
+
+    def _rest(self, cell_id: str) -> dict[str, Any]:
+        return {key: item for key, item in self.value(cell_id).items() if key not in OWN_METHODS}
+
+    def _write_items(
+        self, shared: Map[Any], now: Mapping[str, Any], wanted: Mapping[str, Any], origin: str
+    ) -> None:
+        changed = [key for key, item in wanted.items() if key not in now or now[key] != item]
+        gone = now.keys() - wanted.keys()
+        if changed or gone:
+            with self.transaction(origin):
+                for key in gone:
+                    del shared[key]
+                for key in changed:
+                    shared[key] = wanted[key]
 
     def append_outputs(self, cell_id: str, outputs: Sequence[Output], origin: str = EDIT) -> None:
         """Append outputs to the cell, in one transaction: see `batches`."""
@@ -339,8 +359,8 @@ class SharedCells:
         index = self.index(cell_id)
         if self.structural_edits is not None:
             await self.structural_edits.retype(cell_id, state.type)
-            if state.type != "code":
-                self._attach(cell_id, state.attachments)
+            if state.type != "code" and state.attachments:
+                self.write_rest(cell_id, {**self._rest(cell_id), "attachments": state.attachments})
             elif state.outputs or state.execution_count is not None:
                 self.write_outputs(cell_id, state.outputs, state.execution_count)
             return
@@ -350,11 +370,6 @@ class SharedCells:
         value = {**nbformat_cell(cell_id, state), **common, "metadata": metadata}
         self._insert(index, shared_cell(value))
         self._remove(cell_id, index + 1)
-
-    def _attach(self, cell_id: str, attachments: Mapping[str, Any] | None) -> None:
-        if attachments and self.get(cell_id).attachments != attachments:
-            with self.transaction():
-                self.live_cell(cell_id)["attachments"] = as_shared(dict(attachments))
 
     def _remove(self, cell_id: str, index: int) -> None:
         with self.transaction():
@@ -490,11 +505,32 @@ class Retraction:
         self._cells.on_follow = None
         self._histories.clear()
 
-    def __call__(self) -> None:
+    def __call__(self, changes: Sequence[Change] = ()) -> None:
+        """`changes`: what the transactions did, if it is known. A replaced word returns beside its
+        replacement, so text that others have inserted since is sometimes between its letters: then
+        the text is merged instead.
+        """
+        merged = {change.cell_id: self._text_without(change) for change in changes}
         for document, history in reversed(self._histories):
             while history.can_undo():
                 history.undo()
                 document.ystate["dirty"] = True  # the edit may have been saved in the meantime
+        for cell_id, text in merged.items():
+            if text is not None and cell_id in self._cells.ids():
+                self._cells.write_source(cell_id, text)
+
+    def _text_without(self, change: Change) -> str | None:
+        """The cell's text without the change; None if the change is not one of text, or others have
+        changed the same lines since.
+        """
+        before, after = change.before, change.after
+        if before is None or after is None or before.source == after.source:
+            return None
+        if change.cell_id not in self._cells.ids():
+            return None
+        with suppress(MergeConflict):
+            return merge(after.source, self._cells.get(change.cell_id).source, before.source)
+        return None
 
     def _follow(self, document: YNotebook) -> None:
         history = UndoManager(scopes=[document.ycells], capture_timeout_millis=0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import SequenceMatcher
@@ -124,8 +125,9 @@ def differing_ranges(
 def _in_order(ours: list[_Hunk], theirs: list[_Hunk]) -> list[_Hunk]:
     """The hunks of both sides from top to bottom; a change that both made alike counts once."""
     # At one place insertions (empty ranges) go before replacements, and of two insertions `ours`.
-    alike = [hunk for hunk in theirs if hunk in ours]
-    return sorted(ours + [hunk for hunk in theirs if hunk not in alike], key=lambda hunk: hunk[:2])
+    here = {(hunk.start, hunk.end, tuple(hunk.lines)) for hunk in ours}
+    others = [hunk for hunk in theirs if (hunk.start, hunk.end, tuple(hunk.lines)) not in here]
+    return sorted(ours + others, key=lambda hunk: hunk[:2])
 
 
 def text_operations(old: str, new: str, within: Span | None = None) -> Iterator[Operation]:
@@ -214,9 +216,30 @@ def _anchors(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int,
     once = Counter(before) | Counter(after)
     own = {line for line, count in once.items() if count == 1 and line.strip()}
     old, new = _places(before, own), _places(after, own)
-    kept = _common_subsequence(list(old), list(new))
-    lines = list(old)
-    yield from ((old[lines[i]], new[lines[i]], len(lines[i])) for i, _ in kept)
+    common = [line for line in old if line in new]
+    for index in reversed(longest_increase([new[line] for line in common])):
+        line = common[index]
+        yield old[line], new[line], len(line)
+
+
+def longest_increase(numbers: Sequence[int]) -> list[int]:
+    """The indices of a longest increasing subsequence of different numbers (Schensted, "Longest
+    increasing and decreasing subsequences", 1961).
+    """
+    ends: list[int] = []
+    lowest: list[int] = []
+    before: dict[int, int | None] = {}
+    for index, number in enumerate(numbers):  # by the lowest end of each length
+        length = bisect_left(lowest, number)
+        before[index] = ends[length - 1] if length else None
+        lowest[length : length + 1] = [number]
+        ends[length : length + 1] = [index]
+    found: list[int] = []
+    last = ends[-1] if ends else None
+    while last is not None:
+        found.append(last)
+        last = before[last]
+    return found[::-1]
 
 
 def _places(lines: Sequence[str], own: Collection[str]) -> dict[str, int]:

@@ -111,7 +111,7 @@ def merge_cells(
             try:
                 if cell_id in unclear and text_of(own) != text_of(other):
                     raise MergeConflict("their version may be based on ours")
-                cells[cell_id] = _merge_cell(before or {}, own, other)
+                cells[cell_id] = merge_cell(before or {}, own, other)
             except MergeConflict:
                 cells[cell_id] = own
                 conflicts.append(cell_id)
@@ -160,10 +160,13 @@ def _is_unclear(former: str, latest: str, text: str) -> bool:
     return not there.isdisjoint(came - words) or keeps_edit(former, text, latest)
 
 
-def _merge_cell(
+def merge_cell(
     base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Raises MergeConflict if both changed the same lines of its text."""
+    """Merge one cell; `base` is a cell or its outline, and empty if both added the cell. For keys
+    in `both_changed` and for two runs, `mine` wins. Raises MergeConflict if both changed the same
+    lines of its text.
+    """
     cell = {
         **_merge_keys(base, mine, theirs, _OWN),
         "id": mine["id"],
@@ -174,11 +177,35 @@ def _merge_cell(
     }
     ran = mine if _is_own_run(base, mine, theirs) else theirs
     if cell["cell_type"] == "code":
+        if mine["cell_type"] != theirs["cell_type"]:
+            cell.pop("attachments", None)
         cell["outputs"] = ran.get("outputs", [])
         cell["execution_count"] = ran.get("execution_count")
     if "trusted" in ran.get("metadata", {}):
         cell["metadata"]["trusted"] = ran["metadata"]["trusted"]
     return cell
+
+
+def both_changed(
+    base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> list[str]:
+    """The keys of a cell and of its metadata that both changed, each in its own way. Text and
+    outputs are not among them.
+    """
+    sides = [
+        {
+            **{key: cell[key] for key in cell if key not in _OWN},
+            "metadata": cell.get("metadata", {}),
+        }
+        for cell in map(_without_trust, (base, mine, theirs))
+    ]
+    metadata = [side.pop("metadata") for side in sides]
+    return [
+        key
+        for before, own, other in (sides, metadata)
+        for key in own.keys() | other.keys() | before.keys()
+        if own.get(key) != other.get(key) and before.get(key) not in (own.get(key), other.get(key))
+    ]
 
 
 def _merge_text(base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
@@ -200,8 +227,9 @@ def _is_own_run(
     number, outputs = mine.get("execution_count"), mine.get("outputs", [])
     if (number, outputs) == (theirs.get("execution_count"), theirs.get("outputs", [])):
         return True
-    former = base.get("execution_count"), base.get("outputs", _hash([]))
-    return (number, _hash(outputs)) != former
+    former = base.get("outputs", [])
+    same = _hash(outputs) == former if isinstance(former, str) else outputs == former
+    return not same or number != base.get("execution_count")
 
 
 def without_trust(content: Content) -> dict[str, Any]:

@@ -487,7 +487,9 @@ class Notebook:
                             for each in outcomes[-1].changes(carrier.path, cells)
                         ]
                     )
-                return _net([each for changes in made for each in changes])
+                net = _net([each for changes in made for each in changes])
+                edits.refuse_invalid(net)
+                return net
 
             _, saved = await self._carry_out(carrier, change, removes=removes)
             return [
@@ -537,17 +539,17 @@ class Notebook:
             raise Locked(f"`{carrier.path}` is read-only.")
         await carrier.begin(removes=removes)
         before = carrier.cells.ids()
+        changes: Sequence[Change] = ()
         with Retraction(carrier.cells) as retract:
             try:
                 changes = await surely(operation(carrier.cells))
                 self._follow()
-                edits.refuse_invalid(changes)
                 mark = Mark(carrier.cells.document.ydoc)
                 wrote = Insertions(carrier.cells, changes)
                 await self._note_ids(carrier.cells, before)
                 saved = await surely(carrier.confirm())
             except BaseException as error:
-                retract()
+                retract(changes)
                 with suppress(AgentError):
                     await surely(carrier.withdraw())
                     if isinstance(error, asyncio.CancelledError):

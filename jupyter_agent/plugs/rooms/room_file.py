@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -28,7 +27,7 @@ from jupyter_agent.carriers.nbformat_file import missing_ids
 from jupyter_agent.document.cell import version_of
 from jupyter_agent.document.crdt import rewrite
 from jupyter_agent.document.identities import match_cells
-from jupyter_agent.document.merge import keeps_edit
+from jupyter_agent.document.merge import keeps_edit, longest_increase
 from jupyter_agent.document.merge_cells import (
     Content,
     base_of,
@@ -294,22 +293,9 @@ async def _set_content(
 def _out_of_order(now: Sequence[str], wanted: Sequence[str]) -> set[str]:
     """The smallest set of cells whose removal leaves the remaining ones in order."""
     places = {cell_id: place for place, cell_id in enumerate(wanted)}
-    stay = [index for index, cell_id in enumerate(now) if cell_id in places]
-    ends: list[int] = []
-    lowest: list[int] = []
-    before: dict[int, int | None] = {}
-    for index in stay:  # the longest increasing subsequence, by the lowest end of each length
-        place = places[now[index]]
-        length = bisect_left(lowest, place)
-        before[index] = ends[length - 1] if length else None
-        lowest[length : length + 1] = [place]
-        ends[length : length + 1] = [index]
-    in_order: set[int] = set()
-    last = ends[-1] if ends else None
-    while last is not None:
-        in_order.add(last)
-        last = before[last]
-    return {now[index] for index in stay if index not in in_order}
+    stay = [cell_id for cell_id in now if cell_id in places]
+    in_order = longest_increase([places[cell_id] for cell_id in stay])
+    return set(stay).difference(stay[index] for index in in_order)
 
 
 def with_ids(document: YNotebook, content: Content) -> Content:

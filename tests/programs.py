@@ -60,16 +60,19 @@ class Server:
     token: str
     process: subprocess.Popen[str]
 
-    def request(self, method: str, route: str, body: Any = None) -> Any:
-        """One request under `api/agent`, by token and without cookies."""
+    def request(self, method: str, route: str, body: Any = None, **headers: str) -> Any:
+        """One request under `api/agent`, by token and without cookies; the text of a stream."""
         request = urllib.request.Request(
             f"http://localhost:{self.port}/api/agent/{route}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"token {self.token}"},
+            headers={"Authorization": f"token {self.token}", **headers},
         )
         with urllib.request.urlopen(request, timeout=60) as response:
-            return json.loads(response.read() or "null")
+            text = response.read().decode()
+        if response.headers.get_content_type() == "text/event-stream":
+            return text
+        return json.loads(text or "null")
 
 
 def free_port() -> int:

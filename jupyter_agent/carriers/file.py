@@ -262,7 +262,7 @@ class FileCarrier:
                 merge_cell(old, mine, new)
             except MergeConflict as error:
                 raise self._conflict() from error
-            if both_changed(old, mine, new):
+            if both_changed(old, mine, new) or _clears_unseen(old, mine, new):
                 raise self._conflict()
         changed = now.content != self._loaded.content
         await self._rescue_overwritten_edits(now)
@@ -505,6 +505,12 @@ def _rebase(
         return {**merge_cell(old, mine, new), **state}
     except MergeConflict:
         return {**merge_cell(old, {**mine, "source": old["source"]}, new), **state}
+
+
+def _clears_unseen(old: Mapping[str, Any], mine: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether outputs were cleared here that are not those of the file now."""
+    was, here, there = (cell.get("outputs", []) for cell in (old, mine, new))
+    return not here and was != [] and there not in (was, [])
 
 
 def _text(content: Mapping[str, Any]) -> str:

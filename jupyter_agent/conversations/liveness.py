@@ -26,6 +26,11 @@ from jupyter_agent.events import (
     TurnStarted,
 )
 
+_UNSTORED = 100_000
+"""Events that pages may have seen before they were stored, at most: what ends a turn comes after
+them, so that a page which returns gets it.
+"""
+
 
 class Presence:
     """Shows that this server is alive, and whether others are.
@@ -125,7 +130,8 @@ class InterruptedTurns:
             *history.finish(),
             TurnEnded("interrupted", "interrupted"),
         )
-        await self._store.append(record.id, entries, after=stored[-1][0] if stored else 0)
+        last = stored[-1][0] if stored else 0
+        await self._store.append(record.id, entries, after=last + _UNSTORED)
 
 
 def started_event(turn: TurnRecord) -> TurnStarted:

@@ -8,6 +8,7 @@ restored with as few moves as there were.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -54,11 +55,13 @@ async def undo(
     their turn there (these alone by default).
 
     Each cell is undone as a whole, or left alone if someone changed the same part since. Deleted
-    cells return with id, metadata, outputs and position. Outputs of later runs stay. Raises the
-    errors of an edit if the notebook cannot be changed; nothing is undone then.
+    cells return with id, metadata, outputs and position. Outputs of later runs stay; a
+    change that was nothing but an earlier run is not undone then. Raises the errors of an edit if
+    the notebook cannot be changed; nothing is undone then.
     """
     conflicts: dict[str, _Conflict] = {}
     returned: set[str] = set()
+    run_again: set[str] = set()
     current: dict[str, Cell | None] = {}
     moved_lines: list[str] = []
 
@@ -78,6 +81,8 @@ async def undo(
         )
         returned.clear()
         returned.update(old for old, new in ids.items() if new in reversal.returned)
+        run_again.clear()
+        run_again.update(old for old, new in ids.items() if new in reversal.run_again)
         current.clear()
         current.update({old: before[new] for old, new in ids.items()})
         await reversal.carry_out()
@@ -93,7 +98,7 @@ async def undo(
     undone = [
         replace(change, undone=True)
         for change in changes
-        if change.cell_id not in conflicts
+        if change.cell_id not in conflicts.keys() | run_again
         or (change.cell_id in returned and change.kind == "delete")
     ]
     conflict_facts = [
@@ -136,21 +141,25 @@ def _with_new_ids(change: Change, now: Mapping[str, str]) -> Change:
 def order_before(order: Sequence[str], changes: Sequence[Change]) -> list[str]:
     """The present ids in the order they would have without these changes."""
     ids = list(order)
-    for change in reversed(changes):
+    for at, change in reversed([*enumerate(changes)]):
         exists = change.cell_id in ids
+        elsewhere = {each.cell_id for each in changes[:at] if each.undone and each.kind == "move"}
         if exists and change.kind in ("insert", "move"):
             ids.remove(change.cell_id)
         if change.before and (change.kind == "move" if exists else change.kind == "delete"):
-            ids.insert(_place(ids, change.before), change.cell_id)
+            ids.insert(_place(ids, change.before, elsewhere), change.cell_id)
     return ids
 
 
-def _place(ids: Sequence[str], before: CellState) -> int:
-    """The index next to the nearest of its former neighbours."""
+def _place(ids: Sequence[str], before: CellState, elsewhere: Collection[str]) -> int:
+    """The index next to the nearest of its former neighbours, but for those that are `elsewhere`
+    now.
+    """
+    there = set(ids).difference(elsewhere)
     for above, below in zip_longest(before.above, before.below):
-        if above in ids:
+        if above in there:
             return ids.index(above) + 1
-        if below in ids:
+        if below in there:
             return ids.index(below)
     if not before.below and before.above:
         return len(ids)  # it was the last one
@@ -196,6 +205,10 @@ class _Reversal:
         """The existing cells at the time of planning."""
         self._former: dict[str, CellState | None] = {}
         """The final state of each cell that is not left alone; None if it must not exist."""
+        self.run_again: set[str] = set()
+        """Cells that were only run, and have the outputs of a later run: these stay, and the change
+        can be undone once they are gone.
+        """
         self._missing: dict[str, set[str]] = {}
         """Lines that the changes wrote into a cell and that it no longer has."""
         for cell_id in _cell_ids(changes):
@@ -204,7 +217,9 @@ class _Reversal:
             if now is not None:
                 self._planned[cell_id] = now.state()
             try:
-                self._former[cell_id] = self._reverse(now, own)
+                self._former[cell_id] = former = self._reverse(now, own)
+                if now and former and _is_run_again(now.state(), former, own):
+                    self.run_again.add(cell_id)
                 if missing := _added_lines(own).difference(lines_of(now.source if now else "")):
                     self._missing[cell_id] = missing
             except _Conflict as left:
@@ -298,9 +313,8 @@ class _Reversal:
             else merge_typing(former.source, planned.source, now.source),
             stored=former.stored,
         )
-        metadata = _revert_metadata(now.state(), former, planned)
-        if metadata != now.metadata:
-            self._cells.write_metadata(now.id, metadata)
+        with suppress(_Conflict):  # changed at this moment: that stays
+            self._cells.write_metadata(now.id, _revert_metadata(now.state(), former, planned))
         if planned.type == former.type == now.type and _outputs_of(now.state()) == _outputs_of(
             planned
         ):
@@ -383,6 +397,9 @@ def _revert_update(state: CellState, before: CellState, after: CellState) -> Cel
     if before.type != after.type:
         if state.type != after.type:
             raise _Conflict("changed", "The type of the cell was changed again since.")
+        if _parts_of_one_type(state) != _parts_of_one_type(after):
+            why = "The cell has outputs or pictures since, which its former type does not have."
+            raise _Conflict("changed", why)
         state = replace(
             state,
             type=before.type,
@@ -397,14 +414,30 @@ def _revert_update(state: CellState, before: CellState, after: CellState) -> Cel
 
 
 def _revert_metadata(state: CellState, before: CellState, after: CellState) -> dict[str, Any]:
-    """The metadata with the change's effect on single keys undone."""
+    """The metadata with the change's effect on single keys, and on single tags, undone. Raises
+    _Conflict.
+    """
     metadata = dict(state.metadata)
     for key in before.metadata.keys() | after.metadata.keys():
-        if metadata.get(key) == after.metadata.get(key) != before.metadata.get(key):
-            metadata.pop(key, None)
-            if key in before.metadata:
-                metadata[key] = before.metadata[key]
+        old, new, now = (each.get(key) for each in (before.metadata, after.metadata, metadata))
+        if old == new or now == old:
+            continue
+        if now != new:
+            old = _without_tags(now, old or [], new or [])
+            if old is None:
+                raise _Conflict("changed", f"`{key}` in its metadata was changed again since.")
+        metadata.pop(key, None)
+        if old or (key in before.metadata and before.metadata[key] == old):
+            metadata[key] = old
     return metadata
+
+
+def _without_tags(now: object, before: object, after: object) -> list[Any] | None:
+    """The present list without the change of another one; None if they are not lists."""
+    if not (isinstance(now, list) and isinstance(before, list) and isinstance(after, list)):
+        return None
+    stay = [item for item in now if item in before or item not in after]
+    return stay + [item for item in before if item not in after and item not in now]
 
 
 def _equals(state: CellState, before: CellState) -> bool:
@@ -417,6 +450,17 @@ def _equals(state: CellState, before: CellState) -> bool:
 
 def _outputs_of(state: CellState) -> tuple[list[Any], int | None]:
     return list(state.outputs), state.execution_count
+
+
+def _is_run_again(now: CellState, former: CellState, changes: Sequence[Change]) -> bool:
+    before = changes[0].before
+    if before is None or any(change.kind != "outputs" for change in changes):
+        return False
+    return _outputs_of(now) == _outputs_of(former) != _outputs_of(before)
+
+
+def _parts_of_one_type(state: CellState) -> tuple[Any, ...]:
+    return *_outputs_of(state), state.attachments or {}
 
 
 def _cell_ids(changes: Sequence[Change]) -> list[str]:

@@ -290,6 +290,23 @@ async def test_a_file_that_nobody_wrote_is_not_read_again(
     assert reads == []
 
 
+async def test_every_part_of_a_cell_that_another_program_wrote_stays(
+    notebooks: Notebooks, write: Write
+) -> None:
+    pictures = {"a.png": {"image/png": "aGk="}}
+    path = write("a.ipynb", [markdown("m", "text", attachments=pictures), code("c", "1")])
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["cells"][0]["odd"] = {"k": 1, "same": 2**60}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    notebook = await notebooks.get("a.ipynb")
+    more = {**pictures, "b.png": {"image/png": "aG8="}}
+    content["cells"][0] |= {"attachments": more, "metadata": {"n": [2]}, "new": 1}
+    content["cells"][0]["odd"]["k"] = 2
+    path.write_text(json.dumps(content), encoding="utf-8")
+    await notebook.update("c", old_string="1", new_string="2")
+    assert cells_of(path)[0] == {**content["cells"][0], "source": "text"}
+
+
 @pytest.mark.parametrize("kept", [0, 1, 40, 90, 0.5, -3, "mid-character"])
 async def test_a_save_that_was_cut_off_is_put_right_from_the_copy_of_the_contents_manager(
     notebooks: Notebooks, write: Write, kept: Any

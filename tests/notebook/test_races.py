@@ -23,6 +23,7 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.document.steps import ClearOutputs, MetadataPatch, Step, Update
 from jupyter_agent.errors import Busy, Conflict, NotConfirmed, NotebookNotFound
 
 from .conftest import cells_of, code, notebook_json, sign_in_memory
@@ -114,6 +115,79 @@ async def test_where_that_cannot_be_the_file_has_what_they_saved(
     assert [cell.source for cell in await notebook.read()] == [cell["source"] for cell in cells]
 
 
+SHOWN = {"output_type": "stream", "name": "stdout", "text": "shown"}
+NEWER = {**SHOWN, "text": "newer"}
+
+
+@pytest.mark.parametrize(
+    ("step", "theirs"),
+    [
+        (Update(cell_id="a", metadata=MetadataPatch(add_tags=["ours"])), {"metadata": {"k": 2}}),
+        (Update(cell_id="a", metadata=MetadataPatch(items={"k": 3})), {"metadata": {"k": 2}}),
+        (Update(cell_id="a", old_string="1", new_string="2"), {"metadata": {"k": 2}}),
+        (Update(cell_id="a", old_string="1", new_string="2"), {"outputs": [NEWER]}),
+        (ClearOutputs(cell_id="a"), {"metadata": {"k": 2}}),
+        (ClearOutputs(cell_id="a"), {"outputs": [NEWER]}),
+        (ClearOutputs(cell_id="a"), {"outputs": []}),
+    ],
+    ids=[
+        "a tag beside a key",
+        "the same key",
+        "text beside a key",
+        "text beside a run",
+        "clearing beside a key",
+        "clearing what is not seen",
+        "both clear",
+    ],
+)
+async def test_all_parts_of_a_cell_that_another_program_saves_at_once_are_merged_or_refused(
+    notebooks: Notebooks, contents: Any, write: Write, step: Step, theirs: dict[str, Any]
+) -> None:
+    cell = code("a", "x = 1", [SHOWN], execution_count=1, metadata={"k": 1})
+    path = write("a.ipynb", [cell])
+    notebook = await notebooks.get("a.ipynb")
+    writes = [notebook_json([{**cell, **theirs}])]
+    contents.pre_save_hook = lambda **_: in_place(path, writes.pop()) if writes else None
+    with suppress(Conflict):
+        await notebook.make([step])
+        now = await notebook.cell("a")
+        match step:
+            case ClearOutputs():
+                assert now.outputs == []
+            case Update(new_string=str()):
+                assert now.source == "x = 2"
+            case Update(metadata=MetadataPatch(add_tags=[tag])):
+                assert tag in now.tags
+            case Update(metadata=MetadataPatch(items=items)):
+                assert now.metadata["k"] == items["k"]
+    (saved,) = cells_of(path)
+    for key, item in theirs.items():
+        in_file = [{**one, "text": "".join(one["text"])} for one in saved["outputs"]]
+        if key == "metadata":
+            assert saved["metadata"]["k"] == item["k"]
+        else:
+            assert (in_file if key == "outputs" else saved[key]) == item
+
+
+@pytest.mark.parametrize("outputs", [[], [NEWER]], ids=["stripped", "an earlier run"])
+async def test_a_runs_outputs_stay_whatever_another_program_saves_at_once(
+    notebooks: Notebooks, contents: Any, write: Write, outputs: list[Any]
+) -> None:
+    cell = code("a", "x = 1", [SHOWN], execution_count=1)
+    path = write("a.ipynb", [cell])
+    notebook = await notebooks.get("a.ipynb")
+    run = notebook.outputs("a")
+    run.start()
+    run.stream("stdout", "of the run")
+    run.finish(5)
+    writes = [notebook_json([{**cell, "outputs": outputs}])]
+    contents.pre_save_hook = lambda **_: in_place(path, writes.pop()) if writes else None
+    await notebook.save()
+    assert writes == []
+    ((output,),) = [each["outputs"] for each in cells_of(path)]
+    assert "".join(output["text"]) == "of the run"
+
+
 async def test_of_two_programs_that_save_at_once_the_later_one_is_in_the_file(
     notebooks: Notebooks, contents: Any, write: Write
 ) -> None:
@@ -141,6 +215,35 @@ async def test_an_edit_that_is_given_up_takes_nothing_of_theirs_back(
     writes.clear()
     await notebook.update("a", old_string="1", new_string="2")
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", theirs]
+
+
+@pytest.mark.parametrize("ends", ["refused", "stopped"])
+async def test_an_edit_that_is_taken_back_tears_no_text_of_theirs(
+    notebooks: Notebooks, contents: Any, write: Write, ends: str
+) -> None:
+    """Their line is above the word that was replaced."""
+    path = write("a.ipynb", [code("a", "a = 1\ntotal = 2")])
+    notebook = await notebooks.get("a.ipynb")
+    text = "a = 1\nperson = 3\ntotal = 2"
+    writes = [notebook_json([code("a", text)])]
+    if ends == "refused":
+        writes.insert(0, notebook_json([code("a", text), code("b", "")]))
+
+    def hook(**_: Any) -> None:
+        if writes:
+            in_place(path, writes.pop())
+            if ends == "stopped":
+                edit.cancel()
+
+    contents.pre_save_hook = hook
+    edit = asyncio.ensure_future(
+        notebook.update("a", old_string="total = 2", new_string="result = 2")
+    )
+    with suppress(Conflict, asyncio.CancelledError):
+        await edit
+    assert writes == []
+    assert cells_of(path)[0]["source"] == text
+    assert (await notebook.cell("a")).source == text
 
 
 @WHOLE

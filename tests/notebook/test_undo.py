@@ -10,12 +10,14 @@ import logging
 import os
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from jupyter_server.services.contents.largefilemanager import LargeFileManager
+from tornado.web import HTTPError
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
@@ -26,6 +28,7 @@ from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.document.notebook import Edit, Notebook
 from jupyter_agent.document.steps import MetadataPatch, Update
 from jupyter_agent.document.undo import undo
+from jupyter_agent.errors import ToolError
 
 from .browser import Tab
 from .conftest import cells_of, code, markdown
@@ -386,6 +389,120 @@ async def test_without_ids_an_undo_finds_its_cells_or_tells_whatever_a_program_d
     else:
         assert undone.conflicts or undone.moved_lines
     assert "mine" in "".join(texts) or "mine" not in json.dumps(content["cells"])
+
+
+async def test_a_failed_save_leaves_the_ids_of_cells_that_store_none(
+    contents: Any, root: Path, notebooks: Notebooks
+) -> None:
+    write_without_ids(root / "a.ipynb", [("code", ""), ("code", ""), ("code", "x"), ("code", "")])
+    notebook = await notebooks.get("a.ipynb")
+    ids = [cell.id for cell in await notebook.read()]
+
+    def refuse(**_: Any) -> None:
+        raise HTTPError(507, "No space left on device")
+
+    contents.pre_save_hook = refuse
+    with pytest.raises(ToolError):
+        await notebook.delete(ids[0])
+    contents.pre_save_hook = None
+    assert [cell.id for cell in await notebook.read()] == ids
+
+
+@pytest.mark.parametrize("oldest_first", [True, False])
+async def test_of_two_changes_of_the_same_part_the_later_is_undone_first_or_both_apart(
+    notebooks: Notebooks, write: Write, oldest_first: bool
+) -> None:
+    """Tags are undone one by one; a run again has to be undone first."""
+    path = write("a.ipynb", [code("tagged", "x"), code("ran", "y")])
+    before = path.read_bytes()
+    notebook = await notebooks.get("a.ipynb")
+    turns: list[list[Change]] = []
+    for number in (1, 2):
+        tag = MetadataPatch(add_tags=[f"t{number}"])
+        (edit,) = await notebook.make([Update(cell_id="tagged", metadata=tag)])
+        was = notebook.cached_cell("ran").state()
+        run = notebook.outputs("ran")
+        run.start()
+        run.stream("stdout", f"run {number}")
+        run.finish(number)
+        await notebook.save()
+        now = notebook.cached_cell("ran").state()
+        outputs = Change(notebook="a.ipynb", cell_id="ran", kind="outputs", before=was, after=now)
+        turns.append([*edit.changes, outputs])
+    if not oldest_first:
+        turns.reverse()
+    first, second = [await undo(notebook, changes) for changes in turns]
+    assert first.conflicts == second.conflicts == []
+    if oldest_first:
+        assert [change.cell_id for change in first.undone] == ["tagged"]
+        await undo(notebook, [change for change in turns[0] if change.cell_id == "ran"])
+    assert path.read_bytes() == before
+
+
+async def test_cells_are_undone_one_by_one_in_their_places(
+    notebooks: Notebooks, write: Write
+) -> None:
+    """The first one has moved back beside a cell that is deleted."""
+    ids = ["c0", "c1", "c2", "c3", "m"]
+    path = write("a.ipynb", [code(cell_id, "x") for cell_id in ids])
+    notebook = await notebooks.get("a.ipynb")
+    moved, deleted = (
+        [*(await notebook.move("c3", index=1)).changes],
+        [*(await notebook.delete("c1")).changes],
+    )
+    await undo(notebook, moved, [*moved, *deleted])
+    await undo(notebook, deleted, [replace(moved[0], undone=True), *deleted])
+    assert [cell["id"] for cell in cells_of(path)] == ids
+
+
+@pytest.mark.parametrize("retyped", ["markdown", "code"])
+async def test_what_only_the_new_type_of_a_cell_has_is_not_lost_by_an_undo(
+    notebooks: Notebooks, write: Write, retyped: CellType
+) -> None:
+    """Someone pastes a picture, or runs it."""
+    former = code("a", "x") if retyped == "markdown" else markdown("a", "x")
+    path = write("a.ipynb", [former])
+    notebook = await notebooks.get("a.ipynb")
+    edit = await notebook.update("a", type=retyped)
+    shown = {"output_type": "stream", "name": "stdout", "text": "hours of work"}
+    since = (
+        markdown("a", "x", attachments={"p.png": {"image/png": "aGk="}})
+        if retyped == "markdown"
+        else code("a", "x", [shown], execution_count=1)
+    )
+    write("a.ipynb", [since])
+    theirs = path.read_bytes()
+    undone = await undo(notebook, edit.changes)
+    assert [conflict["reason"] for conflict in undone.conflicts] == ["changed"]
+    assert path.read_bytes() == theirs
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"metadata": {"tags": ["a,b"]}},
+        {"metadata": {"collapsed": "false"}},
+        {"execution_count": -1},
+        {"outputs": [{"output_type": "unknown"}]},
+    ],
+    ids=["tags", "collapsed", "count", "output"],
+)
+async def test_a_deleted_cell_that_nbformat_would_refuse_comes_back_with_the_rest(
+    notebooks: Notebooks, write: Write, odd: dict[str, Any]
+) -> None:
+    path = write("a.ipynb", [code("odd", "x"), code("b", "y")])
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["cells"][0] |= odd
+    path.write_text(json.dumps(content), encoding="utf-8")
+    before = cells_of(path)
+    notebook = await notebooks.get("a.ipynb")
+    edits = [
+        await notebook.delete("odd"),
+        await notebook.update("b", old_string="y", new_string="z"),
+    ]
+    undone = await undo(notebook, [change for edit in edits for change in edit.changes])
+    assert undone.conflicts == []
+    assert cells_of(path) == before
 
 
 @pytest.mark.parametrize(

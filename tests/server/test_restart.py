@@ -61,6 +61,9 @@ def test_a_turn_that_a_kill_cut_off_is_interrupted_and_can_be_followed_by_anothe
         turn = second.request("GET", f"turns/{waiting['turn_id']}")
         assert turn["state"] == "interrupted"
         assert turn["approvals"] == []
+        # A page may have seen more than was stored when the server died.
+        ahead = second.request("GET", "chat/talk/stream", **{"Last-Event-ID": "900"})
+        assert "The server stopped during this turn" in ahead
         cut_off = second.request("GET", "conversations/talk")["messages"][1]
         assert "approval-requested" not in {part.get("state") for part in cut_off["parts"]}
         with pytest.raises(urllib.error.HTTPError) as refused:

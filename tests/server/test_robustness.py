@@ -664,7 +664,7 @@ async def test_what_a_crash_left_open_is_not_shown_as_written_or_asked_any_more(
     assert states == {
         "written": "failed", "asked": "refused", "answered": "unknown", "running": "unknown"
     }  # fmt: skip
-    assert [seq for seq, _ in told] == list(range(1, len(told) + 1))
+    assert [seq for seq, _ in told] == sorted({seq for seq, _ in told})
     assert told[-1][1].type == "error"
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from jupyter_ydoc import YNotebook
 from pycrdt import Array, Map, Text
 
-from jupyter_agent.document.cell import Output
+from jupyter_agent.document.cell import CellState, Change, Output
 from jupyter_agent.document.crdt import RUN, SharedCells
 from jupyter_agent.document.outputs import LIMIT, OutputEntry, OutputList, batches
 from jupyter_agent.document.values import as_shared
@@ -122,6 +122,8 @@ class CellOutputs:
         self._written_to: tuple[YNotebook, object] | None = None
         """Document and identity of the cell that was written to; None before the start."""
         self._displays = displays
+        self._updated: dict[CellOutputs, CellState] = {}
+        """Cells of ended runs whose displays this run updates, as they were before."""
         self._list = OutputList(limit)
         self._written: list[_WrittenOutput] = []
         self._current = (-1, 0)
@@ -172,6 +174,9 @@ class CellOutputs:
         """Replace the data wherever this notebook shows that display id."""
         for writer in self._displays.get(display_id, ()):
             if not writer.finished or writer._is_still_shown():
+                if writer.finished and writer is not self:
+                    now = self._cells().get(writer.cell_id).state()
+                    self._updated.setdefault(writer, now)
                 writer._list.update(display_id, data, metadata)
                 writer._write_soon()
 
@@ -192,6 +197,26 @@ class CellOutputs:
         self._execution_count = execution_count
         self._write()  # now also the end of an output that was too long
         self._write_state()
+
+    def changes(self, path: str, before: CellState | None) -> list[Change]:
+        """The changes of the run, which has ended, for the journal: of its cell, which was as
+        `before`, and of those whose displays it updated.
+        """
+        states = {self: before, **self._updated}
+        for writer in self._updated:
+            writer.flush()
+        cells = self._cells()
+        return [
+            Change(
+                notebook=path,
+                cell_id=writer.cell_id,
+                kind="outputs",
+                before=state,
+                after=cells.get(writer.cell_id).state(),
+            )
+            for writer, state in states.items()
+            if state is not None and writer.cell_id in cells.ids()
+        ]
 
     def outputs(self) -> list[Output]:
         """The outputs of the run so far."""

@@ -87,15 +87,14 @@ class Run:
         self._former_count = former_count
         self._may_raise = may_raise
         self.ended: datetime | None = None
-        self.change: Change | None = None
-        """The change of the cell's outputs, set at the end; None for a run that never started."""
+        self._changes: list[Change] = []
+        """Changes of outputs, set at the end and not yet in the journal."""
         self.saved = SaveResult(saved=False)
         self._records = records
         self._saves = saves
         self._widget_state = widget_state
         self._final_save: asyncio.Future[SaveResult] | None = None
         """The save of the final outputs."""
-        self._changes_taken = False
         self._trust = trust
         self._ahead = ahead
         self._reply: ExecutionReply | None = None
@@ -219,11 +218,9 @@ class Run:
             unsubscribe()
 
     def take_changes(self) -> list[Change]:
-        """The change of the run for the journal: once, after its end; else empty."""
-        if self.change is None or self._changes_taken:
-            return []
-        self._changes_taken = True
-        return [self.change]
+        """The changes of the run for the journal: once, after its end; else empty."""
+        changes, self._changes = self._changes, []
+        return changes
 
     @property
     def pending(self) -> bool:
@@ -355,19 +352,11 @@ class Run:
         if reply.status == "died":
             died = {"ename": "KernelDied", "evalue": reply.note, "traceback": []}
             self._cell.display({"output_type": "error", **died})
-        after = self._cell.finish(reply.execution_count)
+        self._changes = self._cell.finish(reply.execution_count)
         if self.kernel is not None and self.cell_id is not None:
             stores = self._widget_state
             items = metadata_after_run(self.notebook, self.kernel, widget_state=stores)
             self.notebook.write_metadata(items)
-        if self.cell_id is not None and self._cell.before is not None and after is not None:
-            self.change = Change(
-                notebook=self.notebook_path,
-                cell_id=self.cell_id,
-                kind="outputs",
-                before=self._cell.before,
-                after=after,
-            )
 
     async def _attend(self) -> None:
         """Work during the run: trust the cell once the old outputs are gone, and save outputs."""

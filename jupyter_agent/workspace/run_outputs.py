@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from jupyter_agent.document.carrier import SaveResult
-from jupyter_agent.document.cell import CellState, Output
+from jupyter_agent.document.cell import CellState, Change, Output
 from jupyter_agent.document.long_work import gc_frozen
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.output_writer import CellOutputs
@@ -116,16 +116,15 @@ class CellSink:
         if self._outputs is not None:
             await self._outputs.drain()
 
-    def finish(self, execution_count: int | None) -> CellState | None:
-        """End the run in the cell; returns the state of the cell, or None for a deleted one."""
+    def finish(self, execution_count: int | None) -> list[Change]:
+        """End the run in the cell; returns its changes, none for a deleted cell."""
         self._aside.close()
         self._writer.finish(execution_count)
         self._finished = self.unsaved = True
         if self._notify_timer is not None:
             self._notify_timer.cancel()
-        after = self._state()
-        self.gone = after is None
-        return after
+        self.gone = self._state() is None
+        return self._writer.changes(self._notebook.path, self.before)
 
     def dismiss(self) -> None:
         """The code never started: nothing will be shown."""
@@ -218,12 +217,12 @@ class DetachedSink:
     async def settle(self) -> None:
         """Nothing to wait for."""
 
-    def finish(self, execution_count: int | None) -> CellState | None:
+    def finish(self, execution_count: int | None) -> list[Change]:
         """End the run; there is no cell."""
         self._finished = True
         if self._notify_timer is not None:
             self._notify_timer.cancel()
-        return None
+        return []
 
     def dismiss(self) -> None:
         """The code never started: nothing will be shown."""

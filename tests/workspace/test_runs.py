@@ -16,6 +16,7 @@ from jupyter_server.serverapp import ServerApp
 from nbclient import NotebookClient
 from room import Room, printed
 
+from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, InvalidInput
 from tests.gates import FOREVER
 from tests.waiting import until
@@ -204,7 +205,7 @@ async def test_a_cell_deleted_while_it_runs_loses_its_outputs_to_nobody(room: Ro
     room.gate.open()
     assert await run.wait(60)
     assert run.status == "deleted"
-    assert run.change is None
+    assert run.take_changes() == []
     assert other.cell is not None
     assert (await room.notebook.cell(other.cell.id)).outputs == []
 
@@ -267,6 +268,25 @@ async def test_progress_and_displays_show_as_a_terminal_and_a_page_would(room: R
     assert await run.wait(60)
     (output,) = run.outputs()
     assert output["data"]["text/plain"] == "'b'"
+
+
+async def test_a_run_that_updates_the_display_of_another_cell_changes_both_and_undoes_both(
+    room: Room,
+) -> None:
+    first = await room.run("h = display('one', display_id='d')")
+    assert await first.wait(60)
+    first.take_changes()
+    before = (await room.notebook.cell(str(first.cell_id))).outputs
+    run = await room.run(
+        "from IPython.display import update_display as u\nu('two', display_id='d')"
+    )
+    assert await run.wait(60)
+    changes = run.take_changes()
+    assert {change.cell_id for change in changes} == {run.cell_id, first.cell_id}
+    assert "two" in str((await room.notebook.cell(str(first.cell_id))).outputs)
+    undone = await undo(room.notebook, changes)
+    assert undone.conflicts == []
+    assert (await room.notebook.cell(str(first.cell_id))).outputs == before
 
 
 def metadata_of(room: Room) -> dict[str, Any]:

@@ -48,6 +48,7 @@ _TRIES = 3
 _BATCH = 50
 """Cells handled between two breaks for the event loop."""
 _OF_RUN = frozenset({"outputs", "execution_count"})
+"""Keys of a cell that a run writes."""
 _MANY = 2000
 """Cells and outputs. Copies of larger notebooks are so many objects that each save triggers several
 garbage collections, which hold up the event loop.
@@ -409,7 +410,7 @@ class FileCarrier:
             with document.ydoc.transaction():
                 document.ycells.extend(
                     [
-                        shared_cell(_rebase(old.get(cell["id"]), cell, now.get(cell["id"])))
+                        shared_cell(_rebuild(old.get(cell["id"]), now.get(cell["id"]), cell))
                         for cell in cells[start : start + _BATCH]
                     ]
                 )
@@ -428,7 +429,8 @@ class FileCarrier:
                 gone |= _OF_RUN & old.keys()
             new = {**new, **{key: old[key] for key in gone}}
         value = self.cells.value(cell_id)
-        mine, now = _patch(old, _without_state(value)), _rebase(old, new, value)
+        mine = _patch(old, _without_state(value))
+        now = _rebase(old, mine, new, running=_runs(value))
         if now["source"] != mine["source"]:
             text = restore(unify(now["source"]), new["source"])
             self.cells.write_source(cell_id, unify(text), stored=text, origin=FILE)
@@ -488,23 +490,35 @@ def _changed_cells(
 
 
 def _rebase(
-    old: Mapping[str, Any] | None, new: Mapping[str, Any], value: Mapping[str, Any] | None
+    old: Mapping[str, Any], mine: Mapping[str, Any], new: Mapping[str, Any], *, running: bool
 ) -> Mapping[str, Any]:
-    """The file's new cell, plus what the document's value of it has beyond the file's old one."""
-    if (
-        old is None
-        or value is None
-        or not new["cell_type"] == old["cell_type"] == value["cell_type"]
-    ):
-        return new
-    mine = _patch(old, _without_state(value))
-    state = {key: value[key] for key in value if key == "execution_state"}
-    if state.get("execution_state") == "running":  # its outputs come from its run, and are newer
+    """The file's new cell, plus what the document's has beyond the file's old one. The outputs of a
+    running cell come from its run, and are newer than the file.
+    """
+    if running:
         new = {**new, **{key: old[key] for key in _OF_RUN & old.keys()}}
     try:
-        return {**merge_cell(old, mine, new), **state}
+        return merge_cell(old, mine, new)
     except MergeConflict:
-        return {**merge_cell(old, {**mine, "source": old["source"]}, new), **state}
+        return merge_cell(old, {**mine, "source": old["source"]}, new)
+
+
+def _rebuild(
+    old: Mapping[str, Any] | None, value: Mapping[str, Any] | None, new: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The cell of a new document: like `_rebase`, if there was one of this type."""
+    if old is None or value is None:
+        return new
+    if not new["cell_type"] == old["cell_type"] == value["cell_type"]:
+        return new
+    if new == old:
+        return value
+    state = {key: value[key] for key in value if key == "execution_state"}
+    return {**_rebase(old, _patch(old, _without_state(value)), new, running=_runs(value)), **state}
+
+
+def _runs(value: Mapping[str, Any]) -> bool:
+    return bool(value.get("execution_state") == "running")
 
 
 def _clears_unseen(old: Mapping[str, Any], mine: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

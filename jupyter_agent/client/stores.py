@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from jupyter_core.paths import jupyter_data_dir
@@ -71,11 +72,27 @@ def known_root(store: Path | None, notebook: Path) -> Path | None:
     return None
 
 
-def root_of_turn(store: Path | None, turn_id: str) -> Path | None:
-    """The root of a turn; None if the store does not know the turn."""
+@dataclass(frozen=True)
+class Place:
+    """Where a turn worked."""
+
+    root: Path
+    notebooks: Sequence[Path]
+    """The real paths of the notebook it was asked in and of those it changed."""
+
+
+def place_of_turn(store: Path | None, turn_id: str) -> Place | None:
+    """Where a turn worked; None if the store does not know the turn."""
     with suppress(Unknown), open_store(store) as db:
-        row = db.execute("SELECT root FROM turns WHERE id = ?", [turn_id]).fetchone()
-        return _folder(row["root"]) if row and row["root"] else None
+        rows = db.execute(
+            "SELECT root, json_extract(request, '$.notebook') AS path FROM turns WHERE id = ?1"
+            " UNION SELECT root, changes.notebook FROM turns JOIN changes ON turn_id = turns.id"
+            " WHERE turns.id = ?1",
+            [turn_id],
+        ).fetchall()
+        root = _folder(rows[0]["root"]) if rows and rows[0]["root"] else None
+        if root is not None:
+            return Place(root, [Path(root, row["path"]).resolve() for row in rows if row["path"]])
     return None
 
 

@@ -128,6 +128,20 @@ def test_a_saved_event_stream_is_shown_and_what_is_none_is_refused(desk: Desk) -
     stream.write_text("".join([*frames, "data: [DONE]\n\n"]))
     done = desk.type("replay", str(stream))
     assert (done.code, done.out) == (130, "Half an answer\nStopped, 0 cells changed.\n")
+    started = {"turnId": "t_1", "model": "demo:tour", "notebook": NOTEBOOK}
+    ran = {"kind": "outputs", "cell_id": "c3", "before": None, "after": None}
+    made = {"toolCallId": "1", "notebook": NOTEBOOK, "changes": [ran]}
+    chunks = [
+        {"type": "start", "messageMetadata": started},
+        {"type": "data-changes", "data": made},
+        {"type": "abort"},
+    ]
+    stream.write_text("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks))
+    lines = desk.type("replay", str(stream)).out.splitlines()
+    assert lines[-2:] == [
+        "Stopped, 0 cells changed, other outputs in 1 cell.",
+        "Take it back: jupyter agent undo t_1",
+    ]
     stream.write_text("nothing of that kind")
     assert desk.type("replay", str(stream)).code == 2
     stream.write_text('{"messages": [], "turns": [{}]}')

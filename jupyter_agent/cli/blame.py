@@ -13,7 +13,7 @@ from jupyter_agent.cli.offline import add_store, local, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
 from jupyter_agent.client.servers import ServerRefused, ask_running
-from jupyter_agent.client.stores import Unknown, names, open_store
+from jupyter_agent.client.stores import Unknown, open_store, stored_paths
 from jupyter_agent.conversations.changes import CellText, blame
 
 _SECONDS = 10.0
@@ -94,7 +94,7 @@ def _ask(notebook: Path) -> dict[str, Any] | None:
 def _look_up(notebook: Path, cells: Sequence[CellText], store: Path | None) -> dict[str, Any]:
     """Reads the answer from the store."""
     with open_store(store, f"No running Jupyter server serves {notebook.name}. ") as db:
-        found = blame(db, list(names(notebook)), cells, None)
+        found = blame(db, stored_paths(notebook), cells, None)
     return {"path": notebook.name, "cells": [each.to_json() for each in found]}
 
 

@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from jupyter_core.paths import jupyter_data_dir
 
-from jupyter_agent.conversations.database import register_root_functions
+from jupyter_agent.conversations.database import StoredPath, register_root_functions
 from jupyter_agent.conversations.schema import MIGRATIONS
 
 
@@ -50,11 +50,12 @@ def open_store(folder: Path | None, hint: str = "") -> Iterator[sqlite3.Connecti
         raise Unknown(f"The store {file} cannot be read: {error}.") from None
 
 
-def names(notebook: Path) -> Iterator[str]:
-    """The names the store may have for it: relative to any folder that was a server's root."""
-    parts = PurePosixPath(notebook.as_posix()).parts[1:]
-    for start in range(len(parts)):
-        yield "/".join(parts[start:])
+def stored_paths(notebook: Path) -> list[StoredPath]:
+    """The paths that the store may have for it: each relative to a folder that may have been a
+    server's root."""
+    return [
+        StoredPath(str(root), notebook.relative_to(root).as_posix()) for root in notebook.parents
+    ]
 
 
 def known_root(store: Path | None, notebook: Path) -> Path | None:

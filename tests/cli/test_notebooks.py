@@ -319,7 +319,7 @@ def test_models_are_listed_with_the_default_and_missing_keys(somewhere: Desk) ->
 
 
 def test_a_notebook_that_is_not_there_is_an_error_of_usage(desk: Desk) -> None:
-    for command in ("show", "run", "edit", "changes"):
+    for command in ("show", "run", "edit", "changes", "blame"):
         done = desk.type(command, "nothing.ipynb")
         assert (done.code, done.out) == (2, "")
         assert done.err == f"There is no notebook at {desk.folder / 'nothing.ipynb'}.\n"

@@ -143,7 +143,8 @@ def test_keys_are_neither_printed_nor_within_reach_of_the_notebooks_code(
 ) -> None:
     change(holding, {"c3": "import os\nprint(dict(os.environ))\nprint(y)"})
     replies += [[MEND], [says("Mended.")]]
-    done = recipe(holding, NOTEBOOK, SOME_TOKEN=CANARY, A_SECRET=CANARY)
+    secrets = ("SOME_TOKEN", "A_SECRET", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN")
+    done = recipe(holding, NOTEBOOK, **dict.fromkeys(secrets, CANARY))
     assert done.code == 1
     everything = [done.out, done.err, *written(holding).values(), json.dumps(model.requests)]
     assert "JUPYTER_CONFIG_DIR" in written(holding)["work-sales.patch"]

@@ -24,6 +24,7 @@ from jupyter_core.paths import jupyter_runtime_dir
 from jupyter_server.utils import check_pid
 
 from jupyter_agent.client.stores import Place, known_root, place_of_turn
+from jupyter_agent.errors import tool_error
 
 ALONE = "--YDocExtension.disable_rtc=True"
 """With jupyter-collaboration, it would leave its database in the current folder."""
@@ -55,6 +56,16 @@ class ServerRefused(Exception):
         self.reason = reason
         self.facts = facts or {}
         """More fields of the answer, such as `current`, the cell as it is now."""
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether the model or its service is the reason: of the errors with 400, those that are
+        neither in the request nor in the notebook or its kernel."""
+        return (
+            self.status == 400
+            and not self.reason.startswith("invalid")
+            and tool_error(self.reason, "", {}) is None
+        )
 
 
 class Unreachable(ServerRefused):

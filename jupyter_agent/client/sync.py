@@ -267,7 +267,7 @@ class SyncAgent:
         self._choices = {
             "model": model,
             "mode": mode,
-            "allow": list(allow),
+            "allow": allow if isinstance(allow, str) else list(allow),
             "max_steps": max_steps,
             "share": share,
             "on_approval": None if approve else "decline",
@@ -329,6 +329,8 @@ class SyncAgent:
             raise InvalidInput("Say what you want: the prompt is empty.")
         given = {name: value for name, value in choices.items() if value is not None}
         merged = {**self._choices, **given}
+        if isinstance(merged["allow"], str):
+            raise InvalidInput('`allow` is a list of tools, such as `allow=["run_cells"]`.')
         server = self._door.server
         body = {
             "id": self.conversation_id,

@@ -15,7 +15,7 @@ from jupyter_agent.cli.answer import AnswerPrinter
 from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
-from jupyter_agent.cli.terminal import Console, Working, exact, standard
+from jupyter_agent.cli.terminal import Console, Working, exact, read_input, standard
 from jupyter_agent.cli.words import Cells, Line, style_diff_line
 from jupyter_agent.client.chat import Chat
 from jupyter_agent.client.servers import existing, serving
@@ -264,8 +264,9 @@ class _TerminalTurn:
 
 
 def _prompt(given: str | None) -> str:
-    if given == "-" or (given is None and not sys.stdin.isatty()):
-        given = sys.stdin.read()
+    is_piped = sys.stdin is not None and not sys.stdin.isatty()
+    if given == "-" or (given is None and is_piped):
+        given = read_input()
     return (given or "").strip()
 
 

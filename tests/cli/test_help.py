@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -175,3 +176,16 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(desk: Desk) -> None:
     done = run(desk.folder, "bash", "-c", command)
     first = "usage: jupyter agent [-h] [--version] [--help-all] COMMAND ...\n"
     assert (done.stdout, done.stderr) == (first, "")
+
+
+@pytest.mark.parametrize("command", [f"edit {NOTEBOOK} -", f"ask {NOTEBOOK} -", "mcp"])
+def test_a_command_without_the_input_that_it_reads_says_so(desk: Desk, command: str) -> None:
+    python = f"{sys.executable} -m jupyter_agent.cli.main"
+    done = run(desk.folder, "bash", "-c", f"{python} {command} <&-")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Standard input is closed: pipe the text into the command.\n"
+    if command != "mcp":
+        words = ("bash", "-c", f"printf '\\377' | {python} {command}")
+        done = run(desk.folder, *words, PYTHONIOENCODING="utf-8:strict")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "Standard input is not text in utf-8.\n"

@@ -166,8 +166,9 @@ class Bridge:
         """The server's response, or None after an error reply because there is no server."""
         connection = self._connect(message)
         if connection is None:
+            folder = self._path if self._path.is_dir() else self._path.parent
             why = "No Jupyter server with the assistant serves this folder"
-            self._fail(message, f"{why}: start `jupyter lab` in {self._path}.")
+            self._fail(message, f"{why}: start `jupyter lab` in {folder}.")
             yield None
             return
         id = json.dumps(message["id"]) if "method" in message and "id" in message else ""

@@ -92,7 +92,7 @@ class SyncNotebook:
 
     def cell(self, cell_id: str) -> Cell:
         """One cell as it is now. Raises CellNotFound."""
-        return _cell(self._door.ask("GET", self._door.route("cells", cell_id)))
+        return _cell(self._door.ask("GET", self._door.route("cells", _id(cell_id))))
 
     def stale(self) -> dict[str, str]:
         """Why outputs are out of date, by cell id."""
@@ -366,6 +366,10 @@ class SyncAgent:
         id = chosen.id if isinstance(chosen, SyncTurn) else chosen
         if id is None:
             raise InvalidInput("No question was asked yet: name the turn; `changes()` has the ids.")
+        if not isinstance(id, str):
+            raise InvalidInput(
+                f"`{id}` does not name a turn: give its id; `changes()` has the ids."
+            )
         return quote(id, "")
 
 
@@ -411,7 +415,10 @@ def _change(value: Mapping[str, Any]) -> Change:
 
 
 def _id(cell: CellName) -> str:
-    return cell.id if isinstance(cell, Cell) else cell
+    id = cell.id if isinstance(cell, Cell) else cell
+    if not isinstance(id, str):
+        raise InvalidInput(f"`{id}` does not name a cell: give its id, or one of `cells()`.")
+    return id
 
 
 def _version(cell: CellName) -> str | None:

@@ -203,8 +203,10 @@ def test_one_edit_is_made_by_flags(desk: Desk) -> None:
         ["--cell", "b2", "--new", "x"],
     ):
         assert desk.type("edit", NOTEBOOK, *wrong).code == 2, wrong
-    for wrong in ("{", "{}", "[]", '[{"cell": "b2", "text": "x"}]'):
+    for wrong in ("{", "{}", '[{"cell": "b2", "text": "x"}]'):
         assert desk.type("edit", NOTEBOOK, "-", stdin=wrong).code == 2, wrong
+    empty = desk.type("edit", NOTEBOOK, "-", stdin="[]")
+    assert empty.err == "The list of edits on standard input is empty.\n"
 
 
 def test_changes_are_listed_until_they_are_undone_or_kept(

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from jupyter_agent.choices import Mode, Share
 from jupyter_agent.client.chat import Chat
 from jupyter_agent.client.door import Door, raising
-from jupyter_agent.client.runs import CellRuns, is_live
+from jupyter_agent.client.runs import CellRuns, is_live, name_client
 from jupyter_agent.client.turn import Approve, SyncTurn
 from jupyter_agent.document.cell import Cell, CellType, Change, Output
 from jupyter_agent.errors import InvalidInput
@@ -76,7 +76,7 @@ class SyncNotebook:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._name = f"Python {secrets.token_hex(3)}"
+        self._name = name_client("Python")
         """The author of this agent's edits and runs in the journal; unique."""
         self._undone: set[str] = set()
         """Ids of turns."""

@@ -41,6 +41,9 @@ class AnswerPrinter:
         self._over: set[str] = set()
         """Calls that have a result."""
         self._changed: set[tuple[str, str]] = set()
+        """Notebook and id of the cells that it edited."""
+        self._ran: set[tuple[str, str]] = set()
+        """Those whose outputs it replaced."""
         self._finish: Mapping[str, Any] = {}
         self._model = "the model"
         self._notebook: str | None = None
@@ -81,11 +84,12 @@ class AnswerPrinter:
                 Exit.STOPPED: "Stopped",
             }.get(self.exit_code, "Cut off"),
             f"{pluralize(len(self._changed), 'cell')} changed",
+            f"other outputs in {pluralize(len(self._ran), 'cell')}" if self._ran else "",
             pluralize(tokens, "token") if tokens else "",
             f"cost {usage['cost']:.4f}" if usage.get("cost") else "",
         ]
         yield ", ".join(filter(None, facts)) + "."
-        if self._changed and self.turn_id:
+        if (self._changed or self._ran) and self.turn_id:
             yield f"Take it back: jupyter agent undo {self.turn_id}"
 
     def _write(self, chunk: Mapping[str, Any]) -> None:
@@ -183,6 +187,7 @@ class AnswerPrinter:
             self._cells.follow(data["changes"])
         for change in data["changes"]:
             if change["kind"] == "outputs":  # shown with the call's result
+                self._ran.add((data["notebook"], change["cell_id"]))
                 continue
             self._changed.add((data["notebook"], change["cell_id"]))
             for text, style in describe_change(change, self._cells.name):

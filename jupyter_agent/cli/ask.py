@@ -15,7 +15,7 @@ from jupyter_agent.cli.answer import AnswerPrinter
 from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
-from jupyter_agent.cli.terminal import Console, Working, exact, standard
+from jupyter_agent.cli.terminal import Console, Working, exact, read_input, standard
 from jupyter_agent.cli.words import Cells, Line, style_diff_line
 from jupyter_agent.client.chat import Chat
 from jupyter_agent.client.servers import existing, serving
@@ -161,9 +161,6 @@ def run(given: argparse.Namespace) -> int:
         return Exit.USAGE
     with serving(notebook, given.store) as server:
         tools = server.ask("GET", "tools")
-        if unknown := _unknown_tools(tools, given.yes):
-            console.tell(unknown)
-            return Exit.USAGE
         body = {
             "id": given.conversation or f"cli-{secrets.token_hex(8)}",
             "messages": [{"role": "user", "content": prompt}],
@@ -267,8 +264,9 @@ class _TerminalTurn:
 
 
 def _prompt(given: str | None) -> str:
-    if given == "-" or (given is None and not sys.stdin.isatty()):
-        given = sys.stdin.read()
+    is_piped = sys.stdin is not None and not sys.stdin.isatty()
+    if given == "-" or (given is None and is_piped):
+        given = read_input()
     return (given or "").strip()
 
 
@@ -276,13 +274,3 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)
-
-
-def _unknown_tools(tools: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
-    """An error for tools that do not exist; empty if all do."""
-    known = [tool["name"] for tool in tools]
-    taken = {*known, *(name for tool in tools for name in tool.get("former_names", ()))}
-    unknown = [name for name in names if name not in taken and not name.startswith("mcp__")]
-    if not unknown:
-        return ""
-    return f"No tool {', '.join(f'`{name}`' for name in unknown)}. Tools: {', '.join(known)}."

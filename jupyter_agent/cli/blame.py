@@ -12,8 +12,8 @@ from typing import Any
 from jupyter_agent.cli.offline import add_store, local, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.client.servers import ServerRefused, ask_running
-from jupyter_agent.client.stores import Unknown, names, open_store
+from jupyter_agent.client.servers import ServerRefused, ask_running, existing
+from jupyter_agent.client.stores import Unknown, open_store, stored_paths
 from jupyter_agent.conversations.changes import CellText, blame
 
 _SECONDS = 10.0
@@ -44,9 +44,8 @@ def add_to(commands: Any) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Prints a line per cell; 1 with a message if there is no answer."""
-    console = standard()
-    notebook = given.notebook.resolve()
+    """Prints a line per cell; 1 with a message if there is no answer, 2 if no such notebook."""
+    console, notebook = standard(), existing(given.notebook)
     try:
         source = _cells(notebook)
         answer = (None if given.store else _ask(notebook)) or _look_up(
@@ -70,8 +69,6 @@ def _cells(notebook: Path) -> list[CellText]:
         content = json.loads(notebook.read_text(encoding="utf-8"))
         cells = content["cells"]
         ids = [cell.get("id") for cell in cells]
-    except FileNotFoundError:
-        raise Unknown(f"There is no notebook at {notebook}.") from None
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         raise Unknown(f"{notebook} cannot be read as a notebook.") from None
     if None in ids:
@@ -94,7 +91,7 @@ def _ask(notebook: Path) -> dict[str, Any] | None:
 def _look_up(notebook: Path, cells: Sequence[CellText], store: Path | None) -> dict[str, Any]:
     """Reads the answer from the store."""
     with open_store(store, f"No running Jupyter server serves {notebook.name}. ") as db:
-        found = blame(db, list(names(notebook)), cells, None)
+        found = blame(db, stored_paths(notebook), cells, None)
     return {"path": notebook.name, "cells": [each.to_json() for each in found]}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from jupyter_agent.cli.exits import Exit, of_refusal
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.run import cell_id
-from jupyter_agent.cli.terminal import standard
+from jupyter_agent.cli.terminal import read_input, standard
 from jupyter_agent.client.servers import ServerRefused, existing, serving
 from jupyter_agent.legible import quoted
 
@@ -102,11 +101,14 @@ def run(given: argparse.Namespace) -> int:
 
 def _from_input() -> list[dict[str, Any]]:
     """Reads edits from standard input. Raises ServerRefused if it is not a list of edits."""
+    text = read_input()
     try:
-        edits = json.loads(sys.stdin.read())
+        edits = json.loads(text)
     except ValueError as error:
         raise _usage_error(f"Standard input is not valid JSON: {error}.") from None
-    if not isinstance(edits, list) or not edits or not all(isinstance(e, dict) for e in edits):
+    if edits == []:
+        raise _usage_error("The list of edits on standard input is empty.")
+    if not isinstance(edits, list) or not all(isinstance(e, dict) for e in edits):
         raise _usage_error(
             "Standard input is not a JSON list of edits; see `jupyter agent edit --help`."
         )

@@ -14,8 +14,8 @@ class Exit(IntEnum):
     FAILED = 1
     """It was tried and did not work: a cell failed, the text to edit was different, no server."""
     USAGE = 2
-    """The command line is wrong, or names something that does not exist. Of `verify`: a notebook
-    could not be checked."""
+    """The command line is wrong, or names something that does not exist, or the notebook's kernel
+    is not installed. Of `verify`: a notebook could not be checked."""
     REFUSED = 3
     """Something was not allowed: a call that needed approval, a mode, a rule, the authorizer."""
     LIMIT = 4
@@ -28,9 +28,9 @@ class Exit(IntEnum):
 
 def of_refusal(error: ServerRefused) -> Exit:
     """The exit code for an error of the server."""
+    if error.is_of_model:
+        return Exit.MODEL
     match error.status:
-        case 400 if not error.reason.startswith("invalid"):  # all other reasons: errors of models
-            return Exit.MODEL
         case 429:
             return Exit.LIMIT
         case 401 | 403:

@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_agent.cli.offline import add_store, local, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.client.stores import Unknown, names, open_store
+from jupyter_agent.client.stores import Unknown, open_store, stored_paths
 
 _WHY = 100
 """Maximum characters of a reason."""
@@ -44,10 +44,10 @@ def run(given: argparse.Namespace) -> int:
         entries,  # slow to import: about a second
     )
 
-    paths = list(names(given.notebook.resolve())) if given.notebook else None
+    paths = stored_paths(given.notebook.resolve()) if given.notebook else None
     try:
         with open_store(given.store) as db:
-            audit = entries(db, notebooks=paths, turn_id=given.turn)
+            audit = entries(db, paths=paths, turn_id=given.turn)
     except Unknown as error:
         console.tell(str(error))
         return 1

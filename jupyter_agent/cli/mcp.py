@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from urllib.parse import urlencode, urlsplit
 
 from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.terminal import open_input
 from jupyter_agent.client.servers import Server, ServerRefused, find
 from jupyter_agent.mcp_server.messages import (
     INTERNAL_ERROR,
@@ -76,9 +77,9 @@ def address_of(given: argparse.Namespace) -> dict[str, str]:
 
 def run(given: argparse.Namespace) -> int:
     """Passes messages on until standard input ends."""
-    path = (given.path or Path()).resolve()
+    path, messages = (given.path or Path()).resolve(), open_input().buffer
     bridge = Bridge(path, address_of(given), sys.stdout.buffer)
-    for line in sys.stdin.buffer:
+    for line in messages:
         if line.strip():
             bridge.take(line)
     bridge.close()
@@ -165,8 +166,9 @@ class Bridge:
         """The server's response, or None after an error reply because there is no server."""
         connection = self._connect(message)
         if connection is None:
+            folder = self._path if self._path.is_dir() else self._path.parent
             why = "No Jupyter server with the assistant serves this folder"
-            self._fail(message, f"{why}: start `jupyter lab` in {self._path}.")
+            self._fail(message, f"{why}: start `jupyter lab` in {folder}.")
             yield None
             return
         id = json.dumps(message["id"]) if "method" in message and "id" in message else ""

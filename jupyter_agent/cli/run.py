@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, Style, Working, standard
 from jupyter_agent.cli.words import Cells
-from jupyter_agent.client.runs import CellRuns, is_live, may_continue
+from jupyter_agent.client.runs import CellRuns, is_live, may_continue, name_client
 from jupyter_agent.client.servers import ServerRefused, existing, serving
 from jupyter_agent.text.outputs import images, output_text
 
@@ -68,7 +67,7 @@ def run(given: argparse.Namespace) -> int:
             server,
             notebook,
             chosen(cells, given.cells),
-            by=f"jupyter agent run {secrets.token_hex(3)}",  # several may run at the same time
+            by=name_client("jupyter agent run"),
             keep_going=given.keep_going,
             timeout=given.timeout,
             keep_kernel=not given.end_kernel,

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, TextIO, TypeAlias
 
+from jupyter_agent.client.servers import ServerRefused
 from jupyter_agent.legible import legible
 from jupyter_agent.text.images import Picture, pixels, prepare_pictures
 
@@ -277,6 +278,25 @@ def _keyboard(shown_on: TextIO) -> Iterator[TextIO | None]:
 def standard() -> Console:
     """The console of this process."""
     return Console(sys.stdout, sys.stderr, os.environ)
+
+
+def open_input() -> TextIO:
+    """Standard input. Raises ServerRefused if the command was started without one."""
+    if sys.stdin is None:
+        raise ServerRefused(
+            "Standard input is closed: pipe the text into the command.", 400, "invalid_input"
+        )
+    return sys.stdin
+
+
+def read_input() -> str:
+    """The text on standard input. Raises ServerRefused if it is closed or not text."""
+    try:
+        return open_input().read()
+    except UnicodeDecodeError as error:
+        raise ServerRefused(
+            f"Standard input is not text in {error.encoding}.", 400, "invalid_input"
+        ) from None
 
 
 def printable(text: str) -> str:

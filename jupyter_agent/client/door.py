@@ -35,7 +35,7 @@ def raising(route: str = "") -> Iterator[None]:
 
 def _error(refused: ServerRefused, route: str) -> AgentError:
     message, reason, facts = str(refused), refused.reason, refused.facts
-    if refused.status == 400 and not reason.startswith("invalid") and route == "chat":
+    if refused.is_of_model and route == "chat":
         return ModelError(message, kind=reason)
     named = tool_error(reason, message, facts)
     if named is None or (reason == "not_found" and not route.startswith("notebooks")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,12 @@ _LIVE = ("queued", "running")
 _LOOK_SECONDS = 0.2
 _PATIENCE_SECONDS = 10.0
 """Timeout for a server to start the requested runs, and for interrupted code to end."""
+
+
+def name_client(program: str) -> str:
+    """A name for the turns of this run of a program: several may run at the same time. `GET usage`
+    adds them up by program."""
+    return f"{program} {secrets.token_hex(3)}"
 
 
 def may_continue(run: Mapping[str, Any]) -> bool:

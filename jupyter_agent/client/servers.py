@@ -23,7 +23,8 @@ from urllib.parse import quote
 from jupyter_core.paths import jupyter_runtime_dir
 from jupyter_server.utils import check_pid
 
-from jupyter_agent.client.stores import known_root, root_of_turn
+from jupyter_agent.client.stores import Place, known_root, place_of_turn
+from jupyter_agent.errors import tool_error
 
 ALONE = "--YDocExtension.disable_rtc=True"
 """With jupyter-collaboration, it would leave its database in the current folder."""
@@ -55,6 +56,16 @@ class ServerRefused(Exception):
         self.reason = reason
         self.facts = facts or {}
         """More fields of the answer, such as `current`, the cell as it is now."""
+
+    @property
+    def is_of_model(self) -> bool:
+        """Whether the model or its service is the reason: of the errors with 400, those that are
+        neither in the request nor in the notebook or its kernel."""
+        return (
+            self.status == 400
+            and not self.reason.startswith("invalid")
+            and tool_error(self.reason, "", {}) is None
+        )
 
 
 class Unreachable(ServerRefused):
@@ -258,9 +269,11 @@ def _serving(notebook: Path) -> list[Server]:
     return sorted(servers, key=lambda server: -len(server.root.parts))
 
 
-def _has_assistant(server: Server) -> bool:
+def _has_assistant(server: Server, route: str = "models") -> bool:
+    """Whether the assistant there answers the route. Raises ServerRefused if it refuses, or the
+    server denies access or does not answer."""
     try:
-        server.ask("GET", "models", seconds=_PROBE_SECONDS)
+        server.ask("GET", route, seconds=_PROBE_SECONDS)
     except Unreachable as error:
         if error.status in (401, 403):
             raise _kept_out(server) from None
@@ -301,28 +314,53 @@ def serving(notebook: Path, store: Path | None = None) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def knowing_turn(turn_id: str, store: Path | None = None) -> Iterator[Server]:
-    """A server with the same root as the turn's server: a running one, or our own.
+    """A running server that serves a notebook of the turn, preferably with the same root as the
+    turn's server, or our own with that root.
 
-    Raises ServerRefused.
+    Raises ServerRefused, also if a server serves such a notebook but denies access, or does not
+    know the turn: the notebook may be open there.
     """
-    root = root_of_turn(store, turn_id)
-    if store is None:
-        for server in running():
-            if root in (None, server.root) and _knows_turn(server, turn_id):
-                yield server
-                return
-    if root is None:
+    place = place_of_turn(store, turn_id)
+    if store is None and (server := _find_turn(turn_id, place)) is not None:
+        yield server
+        return
+    if place is None:
         raise ServerRefused(f"No turn `{turn_id}`.", 404, "not_found")
-    with own(root, store) as server:
+    with own(place.root, store) as server:
         yield server
 
 
+def _find_turn(turn_id: str, place: Place | None) -> Server | None:
+    """The running server for a turn; for one that our store does not know, any that knows it."""
+    if place is None:
+        for server in running():
+            with contextlib.suppress(ServerRefused):
+                if _has_assistant(server, _turn_route(turn_id)):
+                    return server
+        return None
+    serving = {server.root: server for each in place.notebooks for server in _serving(each)}
+    closest = sorted(serving, key=lambda root: (root != place.root, -len(root.parts)))
+    return next((serving[root] for root in closest if _knows_turn(serving[root], turn_id)), None)
+
+
 def _knows_turn(server: Server, turn_id: str) -> bool:
+    """False for a server that is gone or has no assistant. Raises ServerRefused for any other that
+    does not answer with the turn."""
     try:
-        server.ask("GET", f"turns/{quote(turn_id, '')}", seconds=_PROBE_SECONDS)
-    except ServerRefused:
-        return False
-    return True
+        return _has_assistant(server, _turn_route(turn_id))
+    except ServerRefused as error:
+        if error.status != 404:
+            raise
+        raise ServerRefused(
+            f"The Jupyter server at {server.url} serves a notebook of the turn, but has another "
+            "store, without the turn. Stop that server and try again.",
+            409,
+            "served_elsewhere",
+        ) from None
+
+
+def _turn_route(turn_id: str) -> str:
+    return f"turns/{quote(turn_id, '')}?outputs=none"
 
 
 @contextlib.contextmanager

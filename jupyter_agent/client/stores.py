@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass
+from pathlib import Path
 
 from jupyter_core.paths import jupyter_data_dir
 
-from jupyter_agent.conversations.database import register_root_functions
+from jupyter_agent.conversations.database import StoredPath, register_root_functions
 from jupyter_agent.conversations.schema import MIGRATIONS
 
 
@@ -49,11 +50,12 @@ def open_store(folder: Path | None, hint: str = "") -> Iterator[sqlite3.Connecti
         raise Unknown(f"The store {file} cannot be read: {error}.") from None
 
 
-def names(notebook: Path) -> Iterator[str]:
-    """The names the store may have for it: relative to any folder that was a server's root."""
-    parts = PurePosixPath(notebook.as_posix()).parts[1:]
-    for start in range(len(parts)):
-        yield "/".join(parts[start:])
+def stored_paths(notebook: Path) -> list[StoredPath]:
+    """The paths that the store may have for it: each relative to a folder that may have been a
+    server's root."""
+    return [
+        StoredPath(str(root), notebook.relative_to(root).as_posix()) for root in notebook.parents
+    ]
 
 
 def known_root(store: Path | None, notebook: Path) -> Path | None:
@@ -71,11 +73,27 @@ def known_root(store: Path | None, notebook: Path) -> Path | None:
     return None
 
 
-def root_of_turn(store: Path | None, turn_id: str) -> Path | None:
-    """The root of a turn; None if the store does not know the turn."""
+@dataclass(frozen=True)
+class Place:
+    """Where a turn worked."""
+
+    root: Path
+    notebooks: Sequence[Path]
+    """The real paths of the notebook it was asked in and of those it changed."""
+
+
+def place_of_turn(store: Path | None, turn_id: str) -> Place | None:
+    """Where a turn worked; None if the store does not know the turn."""
     with suppress(Unknown), open_store(store) as db:
-        row = db.execute("SELECT root FROM turns WHERE id = ?", [turn_id]).fetchone()
-        return _folder(row["root"]) if row and row["root"] else None
+        rows = db.execute(
+            "SELECT root, json_extract(request, '$.notebook') AS path FROM turns WHERE id = ?1"
+            " UNION SELECT root, changes.notebook FROM turns JOIN changes ON turn_id = turns.id"
+            " WHERE turns.id = ?1",
+            [turn_id],
+        ).fetchall()
+        root = _folder(rows[0]["root"]) if rows and rows[0]["root"] else None
+        if root is not None:
+            return Place(root, [Path(root, row["path"]).resolve() for row in rows if row["path"]])
     return None
 
 

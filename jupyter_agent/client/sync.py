@@ -16,7 +16,7 @@ from urllib.parse import quote
 from jupyter_agent.choices import Mode, Share
 from jupyter_agent.client.chat import Chat
 from jupyter_agent.client.door import Door, raising
-from jupyter_agent.client.runs import CellRuns, is_live
+from jupyter_agent.client.runs import CellRuns, is_live, name_client
 from jupyter_agent.client.turn import Approve, SyncTurn
 from jupyter_agent.document.cell import Cell, CellType, Change, Output
 from jupyter_agent.errors import InvalidInput
@@ -76,7 +76,7 @@ class SyncNotebook:
 
     def __init__(self, door: Door) -> None:
         self._door = door
-        self._name = f"Python {secrets.token_hex(3)}"
+        self._name = name_client("Python")
         """The author of this agent's edits and runs in the journal; unique."""
         self._undone: set[str] = set()
         """Ids of turns."""
@@ -92,7 +92,7 @@ class SyncNotebook:
 
     def cell(self, cell_id: str) -> Cell:
         """One cell as it is now. Raises CellNotFound."""
-        return _cell(self._door.ask("GET", self._door.route("cells", cell_id)))
+        return _cell(self._door.ask("GET", self._door.route("cells", _id(cell_id))))
 
     def stale(self) -> dict[str, str]:
         """Why outputs are out of date, by cell id."""
@@ -267,7 +267,7 @@ class SyncAgent:
         self._choices = {
             "model": model,
             "mode": mode,
-            "allow": list(allow),
+            "allow": allow if isinstance(allow, str) else list(allow),
             "max_steps": max_steps,
             "share": share,
             "on_approval": None if approve else "decline",
@@ -329,6 +329,8 @@ class SyncAgent:
             raise InvalidInput("Say what you want: the prompt is empty.")
         given = {name: value for name, value in choices.items() if value is not None}
         merged = {**self._choices, **given}
+        if isinstance(merged["allow"], str):
+            raise InvalidInput('`allow` is a list of tools, such as `allow=["run_cells"]`.')
         server = self._door.server
         body = {
             "id": self.conversation_id,
@@ -364,6 +366,10 @@ class SyncAgent:
         id = chosen.id if isinstance(chosen, SyncTurn) else chosen
         if id is None:
             raise InvalidInput("No question was asked yet: name the turn; `changes()` has the ids.")
+        if not isinstance(id, str):
+            raise InvalidInput(
+                f"`{id}` does not name a turn: give its id; `changes()` has the ids."
+            )
         return quote(id, "")
 
 
@@ -409,7 +415,10 @@ def _change(value: Mapping[str, Any]) -> Change:
 
 
 def _id(cell: CellName) -> str:
-    return cell.id if isinstance(cell, Cell) else cell
+    id = cell.id if isinstance(cell, Cell) else cell
+    if not isinstance(id, str):
+        raise InvalidInput(f"`{id}` does not name a cell: give its id, or one of `cells()`.")
+    return id
 
 
 def _version(cell: CellName) -> str | None:

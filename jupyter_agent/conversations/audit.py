@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from jupyter_agent.agent.approval import Answer, Approval, Remember
 from jupyter_agent.agent.attempt import Audit
-from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.conversations.database import Database, StoredPath, now, paths_table
 from jupyter_agent.tools.sources import server_of
 
 _REMEMBERED: Mapping[Remember, str] = {
@@ -116,13 +116,22 @@ def add_entries(db: sqlite3.Connection, entries: Iterable[AuditEntry]) -> None:
 
 
 def entries(
-    db: sqlite3.Connection, *, notebooks: Sequence[str] | None = None, turn_id: str | None = None
+    db: sqlite3.Connection,
+    *,
+    paths: Sequence[StoredPath] | None = None,
+    turn_id: str | None = None,
 ) -> list[dict[str, Any]]:
-    """The entries of a turn, or of notebooks by path, or all entries; the oldest first."""
-    marks = ", ".join("?" * len(notebooks or ()))
+    """The entries of a turn, or of a notebook by the paths that it may have, or all entries; the
+    oldest first. The root of a call without a turn, or of a deleted turn, is unknown.
+    """
+    if paths is None:
+        where = "SELECT * FROM audit WHERE ?1 IS NULL OR turn_id = ?1 ORDER BY id"
+        return [dict(row) for row in db.execute(where, (turn_id,))]
+    table, values = paths_table(paths)
     rows = db.execute(
-        f"SELECT * FROM audit WHERE (? IS NULL OR turn_id = ?)"
-        f" AND (? OR notebook IN ({marks})) ORDER BY id",
-        (turn_id, turn_id, notebooks is None, *(notebooks or ())),
+        f"{table} SELECT audit.* FROM audit JOIN paths ON paths.path = audit.notebook"
+        " LEFT JOIN turns ON turns.id = audit.turn_id"
+        " WHERE is_at(paths.root, turns.root) AND (? IS NULL OR turn_id = ?) ORDER BY audit.id",
+        (*values, turn_id, turn_id),
     )
     return [dict(row) for row in rows]

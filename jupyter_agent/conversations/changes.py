@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from jupyter_agent.conversations import blocks
-from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.conversations.database import Database, StoredPath, now, paths_table
 from jupyter_agent.document.cell import Change, version_of
 from jupyter_agent.legible import quoted, quoted_id
 
@@ -51,7 +51,8 @@ class Journal:
 
     async def blame(self, notebook: str, cells: Sequence[CellText], owner: str) -> list[Blame]:
         """Who last changed each of these cells."""
-        return await self._database.run(lambda db: blame(db, [notebook], cells, owner))
+        paths = [StoredPath(self._database.root, notebook)]
+        return await self._database.run(lambda db: blame(db, paths, cells, owner))
 
     async def authors(self, turn_ids: Sequence[str]) -> dict[str, Author]:
         """The authors of these turns, as far as the store has the turns."""
@@ -192,24 +193,28 @@ class Blame:
 
 
 def blame(
-    db: sqlite3.Connection, paths: Sequence[str], cells: Sequence[CellText], owner: str | None
+    db: sqlite3.Connection,
+    paths: Sequence[StoredPath],
+    cells: Sequence[CellText],
+    owner: str | None,
 ) -> list[Blame]:
     """The blame of each cell. `paths`: the paths under which the journal may have the notebook;
     `owner`: whose requests to include, None for everyone's.
     """
-    marks = ", ".join("?" * len(paths))
+    table, values = paths_table(paths)
     rows = db.execute(
         f"""
-        SELECT changes.*, turns.owner, turns.conversation_id, turns.request, turns.question
+        {table} SELECT changes.*, turns.owner, turns.conversation_id, turns.request, turns.question
         FROM changes JOIN turns ON turns.id = changes.turn_id
         WHERE changes.id IN (
-            SELECT max(changes.id) FROM changes JOIN turns ON turns.id = changes.turn_id
-            WHERE changes.notebook IN ({marks}) AND changes.kind IN ('insert', 'update')
-                AND NOT changes.undone AND is_here(turns.root)
+            SELECT max(changes.id) FROM paths JOIN changes ON changes.notebook = paths.path
+            JOIN turns ON turns.id = changes.turn_id
+            WHERE changes.kind IN ('insert', 'update') AND NOT changes.undone
+                AND is_at(paths.root, turns.root)
             GROUP BY changes.cell_id)
         ORDER BY changes.id
         """,
-        paths,
+        values,
     )
     latest = {row["cell_id"]: row for row in rows}
     return [

@@ -6,12 +6,12 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from jupyter_agent.errors import StoreUnavailable
 
@@ -175,8 +175,10 @@ class Database:
 
 
 def register_root_functions(connection: sqlite3.Connection, root: str | None) -> None:
-    """Let statements use `root()`, and `is_here(root)` for stored roots."""
+    """Let statements use `root()`, `is_here(root)` for stored roots, and `is_at(one, other)`, the
+    same for any two roots."""
     here = partial(is_here, root)
+    connection.create_function("is_at", 2, is_here, deterministic=True)
     connection.create_function("root", 0, lambda: root, deterministic=True)
     connection.create_function("is_here", 1, here, deterministic=True)
 
@@ -186,6 +188,22 @@ def is_here(root: str | None, stored: str | None) -> bool:
     paths are not files, they are.
     """
     return root is None or stored is None or stored == root
+
+
+class StoredPath(NamedTuple):
+    """A path of a notebook in the store, and the root to which it is relative."""
+
+    root: str | None
+    path: str
+
+
+def paths_table(paths: Sequence[StoredPath]) -> tuple[str, list[str | None]]:
+    """A common table expression `paths` with these paths, and its values. A stored path is one of
+    them if `path` is equal and `is_at(paths.root, root)`."""
+    rows = ", ".join(["(?, ?)"] * len(paths))
+    return f"WITH paths (root, path) AS (VALUES {rows})", [
+        value for each in paths for value in each
+    ]
 
 
 class OtherSchema(Exception):

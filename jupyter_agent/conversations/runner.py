@@ -48,12 +48,13 @@ from jupyter_agent.conversations.server_log import ServerLog
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.conversations.usage import Charge, MonthlyBudgets
-from jupyter_agent.errors import RequestError, StoreUnavailable
+from jupyter_agent.errors import InvalidInput, RequestError, StoreUnavailable
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
 from jupyter_agent.tasks import begin
 from jupyter_agent.text.fence import NO_FENCE, Fence
+from jupyter_agent.tools.sources import PREFIX
 from jupyter_agent.workspace.reads import Reads
 from jupyter_agent.workspace.run import Run
 from jupyter_agent.workspace.visibility import strictest
@@ -209,6 +210,18 @@ class TurnRunner:
             rules=[rule for rule in self._rules.rules if rule.is_for(person)],
             allow_remote_content=self._rules.allow_remote_content,
         )
+
+    async def require_tools(self, names: Sequence[str]) -> None:
+        """Raises InvalidInput if a caller allows a tool that does not exist. Those of MCP servers,
+        which come and go, are not checked."""
+        if not names:
+            return
+        toolbox = (await self._dispatcher.with_external_tools(ask=False)).toolbox
+        unknown = [
+            f"`{name}`" for name in names if name not in toolbox and not name.startswith(PREFIX)
+        ]
+        if unknown:
+            raise InvalidInput(f"No tool {', '.join(unknown)}. Tools: {', '.join(toolbox)}.")
 
     def share(self, wanted: Share) -> Share:
         """How much of a notebook a caller's model sees, up to the administrator's ceiling."""

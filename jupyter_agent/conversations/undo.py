@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from jupyter_agent.conversations.audit import AuditEntry
@@ -104,8 +105,8 @@ async def _undo_in(
 ) -> UndoOutcome:
     """Undo these entries in one notebook and log it; `made` are all the turn's changes there."""
     try:
-        _refuse_other_root(turn, stores.conversations.database.root)
-        async with lease(work, path, WRITE) as nb:
+        here = _path_here(path, turn, stores.conversations.database.root)
+        async with lease(work, here, WRITE) as nb:
             notebook = (await nb.take()).notebook
             result = await undo(notebook, [entry.change for entry in entries], made)
     except ToolError as error:
@@ -155,7 +156,8 @@ async def _remaining_effects(stores: TurnStores, turn: TurnRecord, work: Workspa
     ]
     for path in dict.fromkeys(made):
         try:
-            async with lease(work, path, READ) as nb:
+            here = _path_here(path, turn, stores.conversations.database.root)
+            async with lease(work, here, READ) as nb:
                 inside = "with its cells" if (await nb.read()).cells else "without cells"
                 effects.append(
                     f"The turn created `{quoted(nb.path)}`: the file stays, {inside}. Delete it in "
@@ -166,12 +168,18 @@ async def _remaining_effects(stores: TurnStores, turn: TurnRecord, work: Workspa
     return effects
 
 
-def _refuse_other_root(turn: TurnRecord, root: str | None) -> None:
-    if not is_here(root, turn.root):
+def _path_here(path: str, turn: TurnRecord, root: str | None) -> str:
+    """The path relative to this server's root of a notebook of the turn, whose server may have had
+    another root. Raises Conflict for one outside of this root."""
+    if root is None or turn.root is None or is_here(root, turn.root):
+        return path
+    try:
+        return Path(turn.root, path).relative_to(root).as_posix()
+    except ValueError:
         raise Conflict(
             f"The turn worked in `{turn.root}`, this server in `{root}`. Start Jupyter there to "
             "take it back."
-        )
+        ) from None
 
 
 def _marks(entries: Sequence[JournalEntry], result: UndoOutcome) -> Iterator[ChangesEntry]:

@@ -19,9 +19,11 @@ GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 
 _NAMES: Mapping[Grouping, str] = {
     "day": "substr(started, 1, 10)",
-    "model": "model",
+    "model": "CASE WHEN model GLOB '* " + "[0-9a-f]" * 6 + "'"
+    " THEN substr(model, 1, length(model) - 7) ELSE model END",
     "notebook": "notebook",
 }
+"""A program has one row, whatever `name_client` added to its name."""
 _SUMS = """
     coalesce(sum(json_extract(usage, '$.input_tokens')), 0) AS input_tokens,
     coalesce(sum(json_extract(usage, '$.output_tokens')), 0) AS output_tokens,

@@ -101,9 +101,11 @@ def target_index(
         raise InvalidInput("Give only one of `after`, `before` and `index`.")
     others = [cell_id for cell_id in cells.ids() if cell_id != moving]
     if index is not None:
-        if not -1 <= index <= len(others):
-            raise InvalidInput(f"`index` must be between 0 and {len(others)}, or -1 for the end.")
-        return len(others) if index == -1 else index
+        if not 0 <= index <= len(others):
+            raise InvalidInput(
+                f"`index` must be between 0 and {len(others)}; leave it out for the end."
+            )
+        return index
     anchor = after if after is not None else before
     if anchor is None:
         return len(others)

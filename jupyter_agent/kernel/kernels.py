@@ -30,8 +30,9 @@ _SESSION_GRACE_S = 5.0
 _RACE_PAUSE_S = 0.3
 """Seconds in which a page that also found no session will have started its kernel."""
 _CHOOSE = (
-    "Name one of these: as `kernel` for calls that take one, such as `restart_kernel`, as `name` "
-    "for `POST notebooks/{path}/kernel`."
+    "Install that one, choose one of these in the notebook's menu (Kernel, Change Kernel), or name "
+    "one: as `kernel` for calls that take one, such as `restart_kernel`, as `name` for `POST "
+    "notebooks/{path}/kernel`, with `--kernel` for `jupyter agent verify`."
 )
 
 

@@ -160,6 +160,10 @@ class McpServer:
             "prompts/get": self._get_prompt,
         }
 
+    async def require_tools(self, names: Sequence[str]) -> None:
+        """Raises InvalidInput if a client's address allows a tool that does not exist."""
+        await self._clients.host.runner.require_tools(names)
+
     def knows(self, method: str) -> bool:
         """Whether the method exists."""
         return method in self._methods

@@ -163,6 +163,7 @@ class McpHandler(AgentHandler):
         return dict(value)
 
     async def _take(self, message: RpcMessage) -> None:
+        await self.server.require_tools(self._read_allow())
         if _is_of_newer_era(message, self.request.headers.get("MCP-Protocol-Version")):
             self._is_stateless = True
             await self._take_stateless(message)
@@ -276,11 +277,10 @@ class McpHandler(AgentHandler):
     # -- answering
 
     def _caller(self, client: Any, session: str) -> Caller:
-        allow = ",".join(self.get_query_arguments("allow")).split(",")
         options = CallOptions(
             notebook=self.get_query_argument("notebook", None),
             mode=self._mode(),
-            allow=sorted(set(filter(None, map(str.strip, allow)))),
+            allow=self._read_allow(),
             share=self.choice("share", get_args(Share)),
             while_away=self.choice("while_away", get_args(WhileAway)),
         )
@@ -290,6 +290,10 @@ class McpHandler(AgentHandler):
             session=session,
             options=options,
         )
+
+    def _read_allow(self) -> list[str]:
+        names = ",".join(self.get_query_arguments("allow")).split(",")
+        return sorted(set(filter(None, map(str.strip, names))))
 
     def _mode(self) -> Mode:
         others = tuple(mode for mode in MODES if mode != "ask")

@@ -52,6 +52,7 @@ class ToolHandler(CallHandler):
     async def post(self, name: str, body: ToolBody) -> None:
         """Calls a tool; a call that would need an approval is refused, unless `allow` names the
         tool."""
+        await self.runner.require_tools(body.allow)
         dispatcher = self.dispatcher
         if name not in dispatcher.toolbox:
             dispatcher = await dispatcher.with_external_tools()

@@ -43,7 +43,10 @@ def test_the_answer_the_calls_the_diff_and_a_summary_are_shown(
         "* Run cell 2 (b2), cell 3 (c3)",
     ]
     assert "    x is 2" in lines
-    assert lines[-3:-1] == ["Now x is 2.", "Done, 1 cell changed, 220 tokens."]
+    assert lines[-3:-1] == [
+        "Now x is 2.",
+        "Done, 1 cell changed, other outputs in 2 cells, 220 tokens.",
+    ]
     assert lines[-1].startswith("Take it back: jupyter agent undo t_")
     assert somewhere.sources()["b2"] == "x = 2"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -117,8 +118,18 @@ def test_outputs_out_of_date_are_refreshed_without_a_model(
     holding: Desk, model: FakeAnthropic
 ) -> None:
     change(holding, {"b2": "x = 5"})
-    done = recipe(holding, NOTEBOOK, MODEL="none")
+    named = holding.folder / ".cache" / "first half" / "all sales.ipynb"
+    named.parent.mkdir(parents=True)
+    shutil.copy(holding.notebook, named)
+    name = named.relative_to(holding.folder).as_posix()
+    done = recipe(holding, NOTEBOOK, name, MODEL="none")
     assert (done.code, model.requests) == (1, [])
+    before = named.read_bytes()
+    for command in (["git", "apply"], ["patch", "-p1", "-i"]):
+        named.write_bytes(before)
+        patch = f"{OUTPUT}/.cache-first-half-all-sales.patch"
+        subprocess.run([*command, patch], cwd=holding.folder, check=True)
+        assert "x is 5" in named.read_text()
     subprocess.run(["git", "apply", f"{OUTPUT}/work-sales.patch"], cwd=holding.folder, check=True)
     assert holding.type("verify", NOTEBOOK).code == 0
 
@@ -143,7 +154,8 @@ def test_keys_are_neither_printed_nor_within_reach_of_the_notebooks_code(
 ) -> None:
     change(holding, {"c3": "import os\nprint(dict(os.environ))\nprint(y)"})
     replies += [[MEND], [says("Mended.")]]
-    done = recipe(holding, NOTEBOOK, SOME_TOKEN=CANARY, A_SECRET=CANARY)
+    secrets = ("SOME_TOKEN", "A_SECRET", "JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN")
+    done = recipe(holding, NOTEBOOK, **dict.fromkeys(secrets, CANARY))
     assert done.code == 1
     everything = [done.out, done.err, *written(holding).values(), json.dumps(model.requests)]
     assert "JUPYTER_CONFIG_DIR" in written(holding)["work-sales.patch"]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_agent.cli.exits import Exit
+from jupyter_agent.cli.exits import Exit, of_refusal
 from jupyter_agent.cli.main import COMMANDS
+from jupyter_agent.client.servers import ServerRefused
 
 from ..programs import jupyter_server, run
 from ..test_readme import ROOT, commands
@@ -40,6 +41,27 @@ def test_every_command_in_its_order(tmp_path: Path) -> None:
 def test_the_table_of_exit_codes_is_complete() -> None:
     listed = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.M)}
     assert listed == {int(code) for code in Exit}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "code"),
+    [
+        (400, "invalid_input", Exit.USAGE),
+        (400, "kernel_not_installed", Exit.USAGE),
+        (400, "unknown_model", Exit.MODEL),
+        (400, "authentication", Exit.MODEL),
+        (403, "denied", Exit.REFUSED),
+        (404, "not_found", Exit.USAGE),
+        (409, "changed", Exit.FAILED),
+        (422, "unreadable_notebook", Exit.USAGE),
+        (429, "monthly_budget", Exit.LIMIT),
+        (503, "kernel_unavailable", Exit.FAILED),
+    ],
+)
+def test_an_error_of_the_server_has_the_exit_code_of_its_kind(
+    status: int, reason: str, code: Exit
+) -> None:
+    assert of_refusal(ServerRefused("", status, reason)) == code
 
 
 @pytest.mark.parametrize("name", [command.__name__.rpartition(".")[2] for command in COMMANDS])

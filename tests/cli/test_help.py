@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -128,6 +129,20 @@ def test_a_saved_event_stream_is_shown_and_what_is_none_is_refused(desk: Desk) -
     stream.write_text("".join([*frames, "data: [DONE]\n\n"]))
     done = desk.type("replay", str(stream))
     assert (done.code, done.out) == (130, "Half an answer\nStopped, 0 cells changed.\n")
+    started = {"turnId": "t_1", "model": "demo:tour", "notebook": NOTEBOOK}
+    ran = {"kind": "outputs", "cell_id": "c3", "before": None, "after": None}
+    made = {"toolCallId": "1", "notebook": NOTEBOOK, "changes": [ran]}
+    chunks = [
+        {"type": "start", "messageMetadata": started},
+        {"type": "data-changes", "data": made},
+        {"type": "abort"},
+    ]
+    stream.write_text("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks))
+    lines = desk.type("replay", str(stream)).out.splitlines()
+    assert lines[-2:] == [
+        "Stopped, 0 cells changed, other outputs in 1 cell.",
+        "Take it back: jupyter agent undo t_1",
+    ]
     stream.write_text("nothing of that kind")
     assert desk.type("replay", str(stream)).code == 2
     stream.write_text('{"messages": [], "turns": [{}]}')
@@ -161,3 +176,16 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(desk: Desk) -> None:
     done = run(desk.folder, "bash", "-c", command)
     first = "usage: jupyter agent [-h] [--version] [--help-all] COMMAND ...\n"
     assert (done.stdout, done.stderr) == (first, "")
+
+
+@pytest.mark.parametrize("command", [f"edit {NOTEBOOK} -", f"ask {NOTEBOOK} -", "mcp"])
+def test_a_command_without_the_input_that_it_reads_says_so(desk: Desk, command: str) -> None:
+    python = f"{sys.executable} -m jupyter_agent.cli.main"
+    done = run(desk.folder, "bash", "-c", f"{python} {command} <&-")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Standard input is closed: pipe the text into the command.\n"
+    if command != "mcp":
+        words = ("bash", "-c", f"printf '\\377' | {python} {command}")
+        done = run(desk.folder, *words, PYTHONIOENCODING="utf-8:strict")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "Standard input is not text in utf-8.\n"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import nbformat
 import pytest
 
+from jupyter_agent.cli.main import main
+from jupyter_agent.client import servers
 from tests.fakes import calls, says
 from tests.fakes.script import FakeReply
 
 from ..gates import FOREVER
-from ..programs import Server, jupyter_server
+from ..programs import Server, environment, jupyter_server
 from .conftest import ESCAPE, NOTEBOOK, Desk
 
 pytestmark = pytest.mark.full
@@ -200,8 +203,10 @@ def test_one_edit_is_made_by_flags(desk: Desk) -> None:
         ["--cell", "b2", "--new", "x"],
     ):
         assert desk.type("edit", NOTEBOOK, *wrong).code == 2, wrong
-    for wrong in ("{", "{}", "[]", '[{"cell": "b2", "text": "x"}]'):
+    for wrong in ("{", "{}", '[{"cell": "b2", "text": "x"}]'):
         assert desk.type("edit", NOTEBOOK, "-", stdin=wrong).code == 2, wrong
+    empty = desk.type("edit", NOTEBOOK, "-", stdin="[]")
+    assert empty.err == "The list of edits on standard input is empty.\n"
 
 
 def test_changes_are_listed_until_they_are_undone_or_kept(
@@ -240,18 +245,52 @@ def test_what_people_wrote_since_is_not_undone(desk: Desk, replies: list[FakeRep
     assert (nobody.code, nobody.err) == (2, "No turn `t_nothing`.\n")
 
 
-def test_a_turn_is_undone_where_its_paths_count_from_whatever_runs_elsewhere(
-    desk: Desk, replies: list[FakeReply]
+@pytest.mark.parametrize(("asked_in", "root"), [(".", "work"), ("work", "."), (".", ".data")])
+def test_a_turn_is_undone_through_the_server_that_serves_its_notebook(
+    desk: Desk, asked_in: str, root: str
 ) -> None:
-    replies += [[EDIT], [says("Done.")]]
-    turn_id = asked(desk)
-    below = Desk(desk.folder / "work", desk.folder)
-    listed = json.loads(below.type("changes", "sales.ipynb", "--json").out)
-    assert [change["turn_id"] for change in listed] == [turn_id]
-    server = f"jupyter server --port 8888 --ServerApp.root_dir={desk.folder / 'work'}"
+    """Whatever the paths of the turn and those of the server are relative to."""
+    there = Desk(desk.folder / asked_in, desk.folder)
+    name = str(desk.notebook.relative_to(there.folder.resolve()))
+    turn_id = there.type("edit", name, "--cell", "b2", "--source", "x = 2").err.split()[-1]
+    (listed,) = json.loads(there.type("changes", name, "--json").out)
+    assert listed["turn_id"] == turn_id
+    (desk.folder / root).mkdir(exist_ok=True)
+    server = f"jupyter server --port 8888 --debug --ServerApp.root_dir={desk.folder / root}"
+    log = desk.folder / "server.log"
     with jupyter_server(desk.folder, f"{server} --IdentityProvider.token=secret"):
-        assert desk.type("undo", turn_id).code == 0
+        undone = desk.type("undo", turn_id)
+    assert (undone.code, undone.out.startswith("1 change undone. ")) == (0, True)
+    assert (f"POST /api/agent/turns/{turn_id}/undo" in log.read_text()) == (root != ".data")
     assert desk.sources()["b2"] == "x = 1"
+
+
+def test_a_turn_is_not_undone_around_a_server_that_serves_its_notebook(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in environment(desk.folder).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(servers, "_PROBE_SECONDS", 2.0)
+    turn_id = desk.type("edit", NOTEBOOK, "--cell", "b2", "--source", "x = 2").err.split()[-1]
+
+    def undo() -> tuple[int, str]:
+        code = main(["undo", turn_id])
+        assert desk.sources()["b2"] == "x = 2"
+        return code, capsys.readouterr().err
+
+    other = f"jupyter server --port 8888 --JupyterAgent.store_dir={desk.folder / '.other'}"
+    with jupyter_server(desk.folder, f"{other} --IdentityProvider.token=secret"):
+        code, said = undo()
+        assert (code, "has another store" in said) == (1, True)
+    with jupyter_server(desk.folder) as server:
+        (file,) = (desk.folder / ".runtime").glob("jpserver-*.json")
+        server.process.send_signal(signal.SIGSTOP)
+        code, said = undo()
+        assert (code, "does not answer. Try again, or stop it." in said) == (1, True)
+        server.process.send_signal(signal.SIGCONT)
+        file.write_text(json.dumps({**json.loads(file.read_text()), "token": "wrong"}))
+        code, said = undo()
+        assert (code, "denies us access. Set JUPYTER_TOKEN" in said) == (3, True)
 
 
 def test_conversations_are_listed_and_printed(somewhere: Desk, replies: list[FakeReply]) -> None:
@@ -282,7 +321,7 @@ def test_models_are_listed_with_the_default_and_missing_keys(somewhere: Desk) ->
 
 
 def test_a_notebook_that_is_not_there_is_an_error_of_usage(desk: Desk) -> None:
-    for command in ("show", "run", "edit", "changes"):
+    for command in ("show", "run", "edit", "changes", "blame"):
         done = desk.type(command, "nothing.ipynb")
         assert (done.code, done.out) == (2, "")
         assert done.err == f"There is no notebook at {desk.folder / 'nothing.ipynb'}.\n"

@@ -13,7 +13,13 @@ import pytest
 
 from jupyter_agent import Agent, SyncAgent
 from jupyter_agent.agent.approval import Answer
-from jupyter_agent.errors import ModelError, NotebookNotFound, NotPermitted, RequestError
+from jupyter_agent.errors import (
+    InvalidInput,
+    ModelError,
+    NotebookNotFound,
+    NotPermitted,
+    RequestError,
+)
 from jupyter_agent.events import (
     ApprovalRequested,
     CallOutput,
@@ -228,6 +234,10 @@ def test_failures_of_models_and_missing_notebooks_are_errors(
         assert turn.state == "failed"
         with pytest.raises(ModelError, match="`nobody:nothing` is not a model"):
             agent.ask("Look", model="nobody:nothing")
+        with pytest.raises(InvalidInput, match="No tool `run_cels`. Tools: clear_outputs"):
+            agent.ask("Look", allow=["run_cels"])
+        with pytest.raises(InvalidInput, match="`allow` is a list of tools"):
+            agent.ask("Look", allow="run_cells")
         replies.append([calls("get_notebook_state")])
         assert agent.ask("Look", max_steps=1).wait().limit == "steps"
     with pytest.raises(NotebookNotFound, match="nothing.ipynb"), SyncAgent("nothing.ipynb"):

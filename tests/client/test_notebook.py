@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent import Agent, SyncAgent
-from jupyter_agent.errors import CellNotFound, Conflict, InvalidInput, NotOnce
+from jupyter_agent.errors import CellNotFound, Conflict, InvalidInput, NotOnce, RequestError
 
 from ..cli.conftest import NOTEBOOK, Desk
 from ..gates import FOREVER
@@ -60,6 +61,23 @@ def test_a_cell_that_changed_since_it_was_read_is_left_alone(desk: Desk) -> None
             nb.cell("d4")
         with pytest.raises(InvalidInput):
             nb.edit("b2", "x = 7", old_string="x", new_string="y")
+        with pytest.raises(InvalidInput, match="between 0 and 3; leave it out for the end"):
+            nb.insert("y = 1", index=4)
+        with pytest.raises(RequestError, match="index"):
+            nb.insert("y = 1", index=-1)
+        wrong: Any = 1
+        for act in (
+            lambda: nb.cell(wrong),
+            lambda: nb.edit(wrong, "y = 1"),
+            lambda: nb.delete(wrong),
+            lambda: nb.move(wrong, index=0),
+            lambda: nb.insert("y = 1", after=wrong),
+            lambda: nb.run(wrong),
+        ):
+            with pytest.raises(InvalidInput, match="`1` does not name a cell: give its id"):
+                act()
+        with pytest.raises(InvalidInput, match="`1` does not name a turn: give its id"):
+            agent.undo(wrong)
     assert desk.sources()["b2"] == "x = 5"
 
 

@@ -150,10 +150,12 @@ def test_a_cancelled_request_is_given_up(sales: Path) -> None:
         assert answer["result"]["isError"] is False
 
 
-def test_without_a_server_the_answer_says_what_to_start(tmp_path: Path) -> None:
-    with program(tmp_path) as bridge:
+@pytest.mark.parametrize("named", [[], ["sales.ipynb"]])
+def test_without_a_server_the_answer_says_what_to_start(tmp_path: Path, named: list[str]) -> None:
+    (tmp_path / "sales.ipynb").touch()
+    with program(tmp_path, *named) as bridge:
         answer = bridge.ask("server/discover", CODEX)
-        assert f"start `jupyter lab` in {tmp_path}" in answer["error"]["message"]
+        assert f"start `jupyter lab` in {tmp_path}." in answer["error"]["message"]
         assert bridge.ask("nonsense", {}, 2)["id"] == 2
         bridge.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 

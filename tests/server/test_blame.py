@@ -132,7 +132,7 @@ def test_the_command_asks_the_running_server_and_reads_the_store_where_none_runs
 @pytest.mark.full
 def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     missing = jupyter_agent(tmp_path, "blame", "nothing.ipynb")
-    assert (missing.returncode, missing.stdout) == (1, "")
+    assert (missing.returncode, missing.stdout) == (2, "")
     assert "There is no notebook at" in missing.stderr
     (tmp_path / "odd.ipynb").write_text("{", encoding="utf-8")
     assert "cannot be read as a notebook" in jupyter_agent(tmp_path, "blame", "odd.ipynb").stderr

@@ -12,7 +12,7 @@ from tests.fakes import FakeAnthropic, Scripted, calls, says, thinks
 from tests.fakes.chat import ChatCompletions
 from tests.fakes.script import FakeReply, Script
 
-from .conftest import Call, ask, frames
+from .conftest import PATH, Call, ask, frames
 
 LOOK = calls("read_cells", cell_ids=["b2"])
 
@@ -29,6 +29,19 @@ async def test_an_effort_holds_for_each_step_of_its_turn_and_for_no_other(
     assert turn["effort"] == "high"
     kept = (await call("GET", "turns", first.body["turn_id"], "requests")).body
     assert [request["effort"] for request in kept] == ["high", "high"]
+
+
+async def test_a_tool_that_there_is_not_cannot_be_allowed(call: Call, notebook: Path) -> None:
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    names = ["update_cell", "mcp__gone__look", "run_cels"]
+    json_ = {"Content-Type": "application/json"}
+    for answer in (
+        await call("POST", "chat", body=ask("Hm?", allow=names)),
+        await call("POST", "tools", "run_cells", body={"notebook": PATH, "allow": names}),
+        await call("POST", "mcp", body=hello, params={"allow": ",".join(names)}, headers=json_),
+    ):
+        assert (answer.status, answer.body["reason"]) == (400, "invalid_input")
+        assert answer.body["message"].startswith("No tool `run_cels`. Tools: clear_outputs, ")
 
 
 @pytest.mark.parametrize("wrong", ["huge", "", 3])

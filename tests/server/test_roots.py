@@ -101,12 +101,17 @@ def test_the_command_for_a_notebook_finds_its_turns_in_any_root(tmp_path: Path) 
     shutil.copy(EXAMPLE, root)
     with jupyter_server(root, command(tmp_path / "store")) as server:
         changed(server)
-    printed = subprocess.run(
-        [SCRIPTS / "jupyter", "agent", "blame", NOTEBOOK, "--store", tmp_path / "store"],
-        cwd=root,
-        env=environment(root),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert "max(cups)" in printed
+    copies = [root, tmp_path, tmp_path / "two", root / "below"]
+    for folder in copies[1:]:
+        folder.mkdir(exist_ok=True)
+        shutil.copy(root / NOTEBOOK, folder)
+    for folder in copies:
+        for command_, sign in (("blame", "demo:tour"), ("log", "create_cells")):
+            printed = subprocess.run(
+                [SCRIPTS / "jupyter", "agent", command_, NOTEBOOK, "--store", tmp_path / "store"],
+                cwd=folder,
+                env=environment(root),
+                capture_output=True,
+                text=True,
+            ).stdout
+            assert (sign in printed) == (folder == root), (command_, folder)

@@ -187,6 +187,7 @@ async def test_a_kernel_that_is_not_installed_is_refused_and_another_can_be_chos
         assert (refused.status, refused.body["reason"]) == (status, "kernel_not_installed"), route
         assert f"No kernel `{name}`: it is not installed. Installed: " in message
         assert "as `kernel` for calls that take one, such as `restart_kernel`" in message
+        assert "choose one of these in the notebook's menu (Kernel, Change Kernel)" in message
         if route[0] != "tools":
             assert "python3" in refused.body["installed"]
     assert not (notebook.parent.parent / "new.ipynb").exists()

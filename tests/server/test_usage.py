@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.assistant import Assistant
+from jupyter_agent.client.runs import name_client
 from tests.fakes import FakeAnthropic, calls, says
 from tests.fakes.script import FakeReply
 
@@ -100,6 +101,15 @@ async def two_days(call: Call, agent: Assistant, replies: list[FakeReply]) -> No
     await move_to(agent, first["turn_id"], "2026-10-31", 10)
     await move_to(agent, second["turn_id"], "2026-10-31", 20)
     await move_to(agent, third["turn_id"], "2026-11-01", 30)
+
+
+async def test_the_runs_of_a_program_are_added_up_as_one(call: Call) -> None:
+    for program in ("jupyter agent run", "jupyter agent run", "Python", "deadbe"):
+        by = {"by": program if program == "deadbe" else name_client(program)}
+        assert (await call("POST", "notebooks", PATH, "run", body={}, params=by)).status == 200
+    groups = (await used(call, by="model"))["groups"]
+    counted = {group["model"]: group["turns"] for group in groups}
+    assert counted == {"jupyter agent run": 2, "Python": 1, "deadbe": 1}
 
 
 async def test_usage_is_added_up_by_day_with_averages_of_a_turn(

@@ -239,6 +239,7 @@ def test_the_command_verifies_without_a_server_and_updates(tmp_path: Path) -> No
     done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb")
     assert done.returncode == 1
     assert done.stdout.splitlines()[0].startswith("Checked work/new one.ipynb ")
+    assert ": 1 of 2 cells gave the same results (python3" in done.stdout
     assert done.stdout.splitlines()[1].startswith("  c1  differs: ")
     done = jupyter_agent(tmp_path, "verify", "work/new one.ipynb", "--update")
     assert done.returncode == 0

@@ -144,8 +144,9 @@ def _lines(name: str, answer: Mapping[str, Any]) -> Iterator[str]:
     cells = answer["cells"]
     same = sum(cell["status"] == "same" for cell in cells)
     word = "Verified" if answer["ok"] else "Checked"
+    results = ", same results" if answer["ok"] else " gave the same results"
     yield shorten(
-        f"{word} {name} {local(answer['at'])}: {same} of {len(cells)} cells, same results "
+        f"{word} {name} {local(answer['at'])}: {same} of {len(cells)} cells{results} "
         f"({answer['kernel']}, {answer['seconds']:.1f} s, code {answer['hash'][:12]})",
         1000,
     )

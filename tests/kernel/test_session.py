@@ -11,6 +11,7 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
+from jupyter_agent.carriers.renames import Renames
 from jupyter_agent.errors import KernelNotInstalled
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
@@ -55,6 +56,43 @@ async def begun_by_a_page(server: ServerApp) -> Any:
 async def there(server: ServerApp) -> list[str]:
     """Ids of the sessions."""
     return [session["id"] for session in await server.session_manager.list_sessions()]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("old", "new"), [("a.ipynb", "b.ipynb"), ("in", "out/of")])
+async def test_a_renamed_notebook_keeps_its_kernel_even_one_that_is_starting(
+    jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    sessions, renamed = jp_serverapp.session_manager, Renames()
+    kernels = Kernels(
+        sessions,
+        jp_serverapp.kernel_manager,
+        jp_serverapp.kernel_spec_manager,
+        follow=renamed.follow,
+    )
+    before, after = (path if path.endswith(".ipynb") else f"{path}/a.ipynb" for path in (old, new))
+    in_between: list[asyncio.Task[Kernel]] = []
+    create = sessions.create_session
+
+    async def rename(to: str) -> None:
+        renamed.add(renamed.follow(old), to)
+        await kernels.follow_renames()
+
+    async def is_overtaken(**options: Any) -> Any:
+        await rename(new)
+        in_between.append(asyncio.create_task(kernels.get(after)))
+        return await create(**options)
+
+    monkeypatch.setattr(sessions, "create_session", is_overtaken)
+    kernel = await kernels.get(before)
+    assert await in_between[0] is kernel
+    assert await kernels.find(before) is kernel, "for a caller with the old path"
+    await rename(f"{new}2.ipynb" if new.endswith("b") else f"{new}2")
+    (session,) = await sessions.list_sessions()
+    assert session["path"] == renamed.follow(before) != after
+    assert session["name"] == session["path"].rpartition("/")[2]
+    assert await kernels.get(session["path"]) is kernel
+    await kernels.close()
 
 
 @pytest.mark.full

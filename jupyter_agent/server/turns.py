@@ -34,10 +34,6 @@ from jupyter_agent.workspace.paths import Identities
 from jupyter_agent.workspace.workspace import READ, Services, Workspace
 
 OUTPUTS = ("full", "none")
-_UNDONE = (
-    "Cells are as before. What ran in a kernel is not undone: variables and files keep what the "
-    "turn did to them."
-)
 
 
 class NamedCell(BaseModel):
@@ -215,7 +211,7 @@ class UndoHandler(TurnHandlerBase):
             {
                 "undone": [change.to_json() for change in result.undone],
                 "conflicts": list(result.conflicts),
-                "message": " ".join([_UNDONE, *result.left]),
+                "message": result.message,
             }
         )
 

@@ -234,8 +234,11 @@ class ClientTurn:
             self._timer = loop.call_later(REST_S, self._idle.set)
 
     def _stop(self) -> None:
-        """A person or the server stops the turn."""
-        self._stopped = True
+        """A person or the server stops the turn; if nothing of it runs or waits, it is done."""
+        runs = self._host.services.runs.of_turn(self.id)
+        runs_code = any(run.ended is None for run in runs)
+        self._stopped = bool(self._entered or self._live.questions or runs_code)
+        self._ended = True
         self._give_up()
 
     def _give_up(self) -> None:

@@ -620,6 +620,23 @@ async def test_the_stop_of_a_scripts_turn_ends_its_run_and_those_to_come(
     assert await cell_of(call, "b2") == ([], None)
 
 
+@pytest.mark.parametrize("how", ["stop", "end of the server"])
+async def test_a_scripts_turn_of_which_nothing_runs_is_done_however_it_ends(
+    call: Call, agent: Assistant, notebook: Path, how: str
+) -> None:
+    cell = ("notebooks", PATH, "cells", "b2")
+    made = (await call("PATCH", *cell, body={"source": "x = 2"}, params=NIGHTLY)).body
+    if how == "stop":
+        await call("POST", "turns", made["turn_id"], "stop")
+    else:
+        await agent.runner.close()
+    (talk,) = (await call("GET", "conversations")).body["conversations"]
+    turn = (await call("GET", "turns", made["turn_id"])).body
+    assert (talk["state"], turn["state"], turn["stop_reason"]) == ("done", "done", "end_turn")
+    again = (await call("PATCH", *cell, body={"source": "x = 3"}, params=NIGHTLY)).body
+    assert again["turn_id"] != made["turn_id"]
+
+
 async def test_a_turn_whose_run_ignores_its_interrupt_is_undone_only_after_its_end(
     call: Call,
     agent: Assistant,

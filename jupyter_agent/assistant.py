@@ -174,6 +174,7 @@ class Assistant:
     async def _follow_rename(self, old: str, new: str) -> None:
         self.services.hidden.rename(old, new)
         self.services.verified.rename(old, new)
+        await self.services.kernels.follow_renames()
         await follow(self.database, old, new)
 
     def _leftovers(self, server: ServerApp, kind: str) -> Leftovers:
@@ -196,6 +197,7 @@ class Assistant:
                 server.kernel_manager,
                 server.kernel_spec_manager,
                 start_timeout=self.options.kernel_start_timeout,
+                follow=notebooks.follow,
             ),
             runs=Runs(
                 output_limit=self.options.output_limit,

@@ -236,6 +236,12 @@ class Notebooks:
             if path := renamed_path(entry.notebook.path, old, new):
                 entry.notebook.note_rename(path)
 
+    def follow(self, path: str) -> str:
+        """The present path of a file or folder that was renamed through Jupyter; the path itself
+        for others.
+        """
+        return self._renames.follow(path)
+
     def note_created(self, path: str) -> None:
         """A file exists at this path: the path now means that file, not one that was once renamed
         from it.

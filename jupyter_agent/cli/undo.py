@@ -10,9 +10,7 @@ from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.cli.words import pluralize
 from jupyter_agent.client.servers import knowing_turn
-from jupyter_agent.legible import quoted
 
 EXAMPLES = """\
   jupyter agent undo t_4f0c
@@ -45,8 +43,5 @@ def run(given: argparse.Namespace) -> int:
     if given.json:
         console.json(result)
     else:
-        console.line(f"{pluralize(len(result['undone']), 'change')} undone. {result['message']}")
-        for conflict in result["conflicts"]:
-            where = f"{quoted(conflict['notebook'])}, cell {quoted(conflict['cell_id'])}"
-            console.line(f"{where} stays: {conflict['why']}", "warning")
+        console.line(result["message"], "warning" if result["conflicts"] else "plain")
     return Exit.FAILED if result["conflicts"] else Exit.DONE

@@ -402,7 +402,7 @@ def _undone(answers: Sequence[Mapping[str, Any]]) -> UndoResult:
     return UndoResult(
         changes=[_change(each) for answer in answers for each in answer["undone"]],
         conflicts=[each for answer in answers for each in answer["conflicts"]],
-        message=answers[0]["message"],
+        message=" ".join(dict.fromkeys(answer["message"] for answer in answers)),
     )
 
 

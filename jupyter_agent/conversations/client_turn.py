@@ -9,7 +9,7 @@ import logging
 import posixpath
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,6 +54,8 @@ PAUSE_S = 600.0
 REST_S = 2.0
 """Seconds without a call after which a turn no longer counts as running; another call resumes it.
 """
+_LEAVE_S = 1.0
+"""Seconds that a stopped turn waits for its calls after their runs were interrupted."""
 _MOST_OF_A_NAME = 60
 _STOPPED = "The user stopped this. Ask them before you continue."
 
@@ -156,6 +158,8 @@ class ClientTurn:
         )
         self._recorded: set[str] = set()
         self._entered = 0
+        self._left = asyncio.Event()
+        """Set while no call runs."""
         self._made = 0
         self._tasks: set[asyncio.Task[Outcome]] = set()
         self._last_call = host.clock()
@@ -201,11 +205,14 @@ class ClientTurn:
                 self._host.runner.enter(self._live)
                 self._live.task = asyncio.create_task(self._run())
             self._entered += 1
+            self._left.clear()
         self._last_call = self._host.clock()
 
     def leave(self) -> None:
         """Note that a call has ended."""
         self._entered -= 1
+        if self._entered == 0:
+            self._left.set()
         self._last_call = self._host.clock()
         self._rest_soon()
 
@@ -227,8 +234,11 @@ class ClientTurn:
             self._timer = loop.call_later(REST_S, self._idle.set)
 
     def _stop(self) -> None:
-        """A person or the server stops the turn."""
-        self._stopped = True
+        """A person or the server stops the turn; if nothing of it runs or waits, it is done."""
+        runs = self._host.services.runs.of_turn(self.id)
+        runs_code = any(run.ended is None for run in runs)
+        self._stopped = bool(self._entered or self._live.questions or runs_code)
+        self._ended = True
         self._give_up()
 
     def _give_up(self) -> None:
@@ -266,6 +276,9 @@ class ClientTurn:
         try:
             if self._stopped:
                 await self._host.services.runs.interrupt_turn(self.id)
+                with suppress(TimeoutError):  # calls that ran code log its changes
+                    async with asyncio.timeout(_LEAVE_S):
+                        await self._left.wait()
             try:
                 await runner.settle(live)
             finally:

@@ -24,7 +24,7 @@ from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.conversations.liveness import started_event
 from jupyter_agent.conversations.request import new_id
 from jupyter_agent.conversations.store import NewTurn
-from jupyter_agent.conversations.undo import UndoneTurn, undo_turn
+from jupyter_agent.conversations.undo import UndoneTurn
 from jupyter_agent.errors import (
     Busy,
     InvalidInput,
@@ -220,7 +220,7 @@ class _Client:
             if self._host.runner.live(record.id) is not None:
                 raise Busy("That turn still runs. Wait for its end, then undo.")
             work = Workspace(services=services, user=self.caller.owner, authorize=authorize)
-            return await undo_turn(stores, record, work)
+            return await self._host.runner.undo(record, work)
 
     def _policy(self) -> Policy:
         return self._host.runner.policy(self.caller.person, self.caller.options)

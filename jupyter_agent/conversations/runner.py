@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -46,9 +46,9 @@ from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
 from jupyter_agent.conversations.requests import RequestLog
 from jupyter_agent.conversations.server_log import ServerLog
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
-from jupyter_agent.conversations.undo import undo_turn
+from jupyter_agent.conversations.undo import CellKey, UndoneTurn, undo_turn
 from jupyter_agent.conversations.usage import Charge, MonthlyBudgets
-from jupyter_agent.errors import InvalidInput, RequestError, StoreUnavailable
+from jupyter_agent.errors import Busy, InvalidInput, RequestError, StoreUnavailable
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
@@ -390,8 +390,31 @@ class TurnRunner:
         await work.need(("write", "contents"))
         turns = await self.stores.conversations.turns(request.owner, request.conversation_id)
         first = next(n for n, turn in enumerate(turns) if turn.question_id == question_id)
+        for turn in turns[first:]:
+            self._refuse_running(turn)
         for turn in reversed(turns[first:]):
-            await undo_turn(self.stores, turn, work)
+            await self.undo(turn, work)
+
+    async def undo(
+        self, turn: TurnRecord, work: Workspace, cells: Collection[CellKey] | None = None
+    ) -> UndoneTurn:
+        """Undo the changes of a turn that has ended, or only those of some cells. Raises Busy while
+        one of its runs still changes its cell.
+        """
+        self._refuse_running(turn)
+        for run in self._services.runs.of_turn(turn.id):
+            await self._journal(turn, run)
+        return await undo_turn(self.stores, turn, work, cells)
+
+    def _refuse_running(self, turn: TurnRecord) -> None:
+        for run in self._services.runs.of_turn(turn.id):
+            if run.ended is None:
+                where = "outside of cells" if run.cell_id is None else f"of cell `{run.cell_id}`"
+                raise Busy(
+                    f"The turn cannot be undone yet: its run `{run.id}` {where} is still "
+                    f"{run.status}. Interrupt the run or wait for its end, then undo.",
+                    run_id=run.id,
+                )
 
     # -- running
 
@@ -527,17 +550,17 @@ class TurnRunner:
         """Journal the changes by the turn's runs, including those that no call reported."""
         for run in self._services.runs.of_turn(live.record.id):
             if run.ended is None:
-                begin(self._journal(live, run), self._journal_tasks)
+                begin(self._journal(live.record, run), self._journal_tasks)
             else:
-                await self._journal(live, run)
+                await self._journal(live.record, run)
 
-    async def _journal(self, live: LiveTurn, run: Run) -> None:
+    async def _journal(self, turn: TurnRecord, run: Run) -> None:
         await run.wait()
         changes = [self._services.redactor.change(change) for change in run.take_changes()]
         if changes:
             made = ChangesMade(call_id=run.id, changes=changes)
-            await self.stores.conversations.append(live.record.id, [made])
-            self.stores.announce(live.record.conversation_id, live.record.id)
+            await self.stores.conversations.append(turn.id, [made])
+            self.stores.announce(turn.conversation_id, turn.id)
 
     # -- stopping and answering
 

@@ -4,6 +4,7 @@ as reviewed.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -24,7 +25,7 @@ from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import UndoOutcome, undo
 from jupyter_agent.errors import Conflict, ToolError
-from jupyter_agent.legible import quoted
+from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.tasks import surely
 from jupyter_agent.tools.sources import server_of
 from jupyter_agent.workspace.lease import lease
@@ -32,6 +33,8 @@ from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
 
 _REACHED = ("done", "failed", "stopped")
 """Outcomes of calls that may have reached an MCP server."""
+
+_KERNELS = "What ran in a kernel is not undone: variables and files keep what the turn did to them."
 
 CellKey: TypeAlias = tuple[str, str]
 """(path of the notebook, cell id)"""
@@ -43,9 +46,42 @@ class UndoneTurn:
 
     undone: Sequence[Change]
     conflicts: Sequence[Mapping[str, Any]]
-    left: Sequence[str] = ()
-    """Effects of the turn that stay, as sentences: notebooks that it created, effects on MCP
-    servers, and lines that someone has moved to other cells since."""
+    moved_lines: Sequence[str] = ()
+    """Sentences on lines that someone has moved to other cells since, which stay."""
+    effects: Sequence[str] = ()
+    """Sentences on other effects that stay: notebooks that it created, and those on MCP servers."""
+    nothing: str = ""
+    """Why there was nothing to undo; empty if there was something."""
+
+    @property
+    def remainders(self) -> Sequence[str]:
+        """What stays besides the conflicts, as sentences."""
+        return [*self.moved_lines, *self.effects]
+
+    @property
+    def message(self) -> str:
+        """The outcome in sentences for people."""
+        number = len(self.undone)
+        undone = f"{number:,} change{'' if number == 1 else 's'} undone."
+        whole = not (self.nothing or self.conflicts or self.moved_lines)
+        return " ".join(
+            [
+                f"Nothing to undo: {self.nothing}." if self.nothing else undone,
+                *(["Cells are as before."] if whole else _stays(self.conflicts)),
+                _KERNELS,
+                *self.remainders,
+            ]
+        )
+
+
+def _stays(conflicts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Sentences on the cells that stay, and why."""
+    reasons = defaultdict[tuple[str, str], list[str]](list)
+    for each in conflicts:
+        reasons[each["notebook"], each["why"]].append(quoted_id(each["cell_id"]))
+    for (notebook, why), ids in reasons.items():
+        stay = f"cell {ids[0]} stays" if len(ids) == 1 else f"cells {', '.join(ids)} stay"
+        yield f"{quoted(notebook)}, {stay}: {why}"
 
 
 async def undo_turn(
@@ -59,7 +95,7 @@ async def undo_turn(
     entries = [entry for entry in every if not entry.change.undone and _is_of(entry, cells)]
     undone: list[Change] = []
     conflicts: list[Mapping[str, Any]] = []
-    left: list[str] = []
+    moved_lines: list[str] = []
     by_path = sorted(entries, key=lambda entry: entry.change.notebook)  # stable: order is kept
     try:
         for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
@@ -67,12 +103,24 @@ async def undo_turn(
             result = await surely(_undo_in(path, list(group), made, stores, turn, work))
             undone += result.undone
             conflicts += result.conflicts
-            left += result.moved_lines
+            moved_lines += result.moved_lines
     finally:
         stores.announce(turn.conversation_id, turn.id)
-    if cells is None:
-        left += await _remaining_effects(stores, turn, work)
-    return UndoneTurn(undone=undone, conflicts=conflicts, left=left)
+    return UndoneTurn(
+        undone=undone,
+        conflicts=conflicts,
+        moved_lines=moved_lines,
+        effects=await _remaining_effects(stores, turn, work) if cells is None else (),
+        nothing="" if entries else _why_nothing(every, cells),
+    )
+
+
+def _why_nothing(every: Sequence[JournalEntry], cells: Collection[CellKey] | None) -> str:
+    if any(_is_of(entry, cells) for entry in every):
+        return "the changes are undone already"
+    return (
+        "the turn did not change any cell" if not every else "the turn did not change these cells"
+    )
 
 
 async def keep_turn(

@@ -133,6 +133,9 @@ class Execution:
         self._stopping: Literal["timeout", "interrupted"] | None = None
         self._accepted = False
         self._interrupted = False
+        """Whether we have interrupted the code."""
+        self._failed_before = False
+        """Whether it had raised an error of its own by then."""
         self._withdrawn = asyncio.Event()
         self._reply: Mapping[str, Any] | None = None
         self._idle = False
@@ -178,7 +181,9 @@ class Execution:
         await asyncio.wait([self._task])
 
     async def _send_interrupt(self) -> None:
-        self._interrupted = True
+        if not self._interrupted:
+            self._interrupted = True
+            self._failed_before = self._error is not None
         await self._kernel.interrupt_process()
 
     async def _run(self) -> ExecutionReply:
@@ -396,9 +401,13 @@ class Execution:
                 note=" ".join(notes),
                 user_expressions=mapping(reply.get("user_expressions")),
             )
-        # Kernels such as bash's send `abort` instead of an error.
-        stopped = reply_status == "abort" or "Interrupt" in str(reply.get("ename"))
-        if stopped and self._kernel.generation != self._generation:
+        # Kernels such as bash's send `abort` instead of an error. Code that is interrupted may end
+        # with any error: one that awaits is cancelled, a program that it started fails.
+        was_interrupted = self._interrupted and not self._failed_before
+        stopped = was_interrupted or reply_status == "abort"
+        if (
+            stopped or "Interrupt" in str(reply.get("ename"))
+        ) and self._kernel.generation != self._generation:
             # A restart interrupts the code first, so that it can end in order.
             return self._reply_for_end(self._kernel.how_it_ended())
         if reply_status == "abort":
@@ -412,7 +421,6 @@ class Execution:
             note = "The kernel does not say how the code ended."
             return ExecutionReply(status="error", execution_count=self._count, note=note)
         error = error_of(reply)
-        stopped = stopped and self._interrupted
         return ExecutionReply(
             status=(self._stopping or "interrupted") if stopped else "error",
             execution_count=self._count,
@@ -421,7 +429,7 @@ class Execution:
 
     def _idle_without_reply(self) -> ExecutionReply:
         status: ExecutionStatus
-        if self._interrupted:
+        if self._interrupted and not self._failed_before:
             status = self._stopping or "interrupted"
             note = "" if self._error else _UNANSWERED
         elif self._error:

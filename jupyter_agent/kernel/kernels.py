@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -20,6 +21,8 @@ from jupyter_agent.errors import KernelNotInstalled, KernelUnavailable
 from jupyter_agent.kernel.kernel import START_FAILURES, Kernel
 from jupyter_agent.legible import with_names_quoted
 from jupyter_agent.tasks import begin
+
+log = logging.getLogger(__name__)
 
 _KERNEL_FAILURES = (OSError, RuntimeError, ValueError, KeyError, HTTPError)
 """Errors of kernel provisioners and gateways when a kernel does not start or is gone."""
@@ -46,11 +49,16 @@ class Kernels:
         kernel_spec_manager: Any,
         *,
         start_timeout: float = 60,
+        follow: Callable[[str], str] = lambda path: path,
     ) -> None:
+        """`follow` returns the present path of a notebook that once had a path."""
         self._sessions = session_manager
         self._manager = kernel_manager
         self._specs = kernel_spec_manager
         self._start_timeout = start_timeout
+        self._follow = follow
+        self._moving = asyncio.Lock()
+        """Held while sessions get the new paths of their notebooks."""
         self._kernels: dict[str, Kernel] = {}
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._ours = set[str]()
@@ -88,7 +96,7 @@ class Kernels:
         `name` is that of a kernelspec, by default the server's. Raises KernelNotInstalled,
         KernelUnavailable.
         """
-        async with self._starting[path]:
+        async with self._starting[self._follow(path)]:
             kernel = await self.find(path)
             started: str | None = None
             if kernel is None:
@@ -152,6 +160,23 @@ class Kernels:
             for session in sessions
             if session["kernel"]["id"] == kernel.id and session["type"] == "notebook"
         ]
+
+    async def follow_renames(self) -> None:
+        """Give the sessions of renamed notebooks their new paths, so that these keep their kernels.
+        Call it as soon as `follow` knows of a rename. A page with the notebook does the same.
+        """
+        for path in list(self._starting):
+            if (now := self._follow(path)) != path:
+                self._starting[now] = self._starting.pop(path)
+        try:
+            async with self._moving:
+                for session in await ensure_async(self._sessions.list_sessions()):
+                    path = session["path"].strip("/")
+                    if (now := self._follow(path)) != path:
+                        name = now.rpartition("/")[2]
+                        await self._sessions.update_session(session["id"], path=now, name=name)
+        except START_FAILURES as error:
+            log.warning("A renamed notebook may lose its kernel: %s", error)
 
     @property
     def default_name(self) -> str:
@@ -221,6 +246,8 @@ class Kernels:
         A page that starts a session while ours starts creates a second one. Then the page's
         session, which the person sees, counts, and ours ends as soon as it is unused.
         """
+        async with self._moving:
+            path = self._follow(path)
         if not await ensure_async(self._sessions.session_exists(path=path)):
             return None
         if not self._ours:
@@ -260,6 +287,7 @@ class Kernels:
             why = str(error)
         else:
             self._ours.add(session["id"])
+            await self.follow_renames()  # the notebook may have been renamed since
             await self._wait_for_rivals(before)
             return str(session["kernel"]["id"])
         installed = await self._installed_specs(why)

@@ -93,8 +93,8 @@ class Catalogue:
         return "wait" in tool["inputSchema"]["properties"]
 
     def hint(self, name: str) -> str:
-        """` Did you mean ...?` for an unknown name."""
-        return self._toolbox.hint(name)
+        """` Did you mean ...?` for an unknown name, with a tool that clients have."""
+        return self._toolbox.hint(name, self._tools)
 
     def describe(self, *, notebook: str | None) -> list[dict[str, Any]]:
         """All tools, always in the same order; `notebook` is the default for calls: without it,

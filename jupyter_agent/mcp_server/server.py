@@ -251,7 +251,7 @@ class McpServer:
                 f"- Left unchanged: cell `{each['cell_id']}` of {each['notebook']}: {each['why']}"
                 for each in undone.conflicts
             ),
-            *undone.left,
+            *undone.remainders,
         ]
         facts = {
             "undone": [

@@ -22,6 +22,7 @@ from jupyter_agent import foreign
 from jupyter_agent.agent.people import Person
 from jupyter_agent.choices import WhileAway
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
+from jupyter_agent.legible import quoted
 from jupyter_agent.server.once import ONCE, Once, digest_of
 from jupyter_agent.tasks import begin
 
@@ -63,7 +64,9 @@ QueryValues: TypeAlias = tuple[str, ...] | type
 """The allowed words of a query parameter, or its type."""
 
 WHILE_AWAY: Mapping[str, QueryValues] = {"while_away": get_args(WhileAway)}
-"""The query parameter of every route that edits notebooks."""
+"""The query parameter of every route that edits notebooks; the others accept it."""
+_OF_JUPYTER = ("token", "_xsrf", "_")
+"""Query parameters for Jupyter itself; `_` and names of digits get past a browser's cache."""
 STREAM = "text/event-stream"
 REQUESTS = "jupyter_agent_requests"
 """The key of the InFlightRequests in the web application's settings."""
@@ -465,10 +468,17 @@ class AgentHandler(APIHandler):
         return value
 
     def check_query(self, values: Mapping[str, QueryValues]) -> None:
-        """Raises RequestError 400 for a word that a parameter does not allow, even if the answer
-        does not depend on it: a typo should not go unnoticed.
+        """Raises RequestError 400 for a parameter that is not one of these (or `while_away`, or
+        Jupyter's own), and for a word that one does not allow, even if the answer does not depend
+        on it: a typo should not go unnoticed.
         """
-        for name, allowed in values.items():
+        known = {**WHILE_AWAY, **values}
+        for name in self.request.query_arguments:
+            if name not in (*known, *_OF_JUPYTER) and not name.isdecimal():  # as JupyterLab's time
+                takes = ", ".join(f"`{each}`" for each in known)
+                message = f"This route has no query parameter `{quoted(name)}`; it has {takes}."
+                raise RequestError(400, "invalid_query", message)
+        for name, allowed in known.items():
             if isinstance(allowed, tuple) and self.get_query_argument(name, None) is not None:
                 self.choice(name, allowed)
 

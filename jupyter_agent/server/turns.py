@@ -13,7 +13,7 @@ from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.log import TurnState
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.store import TurnRecord
-from jupyter_agent.conversations.undo import CellKey, keep_turn, undo_turn
+from jupyter_agent.conversations.undo import CellKey, keep_turn
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, UsageUpdated
 from jupyter_agent.server import wire
@@ -34,10 +34,6 @@ from jupyter_agent.workspace.paths import Identities
 from jupyter_agent.workspace.workspace import READ, Services, Workspace
 
 OUTPUTS = ("full", "none")
-_UNDONE = (
-    "Cells are as before. What ran in a kernel is not undone: variables and files keep what the "
-    "turn did to them."
-)
 
 
 class NamedCell(BaseModel):
@@ -210,12 +206,12 @@ class UndoHandler(TurnHandlerBase):
             raise RequestError(409, "turn_running", "The turn is still running; stop it first.")
         work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
         names = await body.names(self.services.identities)
-        result = await undo_turn(self.stores, turn, work, names)
+        result = await self.runner.undo(turn, work, names)
         self.answer(
             {
                 "undone": [change.to_json() for change in result.undone],
                 "conflicts": list(result.conflicts),
-                "message": " ".join([_UNDONE, *result.left]),
+                "message": result.message,
             }
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, partial
@@ -363,12 +363,17 @@ class Toolbox:
             problems = _problems(error, tool)
             raise InvalidInput(f"Input of `{name}` does not fit: {problems}.") from None
 
-    def hint(self, name: str) -> str:
+    def hint(self, name: str, offered: Container[str] | None = None) -> str:
         """` Did you mean ...?` for a name that other assistants use, or that is close to one of our
-        tools; never a tool that deletes: a guess must not become a deletion.
+        tools, if it is one of those `offered` to the caller (by default all); never a tool that
+        deletes: a guess must not become a deletion.
         """
-        ours = NAMES_ELSEWHERE.get(name.lower()) or nearest(name, self._tools)
-        tool = self._tools.get(ours or "")
+        tools = {
+            each: tool for each, tool in self._tools.items() if offered is None or each in offered
+        }
+        elsewhere = NAMES_ELSEWHERE.get(name.lower())
+        ours = elsewhere if elsewhere in tools else nearest(name, tools)
+        tool = tools.get(ours or "")
         return f" Did you mean `{ours}`?" if tool and tool.action != "delete" else ""
 
 

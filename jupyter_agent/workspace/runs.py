@@ -29,6 +29,8 @@ RESULT = 12_000
 """Characters of a run's outputs that a model gets."""
 _RECOVER_S = 5.0
 """Seconds that a lookup of a run may wait just after the start of the server."""
+_STOP_S = 2.0
+"""Seconds that the stop of a turn waits for its interrupted runs."""
 _MAX_ENDED = 100
 """Ended runs that are still available."""
 
@@ -213,10 +215,13 @@ class Runs:
         ]
 
     async def interrupt_turn(self, turn_id: str) -> None:
-        """Interrupt the runs of this turn only."""
-        for run in self.of_turn(turn_id):
-            if run.ended is None:
-                await run.interrupt()
+        """Interrupt the runs of this turn only, and wait a moment for their ends: code may ignore
+        an interrupt.
+        """
+        active = [run for run in self.of_turn(turn_id) if run.ended is None]
+        for run in active:
+            await run.interrupt()
+        await asyncio.gather(*(run.wait(_STOP_S, saved=False) for run in active))
 
     async def close(self) -> None:
         """Stop following all runs; the kernels continue."""

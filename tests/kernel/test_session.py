@@ -11,10 +11,11 @@ import pytest
 from jupyter_server.serverapp import ServerApp
 from shown import Shown
 
+from jupyter_agent.carriers.renames import Renames
 from jupyter_agent.errors import KernelNotInstalled
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
-from tests.gates import Gate
+from tests.gates import FOREVER, Gate
 from tests.waiting import until
 
 
@@ -55,6 +56,43 @@ async def begun_by_a_page(server: ServerApp) -> Any:
 async def there(server: ServerApp) -> list[str]:
     """Ids of the sessions."""
     return [session["id"] for session in await server.session_manager.list_sessions()]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("old", "new"), [("a.ipynb", "b.ipynb"), ("in", "out/of")])
+async def test_a_renamed_notebook_keeps_its_kernel_even_one_that_is_starting(
+    jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    sessions, renamed = jp_serverapp.session_manager, Renames()
+    kernels = Kernels(
+        sessions,
+        jp_serverapp.kernel_manager,
+        jp_serverapp.kernel_spec_manager,
+        follow=renamed.follow,
+    )
+    before, after = (path if path.endswith(".ipynb") else f"{path}/a.ipynb" for path in (old, new))
+    in_between: list[asyncio.Task[Kernel]] = []
+    create = sessions.create_session
+
+    async def rename(to: str) -> None:
+        renamed.add(renamed.follow(old), to)
+        await kernels.follow_renames()
+
+    async def is_overtaken(**options: Any) -> Any:
+        await rename(new)
+        in_between.append(asyncio.create_task(kernels.get(after)))
+        return await create(**options)
+
+    monkeypatch.setattr(sessions, "create_session", is_overtaken)
+    kernel = await kernels.get(before)
+    assert await in_between[0] is kernel
+    assert await kernels.find(before) is kernel, "for a caller with the old path"
+    await rename(f"{new}2.ipynb" if new.endswith("b") else f"{new}2")
+    (session,) = await sessions.list_sessions()
+    assert session["path"] == renamed.follow(before) != after
+    assert session["name"] == session["path"].rpartition("/")[2]
+    assert await kernels.get(session["path"]) is kernel
+    await kernels.close()
 
 
 @pytest.mark.full
@@ -118,6 +156,42 @@ async def test_a_failure_is_shown_and_the_next_code_still_runs(kernels: Kernels)
     assert first.error is not None
     assert first.error["ename"] == "ZeroDivisionError"
     assert shown.kinds() == ["error"]
+
+
+ENDLESS = {
+    "awaits": "import asyncio\nprint('on', flush=True)\nawait asyncio.sleep(600)",
+    "runs a program": "%%bash\necho on\nsleep 600",
+    "cleans up badly": f"try:\n  print('on', flush=True)\n  {FOREVER}\nfinally:\n  1 / 0",
+    "is plain": f"print('on', flush=True)\n{FOREVER}",
+}
+
+
+@pytest.mark.parametrize("status", ["timeout", "interrupted"])
+@pytest.mark.parametrize("code", ENDLESS.values(), ids=list(ENDLESS))
+async def test_interrupted_code_counts_as_interrupted_whatever_error_ends_it(
+    kernels: Kernels, code: str, status: str
+) -> None:
+    kernel, shown = await kernels.get("a.ipynb"), Shown()
+    timed = status == "timeout"
+    run = kernel.execute(code, shown, timeout=0.5 if timed else None)
+    await until(lambda: "on" in shown.text)
+    if not timed:
+        await run.interrupt()
+    reply = await run
+    assert (reply.status, reply.error is not None, reply.note) == (status, True, "")
+
+
+async def test_an_error_that_was_there_before_the_interrupt_stays_an_error(
+    kernels: Kernels, tmp_path: Path
+) -> None:
+    kernel, shown, gate = await kernels.get("a.ipynb"), Shown(), Gate(tmp_path / "gate")
+    hook = f"def wait(*_):\n  {gate.waits}\nget_ipython().events.register('post_run_cell', wait)"
+    run = kernel.execute(f"{hook}\n1 / 0", shown)
+    await until(lambda: "error" in shown.kinds())
+    await run.interrupt()
+    gate.open()
+    reply = await run
+    assert (reply.status, reply.error and reply.error["ename"]) == ("error", "ZeroDivisionError")
 
 
 async def test_cancelling_who_waits_does_not_stop_the_code(kernels: Kernels) -> None:

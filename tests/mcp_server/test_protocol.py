@@ -251,6 +251,9 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(ask: Ask) -> None:
     answer = await ask("tools/call", {"name": "run_cel", "arguments": {}})
     assert answer.body["error"]["code"] == -32602
     assert "run_cell" in answer.body["error"]["message"]
+    for others in ("write_plan", "TodoWrite"):  # our tool, which clients do not get
+        answer = await ask("tools/call", {"name": others, "arguments": {}})
+        assert answer.body["error"]["message"] == f"Unknown tool `{others}`."
     answer = await ask("tools/call", {"name": "run_cell", "arguments": []})
     assert answer.body["error"]["code"] == -32602
 

@@ -109,6 +109,33 @@ async def test_what_a_query_may_say_a_body_may_say_as_well(agent: Assistant, cal
     assert taken == 8
 
 
+async def test_a_parameter_that_a_route_does_not_know_is_refused_before_anything_is_done(
+    agent: Assistant, call: Call, notebook: Path, jp_serverapp: Any
+) -> None:
+    token = jp_serverapp.identity_provider.token
+    before = notebook.read_bytes()
+    asked = 0
+    for method, path in all_operations(agent):
+        route = next(r for r in agent.routes if filled(r.template) == path)
+        if not hasattr(getattr(route.handler, method, None), "operation"):
+            continue
+        asked += 1
+        for query, fits in (
+            ({"bye": "Me"}, False),
+            ({"token": token, "_xsrf": "x", "_": "1", "1712345678901": ""}, True),
+        ):
+            if fits and method != "get":
+                continue  # it would take effect
+            answer = await call(method.upper(), *path.split("/"), params=query)
+            refused = "query parameter `bye`" in answer.text
+            assert refused is not fits, f"{method} {path}: {answer.text}"
+            assert fits or (answer.status, answer.body["reason"]) == (400, "invalid_query")
+    assert asked > 60
+    cells = ("notebooks", PATH, "cells")
+    assert (await call("POST", *cells, body={}, params={"bye": "Me"})).status == 400
+    assert notebook.read_bytes() == before
+
+
 @pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("body", "status", "says"),

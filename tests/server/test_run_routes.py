@@ -611,12 +611,63 @@ async def test_the_stop_of_a_scripts_turn_ends_its_run_and_those_to_come(
     await until(lambda: [run for run in agent.services.runs.of("local") if run.started])
     (turn,) = (await call("GET", "turns", params={"state": "running"})).body["turns"]
     assert (await call("POST", "turns", turn["id"], "stop")).body["state"] == "stopped"
+    undone = await call("POST", "turns", turn["id"], "undo")
+    (change,) = undone.body["undone"]
+    assert (change["kind"], undone.body["conflicts"]) == ("outputs", [])
     answer = await running
     told = frames(answer.text) if stream else answer.body["cells"]
     statuses = [each["status"] for each in told if each.get("type", "end") == "end"]
     assert statuses == ["interrupted"]
-    undone = await call("POST", "turns", turn["id"], "undo")
-    assert undone.body["conflicts"] == []
+    assert await cell_of(call, "b2") == ([], None)
+
+
+@pytest.mark.parametrize("how", ["stop", "end of the server"])
+async def test_a_scripts_turn_of_which_nothing_runs_is_done_however_it_ends(
+    call: Call, agent: Assistant, notebook: Path, how: str
+) -> None:
+    cell = ("notebooks", PATH, "cells", "b2")
+    made = (await call("PATCH", *cell, body={"source": "x = 2"}, params=NIGHTLY)).body
+    if how == "stop":
+        await call("POST", "turns", made["turn_id"], "stop")
+    else:
+        await agent.runner.close()
+    (talk,) = (await call("GET", "conversations")).body["conversations"]
+    turn = (await call("GET", "turns", made["turn_id"])).body
+    assert (talk["state"], turn["state"], turn["stop_reason"]) == ("done", "done", "end_turn")
+    again = (await call("PATCH", *cell, body={"source": "x = 3"}, params=NIGHTLY)).body
+    assert again["turn_id"] != made["turn_id"]
+
+
+async def test_a_turn_whose_run_ignores_its_interrupt_is_undone_only_after_its_end(
+    call: Call,
+    agent: Assistant,
+    notebook: Path,
+    tmp_path: Path,
+    replies: list[FakeReply],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jupyter_agent.workspace.runs._STOP_S", 0.1)
+    gate = Gate(tmp_path / "gate")
+    ignores = "import signal\nsignal.signal(signal.SIGINT, lambda *_: print('no'))"
+    source = f"{ignores}\nprint('on', flush=True)\n{gate.waits}"
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": source})
+    replies += [[calls("run_cell", cell_id="b2")]]
+    asked = asyncio.create_task(call("POST", "chat", body={**ask("Run it."), "stream": False}))
+    (run,) = await until(
+        lambda: [run for run in agent.services.runs.of("local") if "on" in str(run.outputs())]
+    )
+    stopped = (await call("POST", "turns", run.turn_id, "stop")).body
+    assert stopped["state"] == "stopped"
+    await asked
+    early = await call("POST", "turns", run.turn_id, "undo")
+    assert (early.status, early.body["reason"], early.body["run_id"]) == (409, "busy", run.id)
+    assert "b2" in early.body["message"]
+    replaces = {**ask("Again."), "trigger": "regenerate-message", "undo": True, "stream": False}
+    assert (await call("POST", "chat", body=replaces)).body["reason"] == "busy"
+    gate.open()
+    await ended(call, run.id)
+    undone = (await call("POST", "turns", run.turn_id, "undo")).body
+    assert [change["kind"] for change in undone["undone"]] == ["outputs"]
     assert await cell_of(call, "b2") == ([], None)
 
 

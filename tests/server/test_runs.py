@@ -301,6 +301,32 @@ async def test_behind_a_persons_own_cell_a_run_says_at_once_what_it_waits_for(
     assert [run.status for run in runs(agent)] == ["ok", "interrupted"]
 
 
+async def test_a_notebook_renamed_in_the_middle_of_a_run_of_all_cells_keeps_its_kernel(
+    call: Call, agent: Assistant, notebook: Path, tmp_path: Path, jp_fetch: Any, jp_serverapp: Any
+) -> None:
+    gate, path = Gate(tmp_path / "gate"), PATH
+
+    async def rename(to: str) -> None:
+        nonlocal path
+        body = json.dumps({"path": to})
+        await jp_fetch("api", "contents", *path.split("/"), method="PATCH", body=body)
+        path = to
+
+    await change(call, "b2", f"x = 1\n{gate.waits}")
+    running = asyncio.create_task(call("POST", "notebooks", PATH, "run"))
+    await until(lambda: [run.started for run in runs(agent)] if runs(agent) else None)
+    await rename("sales, Q3/second look.ipynb")
+    gate.open()
+    cells = (await running).body["cells"]
+    assert [cell["status"] for cell in cells] == ["ok", "ok"]
+    await rename("third look.ipynb")
+    again = (await call("POST", "notebooks", path, "cells", "c3", "run")).body
+    assert (again["status"], again["execution_count"]) == ("ok", 3)
+    (session,) = await jp_serverapp.session_manager.list_sessions()
+    assert session["path"] == path, "as pages find it"
+    assert len(jp_serverapp.kernel_manager.list_kernel_ids()) == 1
+
+
 async def test_stop_does_not_interrupt_a_persons_own_cell(
     call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ from .conftest import PATH, Call, ask
 
 EXAMPLE = Path(__file__).parent.parent.parent / "jupyter_agent" / "examples" / "coffee.ipynb"
 HOME, OTHER = "home.ipynb", "other/second.ipynb"
+KERNELS = "What ran in a kernel is not undone: variables and files keep what the turn did to them."
 
 
 @pytest.fixture
@@ -118,11 +119,14 @@ async def test_a_turn_over_two_notebooks_is_undone_in_one_call(
     assert [cells(path) for path in files] != before
     undone = (await call("POST", "turns", turn_id, "undo")).body
     assert undone["conflicts"] == []
+    number = len(undone["undone"])
+    assert undone["message"] == f"{number} changes undone. Cells are as before. {KERNELS}"
     assert [cells(path) for path in files] == before
     changes = (await call("GET", "turns", turn_id, "changes")).body
     assert all(change["undone"] for change in changes)
     again = (await call("POST", "turns", turn_id, "undo")).body
     assert (again["undone"], again["conflicts"]) == ([], [])
+    assert again["message"] == f"Nothing to undo: the changes are undone already. {KERNELS}"
     assert [cells(path) for path in files] == before
 
 
@@ -184,6 +188,10 @@ async def test_what_people_did_since_stays_in_both_notebooks(
         (name, "c", "These lines were edited since.") for name in (HOME, OTHER)
     ]
     assert {each["reason"] for each in undone["conflicts"]} == {"changed"}
+    assert undone["message"] == (
+        f"{len(undone['undone'])} changes undone. home.ipynb, cell c stays: These lines were "
+        f"edited since. other/second.ipynb, cell c stays: These lines were edited since. {KERNELS}"
+    )
     assert undone["conflicts"][0]["current"]["source"] == "print('newest', x)"
     for path, was in zip(files, before, strict=True):
         now = cells(path)
@@ -229,7 +237,14 @@ async def test_a_notebook_that_is_gone_is_a_conflict_and_the_other_is_taken_back
     files[1].unlink()
     undone = (await call("POST", "turns", turn_id, "undo")).body
     assert {each["notebook"] for each in undone["conflicts"]} == {OTHER}
-    assert "no notebook" in undone["conflicts"][0]["why"]
+    why = undone["conflicts"][0]["why"]
+    assert "no notebook" in why
+    cell_ids = ", ".join(each["cell_id"] for each in undone["conflicts"])
+    assert f"undone. other/second.ipynb, cells {cell_ids} stay: {why} What" in undone["message"]
+    shutil.copy(files[0], files[1])
+    chosen = {"cells": [{"notebook": HOME, "cell_id": "none"}]}
+    none = (await call("POST", "turns", turn_id, "undo", body=chosen)).body
+    assert none["message"].startswith("Nothing to undo: the turn did not change these cells. ")
     assert cells(files[0]) == before
 
 

@@ -178,6 +178,10 @@ async def test_stopping_a_turn_interrupts_its_own_runs_only(room: Room) -> None:
     await ours.wait(60)
     assert (theirs.status, ours.status) == ("ok", "interrupted")
     assert ours.started is None
+    started = await room.run(f"print('on', flush=True)\n{FOREVER}", turn_id="t3")
+    await printed(started, "on")
+    await room.runs.interrupt_turn("t3")
+    assert started.ended, "so its outputs can be taken back at once"
 
 
 async def test_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(

@@ -46,8 +46,8 @@ class UndoneTurn:
 
     undone: Sequence[Change]
     conflicts: Sequence[Mapping[str, Any]]
-    moved_lines: Sequence[str] = ()
-    """Sentences on lines that someone has moved to other cells since, which stay."""
+    remarks: Sequence[str] = ()
+    """See `UndoOutcome`."""
     effects: Sequence[str] = ()
     """Sentences on other effects that stay: notebooks that it created, and those on MCP servers."""
     nothing: str = ""
@@ -56,14 +56,14 @@ class UndoneTurn:
     @property
     def remainders(self) -> Sequence[str]:
         """What stays besides the conflicts, as sentences."""
-        return [*self.moved_lines, *self.effects]
+        return [*self.remarks, *self.effects]
 
     @property
     def message(self) -> str:
         """The outcome in sentences for people."""
         number = len(self.undone)
         undone = f"{number:,} change{'' if number == 1 else 's'} undone."
-        whole = not (self.nothing or self.conflicts or self.moved_lines)
+        whole = not (self.nothing or self.conflicts or self.remarks)
         return " ".join(
             [
                 f"Nothing to undo: {self.nothing}." if self.nothing else undone,
@@ -95,7 +95,7 @@ async def undo_turn(
     entries = [entry for entry in every if not entry.change.undone and _is_of(entry, cells)]
     undone: list[Change] = []
     conflicts: list[Mapping[str, Any]] = []
-    moved_lines: list[str] = []
+    remarks: list[str] = []
     by_path = sorted(entries, key=lambda entry: entry.change.notebook)  # stable: order is kept
     try:
         for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
@@ -103,13 +103,13 @@ async def undo_turn(
             result = await surely(_undo_in(path, list(group), made, stores, turn, work))
             undone += result.undone
             conflicts += result.conflicts
-            moved_lines += result.moved_lines
+            remarks += result.remarks
     finally:
         stores.announce(turn.conversation_id, turn.id)
     return UndoneTurn(
         undone=undone,
         conflicts=conflicts,
-        moved_lines=moved_lines,
+        remarks=remarks,
         effects=await _remaining_effects(stores, turn, work) if cells is None else (),
         nothing="" if entries else _why_nothing(every, cells),
     )
@@ -181,7 +181,7 @@ def _unreachable(path: str, entries: Sequence[JournalEntry], error: ToolError) -
         }
         for cell_id in dict.fromkeys(entry.change.cell_id for entry in entries)
     ]
-    return UndoOutcome(undone=[], conflicts=conflicts, moved_lines=[])
+    return UndoOutcome(undone=[], conflicts=conflicts, remarks=[])
 
 
 async def _remaining_effects(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[str]:

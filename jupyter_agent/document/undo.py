@@ -24,6 +24,7 @@ _UNKNOWN = "The notebook stores no cell ids, so it is unknown which cell this wa
 _MOVED_LINES = (
     "The text written into cell `{cell_id}` is no longer there; the same lines are in {cells}."
 )
+_RUN_AGAIN = "Cell `{cell_id}` was run again since: those outputs stay."
 _MOST = 3
 """Cells listed in one sentence."""
 _SHORT = 3
@@ -42,9 +43,9 @@ class UndoOutcome:
     """`notebook`, `cell_id`, `reason` (`changed`, `deleted`, `locked`, `running`, `typing`), `why`
     (a sentence), `current` (the cell; None if it is gone).
     """
-    moved_lines: list[str]
-    """Sentences that say where written lines are now, if someone moved them to other cells since,
-    for example by splitting one.
+    remarks: list[str]
+    """Sentences on what stays without a conflict: outputs of later runs, and written lines that
+    someone moved to other cells since, for example by splitting one.
     """
 
 
@@ -63,7 +64,7 @@ async def undo(
     returned: set[str] = set()
     run_again: set[str] = set()
     current: dict[str, Cell | None] = {}
-    moved_lines: list[str] = []
+    remarks: list[str] = []
 
     async def reverse(cells: SharedCells) -> list[Change]:
         every = changes if turn is None else turn
@@ -86,7 +87,7 @@ async def undo(
         current.clear()
         current.update({old: before[new] for old, new in ids.items()})
         await reversal.carry_out()
-        moved_lines[:] = reversal.moved_lines()
+        remarks[:] = [*reversal.later_runs(), *reversal.moved_lines()]
         return [
             _difference(notebook.path, cell_id, cell, _get(cells, cell_id))
             for cell_id, cell in before.items()
@@ -105,7 +106,7 @@ async def undo(
         _describe(notebook.path, cell_id, alone, current[cell_id])
         for cell_id, alone in conflicts.items()
     ]
-    return UndoOutcome(undone, conflict_facts, moved_lines)
+    return UndoOutcome(undone, conflict_facts, remarks)
 
 
 def _describe(path: str, cell_id: str, left: _Conflict, cell: Cell | None) -> dict[str, Any]:
@@ -246,6 +247,10 @@ class _Reversal:
             planned = self._planned.get(cell_id)
             if former is not None and planned is not None and cell_id in self._cells.ids():
                 self._restore(self._cells.get(cell_id), planned, former)
+
+    def later_runs(self) -> list[str]:
+        """What stays of cells that were only run."""
+        return [_RUN_AGAIN.format(cell_id=quoted_id(each)) for each in sorted(self.run_again)]
 
     def moved_lines(self) -> list[str]:
         """Where lines are now that the changes wrote and that are no longer in their cells."""

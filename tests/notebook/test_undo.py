@@ -387,7 +387,7 @@ async def test_without_ids_an_undo_finds_its_cells_or_tells_whatever_a_program_d
     if left is not None:
         assert texts == left
     else:
-        assert undone.conflicts or undone.moved_lines
+        assert undone.conflicts or undone.remarks
     assert "mine" in "".join(texts) or "mine" not in json.dumps(content["cells"])
 
 
@@ -435,6 +435,7 @@ async def test_of_two_changes_of_the_same_part_the_later_is_undone_first_or_both
     assert first.conflicts == second.conflicts == []
     if oldest_first:
         assert [change.cell_id for change in first.undone] == ["tagged"]
+        assert first.remarks == ["Cell `ran` was run again since: those outputs stay."]
         await undo(notebook, [change for change in turns[0] if change.cell_id == "ran"])
     assert path.read_bytes() == before
 
@@ -557,7 +558,7 @@ async def test_an_undo_tells_where_lines_are_that_somebody_took_to_other_cells(
     write("a.ipynb", [code(cell_id, source) for cell_id, source in since])
     undone = await undo(notebook, edit.changes)
     assert undone.conflicts == []
-    (sentence,) = undone.moved_lines
+    (sentence,) = undone.remarks
     assert [cell_id for cell_id, _ in since if f"`{cell_id}`" in sentence] == [
         cell_id for cell_id, source in since if cell_id == "a" or "new" in source
     ]

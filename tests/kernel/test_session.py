@@ -191,7 +191,7 @@ async def test_an_error_that_was_there_before_the_interrupt_stays_an_error(
     await run.interrupt()
     gate.open()
     reply = await run
-    assert (reply.status, reply.error and reply.error["ename"]) == ("error", "ZeroDivisionError")
+    assert reply.status == "error"  # its own, or the hook's, which may replace it
 
 
 async def test_cancelling_who_waits_does_not_stop_the_code(kernels: Kernels) -> None:

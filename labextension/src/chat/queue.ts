@@ -1,5 +1,6 @@
 import { UUID } from '@lumino/coreutils';
 import type { IRequest } from '../api/request';
+import { inTab } from '../storage';
 import { Store } from '../store';
 import type { Conversation } from './conversation';
 
@@ -29,8 +30,7 @@ export class Queue extends Store<IQueueState> {
   /** Show the queue of a conversation. */
   open(conversation: Conversation): void {
     this._conversation = conversation;
-    const stored = sessionStorage.getItem(this._key(conversation));
-    this.set({ waiting: stored ? (JSON.parse(stored) as IQueued[]) : [], held: false });
+    this.set({ waiting: inTab.get<IQueued[]>(this._key(conversation)) ?? [], held: false });
   }
 
   add(request: IRequest, id: string = UUID.uuid4()): void {
@@ -64,21 +64,8 @@ export class Queue extends Store<IQueueState> {
 
   private _change(waiting: readonly IQueued[]): void {
     this.update({ waiting });
-    if (!this._conversation) {
-      return;
-    }
-    const key = this._key(this._conversation);
-    if (!waiting.length) {
-      sessionStorage.removeItem(key);
-      return;
-    }
-    try {
-      sessionStorage.setItem(key, JSON.stringify(waiting));
-    } catch (error) {
-      if (!(error instanceof DOMException)) {
-        throw error;
-      }
-      sessionStorage.removeItem(key); // pictures may exceed the browser's quota: then only this page has the queue
+    if (this._conversation) {
+      inTab.set(this._key(this._conversation), waiting.length ? waiting : null);
     }
   }
 

@@ -1,6 +1,7 @@
 import { JSONExt } from '@lumino/coreutils';
 import type { Attachment, IPicture } from '../api/protocol';
 import type { OpenNotebooks, IPlace } from '../bridge/openNotebooks';
+import { inTab } from '../storage';
 import { Store } from '../store';
 
 const STORAGE_KEY = 'jupyter-agent:draft';
@@ -29,7 +30,7 @@ export class Draft extends Store<IDraft> {
       attached: [],
       pictures: [],
       refusal: '',
-      ...(JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? '{}') as Partial<IDraft>)
+      ...inTab.get<Partial<IDraft>>(STORAGE_KEY)
     });
     _notebooks.moved.connect(this.follow, this);
   }
@@ -113,12 +114,8 @@ export class Draft extends Store<IDraft> {
   }
 
   protected override set(state: IDraft): void {
-    if (isBlank(state)) {
-      sessionStorage.removeItem(STORAGE_KEY);
-    } else {
-      const { text, place, detached, attached } = state;
-      sessionStorage.setItem(STORAGE_KEY, JSON.stringify({ text, place, detached, attached }));
-    }
+    const { text, place, detached, attached } = state;
+    inTab.set(STORAGE_KEY, isBlank(state) ? null : { text, place, detached, attached });
     super.set(state);
   }
 }

@@ -1,3 +1,4 @@
+import { inBrowser } from '../storage';
 import { Store } from '../store';
 import type { ICellConflict, ITabBridge } from '../tokens';
 
@@ -51,18 +52,10 @@ export class FileConflicts extends Store<readonly IFileConflict[]> {
 
   private _keep(state: readonly IFileConflict[]): void {
     this.set(state);
-    try {
-      localStorage.setItem(this._key, JSON.stringify(state));
-    } catch {
-      // The storage is full or forbidden: they last only as long as this page.
-    }
+    inBrowser.set(this._key, state);
   }
 }
 
 function readStored(key: string): readonly IFileConflict[] {
-  try {
-    return JSON.parse(localStorage.getItem(key) ?? '[]') as IFileConflict[];
-  } catch {
-    return [];
-  }
+  return inBrowser.get<IFileConflict[]>(key) ?? [];
 }

@@ -47,3 +47,14 @@ test('the next question is about where the user is again', () => {
   draft.clear();
   expect(draft.state.place?.notebook).toBe('a.ipynb');
 });
+
+test('what is typed is in the field even if the browser has no room left to store it', () => {
+  const { draft } = createDraft();
+  const full = jest.spyOn(Storage.prototype, 'setItem').mockImplementation(() => {
+    throw new DOMException('', 'QuotaExceededError');
+  });
+  draft.setText('What is in here?');
+  expect(draft.state.text).toBe('What is in here?');
+  full.mockRestore();
+  draft.clear();
+});

@@ -5,6 +5,7 @@ import type { Announcements } from '../api/announcements';
 import type { AgentClient } from '../api/client';
 import type { IChange, Mode } from '../api/protocol';
 import type { IRequest, ITurnOptions } from '../api/request';
+import type { Renames } from '../bridge/renames';
 import type { Draft } from '../composer/draft';
 import { QuestionHistory } from '../composer/questionHistory';
 import { Store } from '../store';
@@ -41,7 +42,8 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     readonly models: Models,
     readonly instructions: Instructions,
     readonly listing: Listing,
-    readonly tools: Tools
+    readonly tools: Tools,
+    renames: Pick<Renames, 'moved'>
   ) {
     super({
       conversation: new Conversation(_client, _page, _announcements),
@@ -51,6 +53,13 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     });
     this._remembered = new Remembered(stateDB);
     this.history = new QuestionHistory(draft);
+    renames.moved.connect((_, move) => {
+      this._modes.move(move);
+      this.queue.move(move);
+      this.state.conversation.move(move);
+      this._showMode();
+      this._remember();
+    });
     this.draft.changed.connect(this._onDrafted, this);
     this.queue.open(this.state.conversation);
     this.state.conversation.happened.connect(this._onHappened, this);

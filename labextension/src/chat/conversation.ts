@@ -3,34 +3,25 @@ import { UUID } from '@lumino/coreutils';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { Announcements, IAnnouncement } from '../api/announcements';
 import { type AgentClient } from '../api/client';
-import { type IFailure, failureOf } from '../api/failure';
-import type {
-  AgentChunk,
-  AgentMessage,
-  IApproval,
-  IApprovalAnswer,
-  ICellRef,
-  IChange,
-  IUndone
-} from '../api/protocol';
-import { type IRequest, bodyOf, messagesBefore, questionOf } from '../api/request';
+import { failureOf } from '../api/failure';
+import type { AgentChunk, IApproval, IApprovalAnswer, ICellRef, IUndone } from '../api/protocol';
+import type { Move } from '../bridge/renames';
+import { moveAbout } from '../bridge/renames';
+import {
+  type IRequest,
+  type ITurnOptions,
+  againOf,
+  bodyOf,
+  questionIn,
+  messagesBefore,
+  questionOf
+} from '../api/request';
 import { chunks } from '../api/stream';
 import { Store } from '../store';
-import { type ConversationEvent, type Progress, eventsBetween } from './conversationEvents';
+import { type ConversationEvent, eventsBetween } from './conversationEvents';
+import type { IConversationState } from './conversationState';
+import { moveShown } from './moved';
 import { advance, withAnswers, emptyAnswer, pendingApprovals, withDuration } from './message';
-
-/** A conversation at one moment; never changed in place. */
-export interface IConversationState {
-  readonly title: string | null;
-  readonly messages: readonly AgentMessage[];
-  readonly progress: Progress;
-  /** False while a turn is running and its stream is being reconnected. */
-  readonly connected: boolean;
-  /** Why the last request failed. */
-  readonly failure: IFailure | null;
-  /** The changes, with their current state, of each turn for which they have been read. */
-  readonly changes: Readonly<Record<string, readonly IChange[]>>;
-}
 
 const NOTHING = { title: null, messages: [], changes: {} };
 
@@ -103,24 +94,15 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   }
 
   /** Resend a question (the last by default): unchanged if the server never got it, else for another answer. */
-  async retry(request: Omit<IRequest, 'text'>, id?: string): Promise<void> {
+  async retry(options: ITurnOptions, id?: string): Promise<void> {
     const { messages } = this.state;
-    const question = messages.findLast(
-      message => message.role === 'user' && (!id || message.id === id)
-    );
+    const question = questionIn(messages, id);
     if (!question) {
       return;
     }
     this.update({ messages: [...messagesBefore(messages, question.id), question] });
     await this._ask(
-      this._unsent ?? {
-        ...request,
-        id: this.id,
-        messages: [question],
-        trigger: 'regenerate-message',
-        messageId: question.id,
-        client: this._page
-      }
+      this._unsent ?? againOf(options, question, { id: this.id, client: this._page })
     );
   }
 
@@ -169,6 +151,12 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   async rename(title: string): Promise<void> {
     await this._client.rename(this.id, title);
     this.update({ title });
+  }
+
+  /** Files were renamed. */
+  move(move: Move): void {
+    this._unsent &&= moveAbout(this._unsent, move);
+    this.update(moveShown(this.state, move));
   }
 
   /** The running turn reports its own changes; for a turn already shown only its changes are read, else everything. */

@@ -1,8 +1,12 @@
 import { UUID } from '@lumino/coreutils';
 import type { IRequest } from '../api/request';
+import type { Move } from '../bridge/renames';
+import { moveAbout } from '../bridge/renames';
 import { inTab } from '../storage';
 import { Store } from '../store';
 import type { Conversation } from './conversation';
+
+const PREFIX = 'jupyter-agent:queue:';
 
 /** A question that waits for the end of the turn; its id becomes the message's, so that it is sent once. */
 export interface IQueued extends IRequest {
@@ -62,6 +66,16 @@ export class Queue extends Store<IQueueState> {
     }
   }
 
+  /** Files were renamed: what waits in any conversation is about the same ones as before. */
+  move(move: Move): void {
+    const moved = (waiting: readonly IQueued[]): IQueued[] =>
+      waiting.map(queued => moveAbout(queued, move));
+    for (const key of inTab.keys(PREFIX)) {
+      inTab.set(key, moved(inTab.get<IQueued[]>(key) ?? []));
+    }
+    this.update({ waiting: moved(this.state.waiting) });
+  }
+
   private _change(waiting: readonly IQueued[]): void {
     this.update({ waiting });
     if (this._conversation) {
@@ -70,7 +84,7 @@ export class Queue extends Store<IQueueState> {
   }
 
   private _key({ id }: Conversation): string {
-    return `jupyter-agent:queue:${id}`;
+    return PREFIX + id;
   }
 
   private _conversation: Conversation | null = null;

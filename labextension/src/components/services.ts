@@ -6,7 +6,7 @@ import type { ISentRequest } from '../api/protocol';
 import type { IInstructionsState } from '../chat/instructions';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant, IAssistantState } from '../chat/assistant';
-import type { IConversationState } from '../chat/conversation';
+import type { IConversationState } from '../chat/conversationState';
 import type { Denial } from '../chat/denial';
 import type { IListingState } from '../chat/listing';
 import type { LongRuns, RunWatch } from '../chat/longRuns';

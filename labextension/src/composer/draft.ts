@@ -1,6 +1,8 @@
 import { JSONExt } from '@lumino/coreutils';
 import type { Attachment, IPicture } from '../api/protocol';
 import type { OpenNotebooks, IPlace } from '../bridge/openNotebooks';
+import type { Move, Renames } from '../bridge/renames';
+import { moveAttachment } from '../bridge/renames';
 import { inTab } from '../storage';
 import { Store } from '../store';
 
@@ -22,7 +24,10 @@ export interface IDraft {
 
 /** The question being written, with its attachments. Text survives a reload, pictures do not. */
 export class Draft extends Store<IDraft> {
-  constructor(private readonly _notebooks: OpenNotebooks) {
+  constructor(
+    private readonly _notebooks: OpenNotebooks,
+    renames: Pick<Renames, 'moved'>
+  ) {
     super({
       text: '',
       place: _notebooks.place,
@@ -33,6 +38,7 @@ export class Draft extends Store<IDraft> {
       ...inTab.get<Partial<IDraft>>(STORAGE_KEY)
     });
     _notebooks.moved.connect(this.follow, this);
+    renames.moved.connect((_, move) => this._move(move));
   }
 
   /** Where the user is now, whatever the draft is about. */
@@ -111,6 +117,16 @@ export class Draft extends Store<IDraft> {
   clear(): void {
     this.update({ text: '', detached: false, attached: [], pictures: [], refusal: '' });
     this.follow();
+  }
+
+  private _move(move: Move): void {
+    const { attached, place } = this.state;
+    const moved = (all: readonly Attachment[]): Attachment[] =>
+      all.map(one => moveAttachment(one, move));
+    this.update({
+      attached: moved(attached),
+      place: place && { notebook: move(place.notebook), attachments: moved(place.attachments) }
+    });
   }
 
   protected override set(state: IDraft): void {

@@ -1,4 +1,5 @@
 import { Signal } from '@lumino/signaling';
+import { RenamingPage } from '../renames';
 import { Draft } from '../../src/composer/draft';
 import type { IPlace, OpenNotebooks } from '../../src/bridge/openNotebooks';
 
@@ -12,9 +13,13 @@ class Tracked {
   }
 }
 
-function createDraft(): { notebooks: Tracked; draft: Draft } {
-  const notebooks = new Tracked();
-  return { notebooks, draft: new Draft(notebooks as unknown as OpenNotebooks) };
+function createDraft(notebooks = new Tracked()): {
+  notebooks: Tracked;
+  page: RenamingPage;
+  draft: Draft;
+} {
+  const page = new RenamingPage();
+  return { notebooks, page, draft: new Draft(notebooks as unknown as OpenNotebooks, page.renames) };
 }
 
 beforeEach(() => sessionStorage.clear());
@@ -33,7 +38,7 @@ test('a notebook that the user took away stays away, also over a reload', () => 
   draft.setText('What is a mean?');
   draft.detach();
   notebooks.open('b.ipynb');
-  const reloaded = new Draft(notebooks as unknown as OpenNotebooks);
+  const { draft: reloaded } = createDraft(notebooks);
   notebooks.open('c.ipynb');
   expect(draft.state.place).toBeNull();
   expect(reloaded.state.place).toBeNull();
@@ -57,4 +62,29 @@ test('what is typed is in the field even if the browser has no room left to stor
   expect(draft.state.text).toBe('What is in here?');
   full.mockRestore();
   draft.clear();
+});
+
+test('a question stays about its notebook and files when these, or their folders, are renamed', () => {
+  const { notebooks, page, draft } = createDraft();
+  const cell = { type: 'cell', cell_id: 'c0' } as const;
+  notebooks.place = {
+    notebook: 'old/Untitled.ipynb',
+    attachments: [{ ...cell, notebook: 'old/Untitled.ipynb' }]
+  };
+  draft.setText('Set x to 3');
+  draft.attach(
+    { type: 'file', path: 'older/sales.csv' },
+    { type: 'file', path: 'old/sales.csv' },
+    { type: 'variable', name: 'old' }
+  );
+  page.renameOpen('old/Untitled.ipynb', 'old/analysis.ipynb');
+  page.renameFile('old', 'new');
+  notebooks.open('old/Untitled.ipynb');
+  expect(draft.state.place?.notebook).toBe('new/analysis.ipynb');
+  expect(draft.attachments).toEqual([
+    { ...cell, notebook: 'new/analysis.ipynb' },
+    { type: 'file', path: 'older/sales.csv' },
+    { type: 'file', path: 'new/sales.csv' },
+    { type: 'variable', name: 'old' }
+  ]);
 });

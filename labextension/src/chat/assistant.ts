@@ -144,11 +144,11 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     return this.history.go(step, here);
   }
 
-  /** Move a queued question back into the draft. */
+  /** Move a queued question back into the draft, before what is written there. */
   editQueued({ context = [], id, notebook, pictures = [], text }: IQueued): void {
     const place = notebook ? { notebook, attachments: context } : null;
     this.queue.remove(id);
-    this.draft.replace({ text, place, pictures });
+    this.draft.prepend({ text, place, pictures });
   }
 
   /** The user's choices for the next turn. */

@@ -108,9 +108,18 @@ export class Draft extends Store<IDraft> {
     this.update({ refusal });
   }
 
-  /** Replace the draft. */
-  replace(draft: Pick<IDraft, 'text' | 'place' | 'pictures'>): void {
-    this.update({ ...draft, detached: !draft.place, attached: [], refusal: '' });
+  /** Put an earlier message, with its notebook, before what is written already. */
+  prepend({ text, place, pictures }: Pick<IDraft, 'text' | 'place' | 'pictures'>): void {
+    const { state } = this;
+    const own = this.isEmpty ? [] : this.attachments;
+    this.update({
+      text: [text, state.text].filter(one => one.trim()).join('\n\n'),
+      place,
+      detached: !place,
+      attached: [],
+      pictures: [...pictures, ...state.pictures]
+    });
+    this.attach(...own);
   }
 
   /** Empty the draft, and follow the user again. */

@@ -1,5 +1,6 @@
 import { Signal } from '@lumino/signaling';
 import { RenamingPage } from '../renames';
+import type { IPicture } from '../../src/api/protocol';
 import { Draft } from '../../src/composer/draft';
 import type { IPlace, OpenNotebooks } from '../../src/bridge/openNotebooks';
 
@@ -87,4 +88,43 @@ test('a question stays about its notebook and files when these, or their folders
     { type: 'file', path: 'new/sales.csv' },
     { type: 'variable', name: 'old' }
   ]);
+});
+
+describe('An earlier message', () => {
+  const cell = { type: 'cell', notebook: 'a.ipynb', cell_id: 'c0' } as const;
+  const file = { type: 'file', path: 'sales.csv' } as const;
+  const picture = (filename: string): IPicture => ({
+    type: 'file',
+    mediaType: 'image/png',
+    url: 'data:image/png;base64,',
+    filename
+  });
+  const earlier = {
+    text: 'Second',
+    place: { notebook: 'a.ipynb', attachments: [cell] },
+    pictures: [picture('one.png')]
+  };
+
+  it('comes back as it was', () => {
+    const { notebooks, draft } = createDraft();
+    notebooks.open('b.ipynb');
+    draft.prepend(earlier);
+    expect(draft.state).toMatchObject({ ...earlier, attached: [] });
+  });
+
+  it('leaves what is written below it, with all that is attached', () => {
+    const { notebooks, draft } = createDraft();
+    const here = { ...cell, notebook: 'b.ipynb' };
+    notebooks.place = { notebook: 'b.ipynb', attachments: [here] };
+    draft.setText('A long third question');
+    draft.attach(file);
+    draft.addPictures([picture('two.png')]);
+    draft.prepend(earlier);
+    expect(draft.state).toMatchObject({
+      text: 'Second\n\nA long third question',
+      place: earlier.place,
+      pictures: [picture('one.png'), picture('two.png')]
+    });
+    expect(draft.attachments).toEqual([cell, here, file]);
+  });
 });

@@ -36,6 +36,7 @@ import { Completion } from './composer/completion';
 import { CopiedCells } from './composer/copiedCells';
 import { Draft } from './composer/draft';
 import { Mentions } from './composer/mentions';
+import { QuestionEdits } from './composer/questionEdits';
 import { Slash } from './composer/slash';
 import type { OwnCommand } from './composer/slash';
 import { CommandIDs, addCommands } from './panel/commands';
@@ -171,6 +172,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
         requestsOf: turnId => client.requests(turnId),
         notebooks,
         copied: new CopiedCells(notebooks),
+        edits: new QuestionEdits(),
         languages,
         trans,
         openFile: path => void app.commands.execute('docmanager:open', { path }),

@@ -187,7 +187,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   show(id: string): void {
     const conversation = new Conversation(this._client, this._page, this._announcements, id);
     this._open(conversation);
-    void conversation.load().then(() => this.queue.proceed());
+    void this.queue.proceedAfter(conversation.load());
   }
 
   async listConversations(): Promise<void> {

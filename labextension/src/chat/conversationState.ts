@@ -14,3 +14,13 @@ export interface IConversationState {
   /** The changes, with their current state, of each turn for which they have been read. */
   readonly changes: Readonly<Record<string, readonly IChange[]>>;
 }
+
+/** A new conversation. */
+export const EMPTY: IConversationState = {
+  title: null,
+  messages: [],
+  progress: 'idle',
+  connected: true,
+  failure: null,
+  changes: {}
+};

@@ -56,6 +56,20 @@ export class Queue extends Store<IQueueState> {
     }
   }
 
+  /** Proceed when it is known how the last turn ended. A conversation that is no longer in front does not matter. */
+  async proceedAfter(known: Promise<boolean>): Promise<void> {
+    const conversation = this._conversation;
+    const isKnown = await known;
+    if (conversation !== this._conversation) {
+      return;
+    }
+    if (isKnown) {
+      this.proceed();
+    } else {
+      this.update({ held: true });
+    }
+  }
+
   /** Send the next question now. */
   next(): void {
     const [first] = this.state.waiting;

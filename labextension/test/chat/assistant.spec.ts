@@ -223,4 +223,57 @@ describe('The assistant', () => {
     open('analysis.ipynb');
     expect(assistant.state.mode).toBe('auto');
   });
+
+  describe('with a question that waits', () => {
+    const asks = (): number => server.to('POST chat').length;
+    const settled = (): Promise<void> => new Promise(resolve => setTimeout(resolve, 50));
+    const stored = (state: string): Response => json({ title: null, messages: [], state });
+
+    beforeEach(() => {
+      const waiting = [{ id: 'q', text: 'Queued' }];
+      sessionStorage.setItem('jupyter-agent:queue:b', JSON.stringify(waiting));
+      server.routes['POST chat'] = () => new LiveStream().response;
+      server.routes['GET conversations/a'] = () => stored('done');
+    });
+
+    it('does not send it because another conversation, in front before, has been read', async () => {
+      let answer!: (response: Response) => void;
+      server.routes['GET conversations/b'] = () => new Promise(resolve => (answer = resolve));
+      assistant.show('a');
+      assistant.show('b');
+      await settled();
+      expect(asks()).toBe(0);
+      answer(stored('stopped'));
+      await settled();
+      expect(asks()).toBe(0);
+      expect(assistant.queue.state.held).toBe(true);
+    });
+
+    it('holds it if the conversation cannot be read', async () => {
+      server.routes['GET conversations/b'] = () => json({ message: 'Later.' }, 500);
+      assistant.show('b');
+      await settled();
+      expect(asks()).toBe(0);
+      expect(assistant.queue.state.held).toBe(true);
+    });
+
+    it.each([
+      ['stopped', 0],
+      ['failed', 0],
+      ['done', 1]
+    ])('asks the server how a turn ended if its stream does not say: %s', async (state, sent) => {
+      const stream = new LiveStream();
+      let now = 'running';
+      server.routes['GET conversations/b'] = () => stored(now);
+      server.routes['GET chat/b/stream'] = () => stream.response;
+      assistant.show('b');
+      await settled();
+      stream.tell(...CHUNKS.slice(0, 12));
+      now = state;
+      stream.end();
+      await settled();
+      expect(asks()).toBe(sent);
+      expect(assistant.queue.state.held).toBe(!sent);
+    });
+  });
 });

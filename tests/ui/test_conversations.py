@@ -62,6 +62,10 @@ def test_more_conversations_than_a_page_holds_can_be_shown(
     expect(panel.button("Show older")).to_be_hidden()
 
 
+ENDS_COMPOSITION = """field => field.dispatchEvent(
+    new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, bubbles: true}))"""
+
+
 def test_a_question_is_edited_and_what_its_turns_changed_is_taken_back(
     panel: Panel, notebook: OpenNotebook, lab: Lab, replies: Replies
 ) -> None:
@@ -73,6 +77,13 @@ def test_a_question_is_edited_and_what_its_turns_changed_is_taken_back(
     expect(panel.log).to_contain_text("It is two.")
     panel.ask("Thank you.")
     expect(panel.log).to_contain_text("As you like.")
+    panel.region.get_by_role("heading", name="Make it two.").dblclick()
+    title = panel.region.get_by_role("textbox", name="Title")
+    title.fill("Ein Titel")
+    title.evaluate(ENDS_COMPOSITION)
+    expect(title).to_be_focused()
+    title.press("Enter")
+    expect(panel.message).to_be_focused()
     panel.button("Edit and resend").first.click()
     field = panel.log.get_by_role("textbox", name="Your question")
     expect(field).to_be_focused()

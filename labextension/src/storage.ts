@@ -27,7 +27,7 @@ class Kept {
     }
   }
 
-  /** A value that was kept with `set`; null if there is none, or none that can be read. */
+  /** A value that was kept with `set`; null if it is missing or unreadable. */
   get<Value>(key: string): Value | null {
     try {
       return JSON.parse(this.read(key) ?? 'null') as Value | null;

@@ -200,7 +200,7 @@ def test_pictures_pasted_and_dropped_go_along_made_smaller_and_are_shown_after_a
     panel.button("Remove small.png").click()
     panel.page.evaluate(DROP, [picture(4, 4), "dropped.png", "image/png"])
     panel.button("Remove dropped.png").click()
-    assert panel.message.evaluate(TAKES_TEXT)  # the browser puts it where it was dropped
+    assert panel.message.evaluate(TAKES_TEXT)  # the browser inserts it
     replies.append([says("A plane of teal.")])
     panel.ask("What is this?")
     expect(panel.log).to_contain_text("A plane of teal.")

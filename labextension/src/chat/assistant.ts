@@ -144,7 +144,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     return this.history.go(step, here);
   }
 
-  /** Move a queued question back into the draft, before what is written there. */
+  /** Move a queued question back into the draft, before the text written there. */
   editQueued({ context = [], id, notebook, pictures = [], text }: IQueued): void {
     const place = notebook ? { notebook, attachments: context } : null;
     this.queue.remove(id);

@@ -7,7 +7,7 @@ interface IShown {
   readonly changes: Readonly<Record<string, readonly IChange[]>>;
 }
 
-/** A message after a rename. What the model wrote and was told stays as it was. */
+/** A message after a rename. Texts by and for the model stay the same. */
 function moveMessage(message: AgentMessage, move: Move): AgentMessage {
   const { metadata, parts } = message;
   const ended = metadata?.ended;

@@ -124,7 +124,7 @@ function useSend(): Send {
     }
     const asked = slash.expand(text.trim());
     if (asked === null) {
-      draft.setText(''); // what is attached is for the next question
+      draft.setText(''); // attachments stay for the next question
     } else if (denial.state && !queue && !pictures.length) {
       denial.deny(denial.question, asked);
     } else {

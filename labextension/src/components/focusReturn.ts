@@ -5,7 +5,7 @@ import type { IDisposable } from '@lumino/disposable';
  * next key goes to nobody. Whoever removes an element may move the focus elsewhere at once.
  */
 export class FocusReturn implements IDisposable {
-  /** @param _return - Moves the focus to where it belongs in the region. */
+  /** @param _return - Moves the focus to its default place in the region. */
   constructor(
     private readonly _region: HTMLElement,
     private readonly _return: () => void

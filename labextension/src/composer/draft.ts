@@ -108,7 +108,7 @@ export class Draft extends Store<IDraft> {
     this.update({ refusal });
   }
 
-  /** Put an earlier message, with its notebook, before what is written already. */
+  /** Put an earlier message, with its notebook, before the text written already. */
   prepend({ text, place, pictures }: Pick<IDraft, 'text' | 'place' | 'pictures'>): void {
     const { state } = this;
     const own = this.isEmpty ? [] : this.attachments;

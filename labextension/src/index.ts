@@ -20,6 +20,7 @@ import { TabBridge } from './bridge/bridge';
 import { unifyLineEnds } from './bridge/lineEnds';
 import { NotebookCode } from './bridge/notebookCode';
 import { OpenNotebooks } from './bridge/openNotebooks';
+import { Renames } from './bridge/renames';
 import { Assistant } from './chat/assistant';
 import { Instructions } from './chat/instructions';
 import { Listing } from './chat/listing';
@@ -35,6 +36,7 @@ import { Completion } from './composer/completion';
 import { CopiedCells } from './composer/copiedCells';
 import { Draft } from './composer/draft';
 import { Mentions } from './composer/mentions';
+import { QuestionEdits } from './composer/questionEdits';
 import { Slash } from './composer/slash';
 import type { OwnCommand } from './composer/slash';
 import { CommandIDs, addCommands } from './panel/commands';
@@ -116,7 +118,8 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
     const notebooks = new OpenNotebooks(tracker, activate, path => contents.driveName(path));
     const client = new AgentClient(app.serviceManager.serverSettings);
     const announcements = new Announcements(app.serviceManager.events);
-    const draft = new Draft(notebooks);
+    const renames = new Renames(tabBridge, contents);
+    const draft = new Draft(notebooks, renames);
     const assistant = new Assistant(
       client,
       tabBridge.client,
@@ -126,10 +129,11 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
       new Models(client),
       new Instructions(client),
       new Listing(client),
-      new Tools(client, trans)
+      new Tools(client, trans),
+      renames
     );
     const { baseUrl } = app.serviceManager.serverSettings;
-    const conflicts = new FileConflicts(tabBridge, `jupyter-agent:conflicts:${baseUrl}`);
+    const conflicts = new FileConflicts(tabBridge, renames, `jupyter-agent:conflicts:${baseUrl}`);
     const unsaved = new UnsavedTexts(tracker);
     const usage = new ConversationUsage(client, assistant);
     const slash = new Slash(actions(assistant, usage, trans), trans);
@@ -155,8 +159,8 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
         slash,
         usage,
         longRuns: new RunWatch(client, assistant),
-        staleness: new Staleness(client, notebooks, assistant),
-        verifications: new Verifications(client, code, assistant),
+        staleness: new Staleness(client, notebooks, assistant, renames),
+        verifications: new Verifications(client, code, assistant, renames),
         offer: new ModeOffer(stateDB),
         denial: new Denial(assistant),
         reviews,
@@ -168,6 +172,7 @@ const panel: JupyterFrontEndPlugin<IAssistant> = {
         requestsOf: turnId => client.requests(turnId),
         notebooks,
         copied: new CopiedCells(notebooks),
+        edits: new QuestionEdits(),
         languages,
         trans,
         openFile: path => void app.commands.execute('docmanager:open', { path }),

@@ -6,17 +6,28 @@ const SOURCES = join(__dirname, '../src');
 
 /** What each folder, or top-level file, may import; `index` may import everything, and nothing imports `index`. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
+  storage: [],
   store: [],
   api: [],
   tokens: ['api'],
   bridge: ['api', 'tokens'],
   wording: ['api', 'bridge'],
-  composer: ['store', 'api', 'bridge'],
-  chat: ['store', 'api', 'tokens', 'bridge', 'composer'],
-  review: ['store', 'api', 'tokens', 'bridge', 'wording', 'chat'],
-  prompt: ['store', 'api', 'bridge', 'wording', 'composer', 'chat', 'review'],
+  composer: ['storage', 'store', 'api', 'bridge'],
+  chat: ['storage', 'store', 'api', 'tokens', 'bridge', 'composer'],
+  review: ['storage', 'store', 'api', 'tokens', 'bridge', 'wording', 'chat'],
+  prompt: ['storage', 'store', 'api', 'bridge', 'wording', 'composer', 'chat', 'review'],
   components: ['store', 'api', 'bridge', 'wording', 'composer', 'chat', 'review'],
-  panel: ['store', 'api', 'wording', 'composer', 'chat', 'review', 'prompt', 'components']
+  panel: [
+    'storage',
+    'store',
+    'api',
+    'wording',
+    'composer',
+    'chat',
+    'review',
+    'prompt',
+    'components'
+  ]
 };
 
 /** Each source file with the files it imports, statically or dynamically, including type imports. */

@@ -48,6 +48,7 @@ def test_the_reader_stays_where_they_are_while_an_answer_grows(
     panel.log.hover()
     panel.page.mouse.wheel(0, -300)
     expect(latest).to_be_visible()
+    expect(latest).not_to_have_css("background-color", "rgba(0, 0, 0, 0)")  # it is above text
     top = panel.log.evaluate(TOP)
     gate.set()
     expect(panel.log).to_contain_text("Paragraph 119.")

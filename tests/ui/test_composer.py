@@ -46,6 +46,12 @@ PASTE = """([data, name, type]) => {
 DROP = PASTE.replace(
     "ClipboardEvent('paste', {clipboardData", "DragEvent('drop', {dataTransfer: clipboardData"
 )
+TAKES_TEXT = """field => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.setData('text/plain', 'a word');
+    const drop = new DragEvent('drop', {dataTransfer, bubbles: true, cancelable: true});
+    return field.dispatchEvent(drop);
+}"""
 PDF = base64.b64encode(b"%PDF-1.7\n%%EOF\n").decode()
 
 
@@ -194,6 +200,7 @@ def test_pictures_pasted_and_dropped_go_along_made_smaller_and_are_shown_after_a
     panel.button("Remove small.png").click()
     panel.page.evaluate(DROP, [picture(4, 4), "dropped.png", "image/png"])
     panel.button("Remove dropped.png").click()
+    assert panel.message.evaluate(TAKES_TEXT)  # the browser inserts it
     replies.append([says("A plane of teal.")])
     panel.ask("What is this?")
     expect(panel.log).to_contain_text("A plane of teal.")
@@ -326,10 +333,13 @@ def test_commands_are_completed_ask_what_they_stand_for_or_act_at_once(
     assert "and be brief" in str(lab.fake.requests[-2])
     panel.page.keyboard.type("/undo\n")
     eventually(notebook.sources, lambda now: now["c0"] == "x = 1")
+    panel.page.evaluate(PASTE, [picture(4, 4), "plot.png", "image/png"])
     panel.page.keyboard.type("/mode re")
     expect(options).to_have_count(1)
     panel.page.keyboard.press("Enter")
+    expect(panel.button("Remove plot.png")).to_be_visible()
     expect(panel.region.get_by_label("Mode", exact=True)).to_have_value("read")
+    panel.button("Remove plot.png").click()
     panel.page.keyboard.type("/model demo")
     panel.page.keyboard.press("Enter")
     expect(panel.region.get_by_label("Model", exact=True)).to_have_value("demo:tour")

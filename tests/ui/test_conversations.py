@@ -62,6 +62,10 @@ def test_more_conversations_than_a_page_holds_can_be_shown(
     expect(panel.button("Show older")).to_be_hidden()
 
 
+ENDS_COMPOSITION = """field => field.dispatchEvent(
+    new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, bubbles: true}))"""
+
+
 def test_a_question_is_edited_and_what_its_turns_changed_is_taken_back(
     panel: Panel, notebook: OpenNotebook, lab: Lab, replies: Replies
 ) -> None:
@@ -73,6 +77,13 @@ def test_a_question_is_edited_and_what_its_turns_changed_is_taken_back(
     expect(panel.log).to_contain_text("It is two.")
     panel.ask("Thank you.")
     expect(panel.log).to_contain_text("As you like.")
+    panel.region.get_by_role("heading", name="Make it two.").dblclick()
+    title = panel.region.get_by_role("textbox", name="Title")
+    title.fill("Ein Titel")
+    title.evaluate(ENDS_COMPOSITION)
+    expect(title).to_be_focused()
+    title.press("Enter")
+    expect(panel.message).to_be_focused()
     panel.button("Edit and resend").first.click()
     field = panel.log.get_by_role("textbox", name="Your question")
     expect(field).to_be_focused()
@@ -80,9 +91,16 @@ def test_a_question_is_edited_and_what_its_turns_changed_is_taken_back(
     expect(panel.log.get_by_label("Also undo the changes made since")).to_be_checked()
     field.press("Escape")
     expect(field).to_be_hidden()
+    expect(panel.message).to_be_focused()
     panel.button("Edit and resend").first.click()
     field.fill("Leave it.")
+    panel.button("Conversations").click()
+    expect(field).to_be_hidden()
+    notebook.reload()
+    panel.open()
+    expect(field).to_have_value("Leave it.")
     field.press("Enter")
+    expect(panel.message).to_be_focused()
     expect(panel.log).to_contain_text("It stays one.")
     expect(panel.log).not_to_contain_text("As you like.")
     eventually(notebook.sources, lambda now: now["c0"] == "x = 1")

@@ -312,7 +312,15 @@ NARROW = """() => {
 }"""
 
 
-WIDE = """\
+PATH = "/home/user/projects/" + "a_very_long_name_of_a_folder/" * 6
+WIDE = f"""\
+# In {PATH}
+
+- {PATH}
+- `{PATH}` and **{PATH}**
+
+> {PATH}
+
 | region | revenue | cost | margin | share | last year | growth | forecast |
 |---|---|---|---|---|---|---|---|
 | Northern provinces | 1,412,000 | 1,203,000 | 209,000 | 34 % | 1,388,000 | 1.7 % | 1,440,000 |

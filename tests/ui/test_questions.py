@@ -218,6 +218,19 @@ def test_nothing_is_allowed_before_its_end_was_in_view(
     assert list(notebook.sources().values()) == ["x = 1", source]
 
 
+def test_everything_is_within_reach_in_a_low_window(open_page: OpenPage, replies: Replies) -> None:
+    panel = Panel(open_page(cells=["x = 1"]).page).open("ask")
+    panel.page.set_viewport_size({"width": 640, "height": 400})  # a zoom of 200 %
+    replies.append([calls("create_cell", source=LONG)])
+    panel.ask("Add it.")
+    question(panel, "Add a cell at the end?")
+    for name in ("Stop", "Show the rest", "Deny"):
+        panel.button(name).scroll_into_view_if_needed()
+        expect(panel.button(name)).to_be_in_viewport(ratio=1)
+    panel.button("Stop").click()
+    expect(panel.log).to_contain_text("Stopped.")
+
+
 def test_what_is_asked_about_is_read_and_allowed_with_keys_alone(
     open_page: OpenPage, replies: Replies
 ) -> None:

@@ -273,6 +273,22 @@ def test_a_cell_that_was_retyped_takes_keys_before_the_page_has_drawn_it(
     assert notebook.cursor() == ("c0", notebook.sources()["c0"].index("D") + 1)
 
 
+def test_a_completion_replaces_no_text_that_an_edit_has_moved(open_page: OpenPage) -> None:
+    above = "alpha_one = 1\nalpha_two = 2\nprint(1)\n\n\n"
+    notebook = open_page(cells=[f"{above}last = 3\nfinal = 4"])
+    notebook.wait_for_kernel()
+    notebook.wait_until_linked()
+    notebook.edit_line("c0", 3, end=True)
+    notebook.type("alph")
+    notebook.page.keyboard.press("Tab")
+    completions = notebook.page.locator(".jp-Completer:not(.lm-mod-hidden)")
+    expect(completions).to_be_visible()
+    notebook.lab.edit(notebook.path, "c0", old_string="final = 4", new_string="final = 4\nmore = 5")
+    expect(completions).to_have_count(0)
+    notebook.type("a_one")
+    assert notebook.sources()["c0"].endswith("print(1)\nalpha_one\n\nlast = 3\nfinal = 4\nmore = 5")
+
+
 @pytest.mark.story
 def test_a_panel_that_is_ready_late_takes_no_key_from_the_cell_that_was_clicked_meanwhile(
     context: BrowserContext, open_page: OpenPage

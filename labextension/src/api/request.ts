@@ -66,6 +66,32 @@ export function bodyOf(
   };
 }
 
+/** The body of `POST chat` that asks a stored question again, about the same notebook. */
+export function againOf(
+  options: ITurnOptions,
+  question: AgentMessage,
+  about: Pick<IChatRequest, 'id' | 'client'>
+): IChatRequest {
+  const { notebook, context } = question.metadata ?? {};
+  return {
+    ...options,
+    notebook: notebook ?? undefined,
+    context,
+    messages: [question],
+    ...about,
+    trigger: 'regenerate-message',
+    messageId: question.id
+  };
+}
+
+/** The question with this id; by default the last. */
+export function questionIn(
+  messages: readonly AgentMessage[],
+  id?: string
+): AgentMessage | undefined {
+  return messages.findLast(message => message.role === 'user' && (!id || message.id === id));
+}
+
 /** The messages before the one with this id, or all if there isn't any. */
 export function messagesBefore(
   messages: readonly AgentMessage[],

@@ -19,23 +19,21 @@ export interface IConnections {
 }
 
 /**
- * The chunks of a turn until its end, through as many connections as it takes.
- *
- * Returns false if no turn is running (any more), so its outcome is unknown. Raises RequestError if the server
- * refuses.
+ * The chunks of a turn until its end, through as many connections as it takes. The last ones may be missing if the
+ * turn ended while there was no connection. Raises RequestError if the server refuses.
  */
-export async function* chunks(options: IConnections): AsyncGenerator<AgentChunk, boolean> {
+export async function* chunks(options: IConnections): AsyncGenerator<AgentChunk, void> {
   const { connect, resume, signal, onConnected } = options;
   let seen = '';
   for (let attempt = 0; !signal.aborted; attempt++) {
     const response = await unlessOutage(seen ? resume(seen) : connect());
     onConnected(response !== null);
     if (response?.status === 204) {
-      return false;
+      return;
     }
     for await (const { id, data } of frames(response?.body)) {
       if (data === '[DONE]') {
-        return true;
+        return;
       }
       seen = id || seen;
       attempt = 0;
@@ -43,7 +41,6 @@ export async function* chunks(options: IConnections): AsyncGenerator<AgentChunk,
     }
     await pause(Math.min(250 * 2 ** attempt, LONGEST_PAUSE), signal);
   }
-  return true;
 }
 
 /** One frame of a server-sent event stream. */

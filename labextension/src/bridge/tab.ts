@@ -20,6 +20,7 @@ import { FileAccess } from './saves';
 import { StructuralEdits } from './structure';
 import type { IEdit } from './structure';
 import { followTrust, trust } from './trust';
+import { changeUnderUser } from './userPlace';
 
 const PROTOCOL = 2;
 const LONGEST_PAUSE = 10_000; // milliseconds
@@ -217,17 +218,11 @@ export class TabLink implements IDisposable {
     };
   }
 
-  /** Apply an update. JupyterLab 4.6 loses the active cell if it adds and removes cells, so restore it. */
   private _apply(update: Uint8Array): void {
-    const notebook = this._options.view()?.content;
-    const id = notebook?.activeCell?.model.id;
-    this._serverRuns.during(this._ydoc, () => Y.applyUpdate(this._ydoc, update, this));
-    if (notebook && id && notebook.activeCell?.model.id !== id) {
-      const index = notebook.widgets.findIndex(cell => cell.model.id === id);
-      if (index >= 0) {
-        notebook.activeCellIndex = index;
-      }
-    }
+    const apply = (): void => Y.applyUpdate(this._ydoc, update, this);
+    changeUnderUser(this._options.view()?.content, () =>
+      this._serverRuns.during(this._ydoc, apply)
+    );
   }
 
   /** Tell the server whether this page has unsaved changes, in case it disconnects. */

@@ -5,6 +5,7 @@ import type { Announcements } from '../api/announcements';
 import type { AgentClient } from '../api/client';
 import type { IChange, Mode } from '../api/protocol';
 import type { IRequest, ITurnOptions } from '../api/request';
+import type { Renames } from '../bridge/renames';
 import type { Draft } from '../composer/draft';
 import { QuestionHistory } from '../composer/questionHistory';
 import { Store } from '../store';
@@ -17,9 +18,8 @@ import type { IModelChoice, Models } from './models';
 import { Modes } from './modes';
 import type { IQueued } from './queue';
 import { Queue } from './queue';
+import { Remembered } from './remembered';
 import type { Tools } from './tools';
-
-const STATE = 'jupyter-agent:assistant';
 
 /** The panel's state besides the conversation; never changed in place. */
 export interface IAssistantState {
@@ -30,14 +30,6 @@ export interface IAssistantState {
   readonly freestMode: Mode;
 }
 
-/** State that survives a page load. */
-interface IRemembered extends IModelChoice {
-  conversation: string;
-  modes: Readonly<Record<string, Mode>>;
-  /** Earlier questions, newest last. */
-  asked: string[];
-}
-
 /** This page's assistant: the conversation in front, the draft, and the user's choices. */
 export class Assistant extends Store<IAssistantState> implements IAssistant {
   /** @param _page - The id of this page load. */
@@ -45,12 +37,13 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     private readonly _client: AgentClient,
     private readonly _page: string,
     private readonly _announcements: Announcements,
-    private readonly _stateDB: IStateDB | null,
+    stateDB: IStateDB | null,
     readonly draft: Draft,
     readonly models: Models,
     readonly instructions: Instructions,
     readonly listing: Listing,
-    readonly tools: Tools
+    readonly tools: Tools,
+    renames: Pick<Renames, 'moved'>
   ) {
     super({
       conversation: new Conversation(_client, _page, _announcements),
@@ -58,7 +51,15 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
       mode: 'ask',
       freestMode: 'auto'
     });
+    this._remembered = new Remembered(stateDB);
     this.history = new QuestionHistory(draft);
+    renames.moved.connect((_, move) => {
+      this._modes.move(move);
+      this.queue.move(move);
+      this.state.conversation.move(move);
+      this._showMode();
+      this._remember();
+    });
     this.draft.changed.connect(this._onDrafted, this);
     this.queue.open(this.state.conversation);
     this.state.conversation.happened.connect(this._onHappened, this);
@@ -84,19 +85,16 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
 
   /** Show the conversation of the last page load, or one whose turn is running. */
   async restore(): Promise<void> {
-    const remembered = (await this._stateDB?.fetch(STATE)) as Partial<IRemembered> | undefined;
-    this._modes.chosen = remembered?.modes ?? {};
-    this.history.asked = remembered?.asked ?? [];
-    const { model = null, effort = null, fallback = null } = remembered ?? {};
+    const { conversation, modes, asked, ...choice } = await this._remembered.read();
+    this._modes.chosen = modes ?? {};
+    this.history.asked = asked ?? [];
+    const { model = null, effort = null, fallback = null } = choice;
     this.models.choose({ model, effort, fallback });
     this._onDrafted();
     void this.models.read();
     void this.tools.read();
     void this._modes.readFreest(this._client).then(() => this._showMode());
-    const id =
-      sessionStorage.getItem(STATE) ?? // this tab's; JupyterLab saves its state with a delay
-      remembered?.conversation ??
-      (await this._runningConversation());
+    const id = conversation ?? (await this._runningConversation());
     if (id && !this.state.conversation.state.messages.length) {
       this.show(id);
     }
@@ -146,11 +144,11 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     return this.history.go(step, here);
   }
 
-  /** Move a queued question back into the draft. */
+  /** Move a queued question back into the draft, before the text written there. */
   editQueued({ context = [], id, notebook, pictures = [], text }: IQueued): void {
     const place = notebook ? { notebook, attachments: context } : null;
     this.queue.remove(id);
-    this.draft.replace({ text, place, pictures });
+    this.draft.prepend({ text, place, pictures });
   }
 
   /** The user's choices for the next turn. */
@@ -189,7 +187,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   show(id: string): void {
     const conversation = new Conversation(this._client, this._page, this._announcements, id);
     this._open(conversation);
-    void conversation.load().then(() => this.queue.proceed());
+    void this.queue.proceedAfter(conversation.load());
   }
 
   async listConversations(): Promise<void> {
@@ -283,18 +281,16 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   }
 
   private _remember(): void {
-    const { conversation } = this.state;
-    sessionStorage.setItem(STATE, conversation.id);
-    const remembered: IRemembered = {
-      conversation: conversation.id,
+    this._remembered.write({
+      conversation: this.state.conversation.id,
       ...this.models.state.choice,
       modes: this._modes.chosen,
       asked: [...this.history.asked]
-    };
-    void this._stateDB?.save(STATE, { ...remembered });
+    });
   }
 
   private readonly _happened = new Signal<this, ConversationEvent>(this);
   private _about: string | null = null;
   private readonly _modes = new Modes();
+  private readonly _remembered: Remembered;
 }

@@ -3,36 +3,25 @@ import { UUID } from '@lumino/coreutils';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { Announcements, IAnnouncement } from '../api/announcements';
 import { type AgentClient } from '../api/client';
-import { type IFailure, failureOf } from '../api/failure';
+import { failureOf } from '../api/failure';
 import type {
   AgentChunk,
-  AgentMessage,
   IApproval,
   IApprovalAnswer,
   ICellRef,
-  IChange,
+  IStoredConversation,
   IUndone
 } from '../api/protocol';
-import { type IRequest, bodyOf, messagesBefore, questionOf } from '../api/request';
+import type { Move } from '../bridge/renames';
+import { moveAbout } from '../bridge/renames';
+import type { IRequest, ITurnOptions } from '../api/request';
+import { againOf, bodyOf, messagesBefore, questionIn, questionOf } from '../api/request';
 import { chunks } from '../api/stream';
 import { Store } from '../store';
-import { type ConversationEvent, type Progress, eventsBetween } from './conversationEvents';
-import { advance, withAnswers, emptyAnswer, pendingApprovals, withDuration } from './message';
-
-/** A conversation at one moment; never changed in place. */
-export interface IConversationState {
-  readonly title: string | null;
-  readonly messages: readonly AgentMessage[];
-  readonly progress: Progress;
-  /** False while a turn is running and its stream is being reconnected. */
-  readonly connected: boolean;
-  /** Why the last request failed. */
-  readonly failure: IFailure | null;
-  /** The changes, with their current state, of each turn for which they have been read. */
-  readonly changes: Readonly<Record<string, readonly IChange[]>>;
-}
-
-const NOTHING = { title: null, messages: [], changes: {} };
+import { type ConversationEvent, eventsBetween } from './conversationEvents';
+import { EMPTY, type IConversationState } from './conversationState';
+import { moveShown } from './moved';
+import { advance, isEnd, pendingApprovals, withAnswers, withDuration, withStart } from './message';
 
 /**
  * One conversation with the assistant, as stored on the server. The server runs the turn: this follows it, reconnects
@@ -46,7 +35,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     announcements: Announcements,
     readonly id: string = UUID.uuid4()
   ) {
-    super({ ...NOTHING, progress: 'idle', connected: true, failure: null });
+    super(EMPTY);
     announcements.received.connect(this._onAnnounced, this);
   }
 
@@ -74,22 +63,15 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     Signal.clearData(this);
   }
 
-  /** Read the conversation from the server, and follow its turn if one is running. A new one stays empty. */
-  async load(): Promise<void> {
+  /** Read it from the server, and follow its turn if one is running. Returns whether its state is known. */
+  async load(): Promise<boolean> {
     if (this.busy) {
-      return;
+      return true;
     }
-    await this._try(async () => {
-      const { title, messages, state } = await this._client.conversation(this.id);
-      if (this.busy) {
-        return; // a turn was started or found here in the meantime
-      }
-      const running = state === 'running' || state === 'waiting';
-      this.update({ title, messages, progress: running ? 'running' : (state ?? 'idle') });
-      if (running) {
-        await this._follow(() => this._client.follow(this.id, '', this._abort.signal));
-      } else {
-        await this._readChanges();
+    return this._following(async () => {
+      const stored = await this._client.conversation(this.id);
+      if (!this.busy) {
+        await this._show(stored); // else a turn was started or found here in the meantime
       }
     });
   }
@@ -103,24 +85,15 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   }
 
   /** Resend a question (the last by default): unchanged if the server never got it, else for another answer. */
-  async retry(request: Omit<IRequest, 'text'>, id?: string): Promise<void> {
+  async retry(options: ITurnOptions, id?: string): Promise<void> {
     const { messages } = this.state;
-    const question = messages.findLast(
-      message => message.role === 'user' && (!id || message.id === id)
-    );
+    const question = questionIn(messages, id);
     if (!question) {
       return;
     }
     this.update({ messages: [...messagesBefore(messages, question.id), question] });
     await this._ask(
-      this._unsent ?? {
-        ...request,
-        id: this.id,
-        messages: [question],
-        trigger: 'regenerate-message',
-        messageId: question.id,
-        client: this._page
-      }
+      this._unsent ?? againOf(options, question, { id: this.id, client: this._page })
     );
   }
 
@@ -171,6 +144,12 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     this.update({ title });
   }
 
+  /** Files were renamed. */
+  move(move: Move): void {
+    this._unsent &&= moveAbout(this._unsent, move);
+    this.update(moveShown(this.state, move));
+  }
+
   /** The running turn reports its own changes; for a turn already shown only its changes are read, else everything. */
   private _onAnnounced(_: Announcements, { conversation_id, turn_id }: IAnnouncement): void {
     if (conversation_id !== this.id) {
@@ -191,16 +170,33 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     this._stopAtStart = false;
     this.update({ progress: 'running', failure: null });
     const connect = (): Promise<Response> => this._client.chat(request, key, this._abort.signal);
-    const followed = await this._try(async () => {
-      await this._follow(connect);
+    await this._following(() => this._follow(connect));
+  }
+
+  /** Returns whether `work` has succeeded; no turn that it followed counts as running any more. */
+  private async _following(work: () => Promise<void>): Promise<boolean> {
+    const done = await this._try(async () => {
+      await work();
       return true;
     });
-    if (!followed && this.busy) {
+    if (!done && this.busy) {
       this.update({ progress: 'failed' });
+    }
+    return done ?? false;
+  }
+
+  /** Show what the server has stored, and follow the turn if it is running. */
+  private async _show({ title, messages, state }: IStoredConversation): Promise<void> {
+    const running = state === 'running' || state === 'waiting';
+    this.update({ title, messages, progress: running ? 'running' : (state ?? 'idle') });
+    if (running) {
+      await this._follow(() => this._client.follow(this.id, '', this._abort.signal));
+    } else {
+      await this._readChanges();
     }
   }
 
-  /** Apply a turn's stream until its end. */
+  /** Apply a turn's stream until its end. If that does not say how the turn ended, the server is asked. */
   private async _follow(connect: () => Promise<Response>): Promise<void> {
     const { signal } = this._abort;
     const stream = chunks({
@@ -209,15 +205,15 @@ export class Conversation extends Store<IConversationState> implements IDisposab
       signal,
       onConnected: connected => this.update({ connected })
     });
-    let next = await stream.next();
-    for (; !next.done; next = await stream.next()) {
-      this._apply(next.value);
+    let isEnded = false;
+    for await (const chunk of stream) {
+      this._apply(chunk);
+      isEnded = isEnd(chunk);
     }
-    if (next.value) {
+    if (isEnded) {
       await this._onEnded();
-    } else {
-      this.update({ progress: 'idle' }); // it ended while there was no connection
-      await this.load();
+    } else if (!this.isDisposed) {
+      await this._show(await this._client.conversation(this.id)); // it ended while there was no connection
     }
   }
 
@@ -225,9 +221,7 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     const { messages } = this.state;
     switch (chunk.type) {
       case 'start': {
-        const answer = advance(emptyAnswer(''), chunk);
-        const known = messages.findIndex(message => message.id === answer.id);
-        this.update({ messages: known < 0 ? [...messages, answer] : messages.with(known, answer) });
+        this.update({ messages: withStart(messages, chunk) });
         if (this._unsent) {
           this._startedAt = Date.now();
           this._unsent = null;

@@ -13,7 +13,7 @@ export type Progress = TurnState | 'idle';
  * - `asked`: the turn waits for an answer to a further question
  * - `outcomeKnown`: it became known how the last turn ended, even if it ended while no page was open
  * - `turnStarted`: a turn runs, whoever started it
- * - `turnEnded`: the turn no longer runs, whether or not its outcome is known yet
+ * - `turnEnded`: the turn no longer runs, and its outcome is known
  */
 export type ConversationEvent =
   'opened' | 'updated' | 'changesArrived' | 'asked' | 'outcomeKnown' | 'turnStarted' | 'turnEnded';

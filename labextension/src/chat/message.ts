@@ -17,6 +17,16 @@ export function emptyAnswer(id: string, metadata?: IMessageMetadata): AgentMessa
   return { id, role: 'assistant', metadata, parts: [] };
 }
 
+/** The messages when the stream of an answer starts, or is replayed from its start. */
+export function withStart(
+  messages: readonly AgentMessage[],
+  chunk: Chunk<'start'>
+): readonly AgentMessage[] {
+  const answer = advance(emptyAnswer(''), chunk);
+  const known = messages.findIndex(message => message.id === answer.id);
+  return known < 0 ? [...messages, answer] : messages.with(known, answer);
+}
+
 /**
  * The message after a chunk of its stream. Pure: parts that the chunk does not touch stay the same objects.
  *
@@ -62,6 +72,11 @@ export function advance(message: AgentMessage, chunk: AgentChunk): AgentMessage 
     default:
       return message;
   }
+}
+
+/** Whether a chunk says how the turn ended; it is the last one then. */
+export function isEnd({ type }: AgentChunk): boolean {
+  return type === 'finish' || type === 'abort' || type === 'error';
 }
 
 /** The unanswered questions in a message. */

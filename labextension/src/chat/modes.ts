@@ -1,5 +1,7 @@
 import type { AgentClient } from '../api/client';
 import type { Mode } from '../api/protocol';
+import type { Move } from '../bridge/renames';
+import { moveKeys } from '../bridge/renames';
 
 /** From the strictest to the most permissive. */
 export const MODES: readonly Mode[] = ['read', 'ask', 'edit', 'auto'];
@@ -16,6 +18,11 @@ export class Modes {
   /** Read what the administrator allows; if the server does not answer now, it refuses other modes later. */
   async readFreest(client: AgentClient): Promise<void> {
     this.freest = await client.freestMode().catch(() => this.freest);
+  }
+
+  /** The choice goes with its notebook: another one that gets the old name does not inherit it. */
+  move(move: Move): void {
+    this.chosen = moveKeys(this.chosen, move);
   }
 
   /** The mode of questions about that notebook. */

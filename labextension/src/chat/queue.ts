@@ -1,7 +1,12 @@
 import { UUID } from '@lumino/coreutils';
 import type { IRequest } from '../api/request';
+import type { Move } from '../bridge/renames';
+import { moveAbout } from '../bridge/renames';
+import { inTab } from '../storage';
 import { Store } from '../store';
 import type { Conversation } from './conversation';
+
+const PREFIX = 'jupyter-agent:queue:';
 
 /** A question that waits for the end of the turn; its id becomes the message's, so that it is sent once. */
 export interface IQueued extends IRequest {
@@ -29,8 +34,7 @@ export class Queue extends Store<IQueueState> {
   /** Show the queue of a conversation. */
   open(conversation: Conversation): void {
     this._conversation = conversation;
-    const stored = sessionStorage.getItem(this._key(conversation));
-    this.set({ waiting: stored ? (JSON.parse(stored) as IQueued[]) : [], held: false });
+    this.set({ waiting: inTab.get<IQueued[]>(this._key(conversation)) ?? [], held: false });
   }
 
   add(request: IRequest, id: string = UUID.uuid4()): void {
@@ -52,6 +56,20 @@ export class Queue extends Store<IQueueState> {
     }
   }
 
+  /** Proceed when it is known how the last turn ended. A conversation that is no longer in front does not matter. */
+  async proceedAfter(known: Promise<boolean>): Promise<void> {
+    const conversation = this._conversation;
+    const isKnown = await known;
+    if (conversation !== this._conversation) {
+      return;
+    }
+    if (isKnown) {
+      this.proceed();
+    } else {
+      this.update({ held: true });
+    }
+  }
+
   /** Send the next question now. */
   next(): void {
     const [first] = this.state.waiting;
@@ -62,28 +80,25 @@ export class Queue extends Store<IQueueState> {
     }
   }
 
+  /** Files were renamed: what waits in any conversation is about the same ones as before. */
+  move(move: Move): void {
+    const moved = (waiting: readonly IQueued[]): IQueued[] =>
+      waiting.map(queued => moveAbout(queued, move));
+    for (const key of inTab.keys(PREFIX)) {
+      inTab.set(key, moved(inTab.get<IQueued[]>(key) ?? []));
+    }
+    this.update({ waiting: moved(this.state.waiting) });
+  }
+
   private _change(waiting: readonly IQueued[]): void {
     this.update({ waiting });
-    if (!this._conversation) {
-      return;
-    }
-    const key = this._key(this._conversation);
-    if (!waiting.length) {
-      sessionStorage.removeItem(key);
-      return;
-    }
-    try {
-      sessionStorage.setItem(key, JSON.stringify(waiting));
-    } catch (error) {
-      if (!(error instanceof DOMException)) {
-        throw error;
-      }
-      sessionStorage.removeItem(key); // pictures may exceed the browser's quota: then only this page has the queue
+    if (this._conversation) {
+      inTab.set(this._key(this._conversation), waiting.length ? waiting : null);
     }
   }
 
   private _key({ id }: Conversation): string {
-    return `jupyter-agent:queue:${id}`;
+    return PREFIX + id;
   }
 
   private _conversation: Conversation | null = null;

@@ -43,8 +43,10 @@ export function Composer(): React.JSX.Element {
         }
       }}
       onDrop={event => {
-        event.preventDefault();
-        void attach([...event.dataTransfer.files]);
+        if (event.dataTransfer.types.includes('Files')) {
+          event.preventDefault(); // dropped text goes into the field
+          void attach([...event.dataTransfer.files]);
+        }
       }}
     >
       <DraftChips />
@@ -122,7 +124,7 @@ function useSend(): Send {
     }
     const asked = slash.expand(text.trim());
     if (asked === null) {
-      draft.clear();
+      draft.setText(''); // attachments stay for the next question
     } else if (denial.state && !queue && !pictures.length) {
       denial.deny(denial.question, asked);
     } else {

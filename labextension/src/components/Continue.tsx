@@ -11,8 +11,10 @@ export function Continue({ message }: { message: AgentMessage }): React.JSX.Elem
     return null;
   }
   const { turnId, limit } = ended;
+  const notebook = message.metadata?.notebook ?? undefined; // the same as in that turn, also after a rename
   const steps = message.metadata?.steps ?? 0;
-  const continued = { continues: turnId, notebook: undefined, context: undefined }; // the same as in that turn
+  const { mode } = assistant.choices;
+  const continued = { continues: turnId, notebook, context: undefined, mode };
   return (
     <div className="jp-Agent-limit">
       <p>

@@ -30,6 +30,9 @@ export function Header(): React.JSX.Element {
           defaultValue={title}
           onBlur={event => rename(event.target.value)}
           onKeyDown={event => {
+            if (event.nativeEvent.isComposing) {
+              return; // the key ends a composition, not the renaming
+            }
             if (event.key === 'Enter' || event.key === 'Escape') {
               event.preventDefault(); // Escape cancels the renaming, not the turn
               rename(event.key === 'Enter' ? event.currentTarget.value : title);

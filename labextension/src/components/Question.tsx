@@ -1,15 +1,17 @@
 import { editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { AgentMessage, IEndedRun } from '../api/protocol';
+import type { IQuestionEdit } from '../composer/questionEdits';
 import { endOfRun } from '../wording/callDescriptions';
 import { Chips, Picture, isFile } from './Chips';
 import { IconButton } from './Header';
-import { useAssistant, useConversation, useServices } from './services';
+import { useAssistant, useConversation, useQuestionEdit, useServices } from './services';
 
 /** The user's question, with buttons to resend or edit it. */
 export const Question = React.memo(function Question({ message }: { message: AgentMessage }) {
-  const { trans } = useServices();
-  const [editing, setEditing] = React.useState(false);
+  const { edits, trans } = useServices();
+  const edit = useQuestionEdit(message.id);
+  const [clicked, setClicked] = React.useState(false);
   const { parts, metadata } = message;
   if (metadata?.ended) {
     return <EndOfRun message={message} ended={metadata.ended} />;
@@ -20,14 +22,14 @@ export const Question = React.memo(function Question({ message }: { message: Age
       className="jp-Agent-question"
       aria-label={trans.__('Your question')}
       data-message={message.id}
-      data-editing={editing}
+      data-editing={edit !== undefined}
     >
       <Chips attachments={metadata?.context ?? []} />
       {parts.filter(isFile).map((picture, index) => (
         <Picture key={index} picture={picture} index={index} />
       ))}
-      {editing ? (
-        <Edit message={message} text={text} onEnd={() => setEditing(false)} />
+      {edit ? (
+        <Edit message={message} edit={edit} focus={clicked} />
       ) : (
         <>
           <p>{text}</p>
@@ -35,7 +37,10 @@ export const Question = React.memo(function Question({ message }: { message: Age
             <IconButton
               icon={editIcon}
               label={trans.__('Edit and resend')}
-              onClick={() => setEditing(true)}
+              onClick={() => {
+                setClicked(true);
+                edits.write(message.id, { text, undo: true });
+              }}
             />
           </span>
         </>
@@ -59,17 +64,18 @@ function EndOfRun(props: { message: AgentMessage; ended: IEndedRun }): React.JSX
 
 interface IEditProps {
   message: AgentMessage;
-  text: string;
-  onEnd: () => void;
+  edit: IQuestionEdit;
+  /** Whether to move the focus to the field: it is shown because of a click. */
+  focus: boolean;
 }
 
 /** The question in a field; everything after it is replaced by the answer to the new one. */
-function Edit({ message, text: before, onEnd }: IEditProps): React.JSX.Element {
-  const { assistant, trans } = useServices();
+function Edit({ message, edit, focus }: IEditProps): React.JSX.Element {
+  const { assistant, edits, trans } = useServices();
   const { conversation } = useAssistant();
   const { changes, messages } = useConversation();
-  const [text, setText] = React.useState(before);
-  const [undo, setUndo] = React.useState(true);
+  const { text, undo } = edit;
+  const onEnd = (): void => edits.end(message.id);
   const after = messages.slice(messages.findIndex(({ id }) => id === message.id) + 1);
   const changed = after.some(({ metadata, parts }) => {
     const known = changes[metadata?.turnId ?? ''];
@@ -92,9 +98,9 @@ function Edit({ message, text: before, onEnd }: IEditProps): React.JSX.Element {
     <>
       <textarea
         aria-label={trans.__('Your question')}
-        autoFocus
+        autoFocus={focus}
         value={text}
-        onChange={event => setText(event.target.value)}
+        onChange={event => edits.write(message.id, { text: event.target.value, undo })}
         onKeyDown={event => {
           if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) {
             event.preventDefault();
@@ -107,7 +113,11 @@ function Edit({ message, text: before, onEnd }: IEditProps): React.JSX.Element {
       />
       {changed && (
         <label className="jp-Agent-notice">
-          <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} />
+          <input
+            type="checkbox"
+            checked={undo}
+            onChange={() => edits.write(message.id, { text, undo: !undo })}
+          />
           {trans.__('Also undo the changes made since')}
         </label>
       )}

@@ -18,7 +18,9 @@ export function Waiting(): React.JSX.Element | null {
         {held && progress !== 'running'
           ? progress === 'stopped'
             ? trans.__('Paused because the answer was stopped.')
-            : trans.__('Paused because the answer failed.')
+            : progress === 'idle'
+              ? trans.__('Paused because the conversation could not be read.')
+              : trans.__('Paused because the answer failed.')
           : trans.__('Queued')}
       </p>
       <ul>

@@ -6,7 +6,7 @@ import type { ISentRequest } from '../api/protocol';
 import type { IInstructionsState } from '../chat/instructions';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant, IAssistantState } from '../chat/assistant';
-import type { IConversationState } from '../chat/conversation';
+import type { IConversationState } from '../chat/conversationState';
 import type { Denial } from '../chat/denial';
 import type { IListingState } from '../chat/listing';
 import type { LongRuns, RunWatch } from '../chat/longRuns';
@@ -19,6 +19,7 @@ import type { ConversationUsage, IUsageState } from '../chat/usage';
 import type { Completion, ICompletionState } from '../composer/completion';
 import type { CopiedCells } from '../composer/copiedCells';
 import type { IDraft } from '../composer/draft';
+import type { IQuestionEdit, QuestionEdits } from '../composer/questionEdits';
 import type { Slash } from '../composer/slash';
 import type { ChangeWalk, IChangeWalk } from '../review/changeWalk';
 import type { FileConflicts, IFileConflict } from '../review/fileConflicts';
@@ -51,6 +52,7 @@ export interface IServices {
   requestsOf: (turnId: string) => Promise<readonly ISentRequest[]>;
   notebooks: OpenNotebooks;
   copied: CopiedCells;
+  edits: QuestionEdits;
   /** Renders text by a model: untrusted, and without loading anything from elsewhere. */
   rendermime: IRenderMimeRegistry;
   languages: IEditorLanguageRegistry;
@@ -86,6 +88,11 @@ export function useAssistant(): IAssistantState {
 /** The draft; rendered immediately, for the same reason. */
 export function useDraft(): IDraft {
   return useStore(useServices().assistant.draft, atOnce);
+}
+
+/** The edit of an earlier question; rendered immediately, for the same reason. */
+export function useQuestionEdit(id: string): IQuestionEdit | undefined {
+  return useStore(useServices().edits, atOnce)[id];
 }
 
 /** The queued questions. */

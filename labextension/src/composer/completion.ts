@@ -31,7 +31,7 @@ export function tokenAt(text: string, cursor: number): IToken | null {
       to
     };
   }
-  const mention = /(?:^|[\s(])@([^\s@]*(?: \d*)?)$/.exec(before); // a label may end with a number
+  const mention = /(?:^|[\s(])@((?:[^\n@/]*\/)*[^\s@/]*(?: \d*)?)$/.exec(before); // folders may have spaces, and a label may end with a number
   return (
     mention && { kind: 'mention', query: mention[1], from: cursor - mention[1].length - 1, to }
   );

@@ -1,6 +1,9 @@
 import { JSONExt } from '@lumino/coreutils';
 import type { Attachment, IPicture } from '../api/protocol';
 import type { OpenNotebooks, IPlace } from '../bridge/openNotebooks';
+import type { Move, Renames } from '../bridge/renames';
+import { moveAttachment } from '../bridge/renames';
+import { inTab } from '../storage';
 import { Store } from '../store';
 
 const STORAGE_KEY = 'jupyter-agent:draft';
@@ -21,7 +24,10 @@ export interface IDraft {
 
 /** The question being written, with its attachments. Text survives a reload, pictures do not. */
 export class Draft extends Store<IDraft> {
-  constructor(private readonly _notebooks: OpenNotebooks) {
+  constructor(
+    private readonly _notebooks: OpenNotebooks,
+    renames: Pick<Renames, 'moved'>
+  ) {
     super({
       text: '',
       place: _notebooks.place,
@@ -29,9 +35,10 @@ export class Draft extends Store<IDraft> {
       attached: [],
       pictures: [],
       refusal: '',
-      ...(JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? '{}') as Partial<IDraft>)
+      ...inTab.get<Partial<IDraft>>(STORAGE_KEY)
     });
     _notebooks.moved.connect(this.follow, this);
+    renames.moved.connect((_, move) => this._move(move));
   }
 
   /** Where the user is now, whatever the draft is about. */
@@ -101,9 +108,18 @@ export class Draft extends Store<IDraft> {
     this.update({ refusal });
   }
 
-  /** Replace the draft. */
-  replace(draft: Pick<IDraft, 'text' | 'place' | 'pictures'>): void {
-    this.update({ ...draft, detached: !draft.place, attached: [], refusal: '' });
+  /** Put an earlier message, with its notebook, before the text written already. */
+  prepend({ text, place, pictures }: Pick<IDraft, 'text' | 'place' | 'pictures'>): void {
+    const { state } = this;
+    const own = this.isEmpty ? [] : this.attachments;
+    this.update({
+      text: [text, state.text].filter(one => one.trim()).join('\n\n'),
+      place,
+      detached: !place,
+      attached: [],
+      pictures: [...pictures, ...state.pictures]
+    });
+    this.attach(...own);
   }
 
   /** Empty the draft, and follow the user again. */
@@ -112,13 +128,19 @@ export class Draft extends Store<IDraft> {
     this.follow();
   }
 
+  private _move(move: Move): void {
+    const { attached, place } = this.state;
+    const moved = (all: readonly Attachment[]): Attachment[] =>
+      all.map(one => moveAttachment(one, move));
+    this.update({
+      attached: moved(attached),
+      place: place && { notebook: move(place.notebook), attachments: moved(place.attachments) }
+    });
+  }
+
   protected override set(state: IDraft): void {
-    if (isBlank(state)) {
-      sessionStorage.removeItem(STORAGE_KEY);
-    } else {
-      const { text, place, detached, attached } = state;
-      sessionStorage.setItem(STORAGE_KEY, JSON.stringify({ text, place, detached, attached }));
-    }
+    const { text, place, detached, attached } = state;
+    inTab.set(STORAGE_KEY, isBlank(state) ? null : { text, place, detached, attached });
     super.set(state);
   }
 }

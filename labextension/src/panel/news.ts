@@ -7,6 +7,7 @@ import type { Assistant } from '../chat/assistant';
 import type { Conversation } from '../chat/conversation';
 import type { ConversationEvent } from '../chat/conversationEvents';
 import type { IUnsavedText } from '../review/unsavedTexts';
+import { inBrowser } from '../storage';
 import type { Store } from '../store';
 import type { AssistantPanel } from './panel';
 
@@ -69,11 +70,11 @@ export class News {
   private async _notifyOfOutcome(conversation: Conversation): Promise<void> {
     const { messages, progress } = conversation.state;
     const turnId = messages.at(-1)?.metadata?.turnId ?? '';
-    if (!turnId || localStorage.getItem(LAST_SEEN_KEY) === turnId) {
+    if (!turnId || inBrowser.read(LAST_SEEN_KEY) === turnId) {
       return;
     }
     if (this._isVisible) {
-      localStorage.setItem(LAST_SEEN_KEY, turnId);
+      inBrowser.write(LAST_SEEN_KEY, turnId);
       return;
     }
     const changes = await this._assistant.changes(turnId).catch(() => []); // optional
@@ -135,7 +136,7 @@ export class News {
   private _markSeen(): void {
     if (this._isVisible) {
       this._panel.title.className = '';
-      localStorage.setItem(LAST_SEEN_KEY, this._turnId);
+      inBrowser.write(LAST_SEEN_KEY, this._turnId);
     }
   }
 

@@ -8,6 +8,7 @@ import * as React from 'react';
 import { assistantIcon } from '../components/icons';
 import type { IServices } from '../components/services';
 import { DropTarget } from '../composer/dropTarget';
+import { FocusReturn } from '../components/focusReturn';
 import { mayFocusAfter } from '../components/lateFocus';
 
 /** The side panel. Its content and renderers are loaded when it is first shown. */
@@ -26,7 +27,11 @@ export class AssistantPanel extends ReactWidget {
     this.title.caption = trans.__('Assistant');
     const { assistant, notebooks } = _services;
     const target = new DropTarget(this.node, notebooks, assistant.draft);
-    this.disposed.connect(() => target.dispose());
+    const focus = new FocusReturn(this.node, () => void this.focusMessage());
+    this.disposed.connect(() => {
+      target.dispose();
+      focus.dispose();
+    });
   }
 
   /** Emitted when the panel becomes visible. */

@@ -18,7 +18,10 @@ export function actions(
     {
       name: 'clear',
       description: trans.__('Start a new conversation'),
-      run: () => assistant.newConversation()
+      run: () => {
+        assistant.newConversation();
+        assistant.draft.clear();
+      }
     },
     {
       name: 'undo',

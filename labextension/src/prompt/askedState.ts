@@ -1,5 +1,5 @@
 import type { AgentMessage } from '../api/protocol';
-import type { IConversationState } from '../chat/conversation';
+import type { IConversationState } from '../chat/conversationState';
 import type { IQueueState } from '../chat/queue';
 
 /**

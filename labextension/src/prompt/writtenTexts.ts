@@ -1,3 +1,5 @@
+import { inTab } from '../storage';
+
 const STORAGE_KEY = 'jupyter-agent:cell-texts';
 
 /** Unsent text at each cell, by cell id; survives a reload. */
@@ -9,10 +11,8 @@ export class WrittenTexts {
   set(cellId: string, text: string): void {
     const others = Object.entries(this._texts).filter(([id]) => id !== cellId);
     this._texts = Object.fromEntries(text.trim() ? [...others, [cellId, text]] : others);
-    sessionStorage.setItem(STORAGE_KEY, JSON.stringify(this._texts));
+    inTab.set(STORAGE_KEY, this._texts);
   }
 
-  private _texts = JSON.parse(sessionStorage.getItem(STORAGE_KEY) ?? '{}') as Readonly<
-    Record<string, string>
-  >;
+  private _texts = inTab.get<Readonly<Record<string, string>>>(STORAGE_KEY) ?? {};
 }

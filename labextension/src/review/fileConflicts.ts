@@ -1,3 +1,5 @@
+import type { Move, Renames } from '../bridge/renames';
+import { inBrowser } from '../storage';
 import { Store } from '../store';
 import type { ICellConflict, ITabBridge } from '../tokens';
 
@@ -12,11 +14,12 @@ export class FileConflicts extends Store<readonly IFileConflict[]> {
   /** @param _key - Their key in the browser's storage. */
   constructor(
     bridge: ITabBridge,
+    renames: Pick<Renames, 'moved'>,
     private readonly _key: string
   ) {
     super(readStored(_key));
     bridge.conflicted.connect((_, { notebook, cells }) => this._add(notebook, cells));
-    bridge.renamed.connect((_, { former, notebook }) => this._rename(former, notebook));
+    renames.moved.connect((_, move) => this._move(move));
     window.addEventListener('storage', ({ key }) => {
       if (key === _key) {
         this.set(readStored(_key)); // another page has added or settled one
@@ -43,26 +46,18 @@ export class FileConflicts extends Store<readonly IFileConflict[]> {
     this._keep(this.state.filter(one => one !== conflict));
   }
 
-  private _rename(old: string, path: string): void {
-    if (this.state.some(({ notebook }) => notebook === old)) {
-      this._keep(this.state.map(one => (one.notebook === old ? { ...one, notebook: path } : one)));
+  private _move(move: Move): void {
+    if (this.state.some(({ notebook }) => move(notebook) !== notebook)) {
+      this._keep(this.state.map(one => ({ ...one, notebook: move(one.notebook) })));
     }
   }
 
   private _keep(state: readonly IFileConflict[]): void {
     this.set(state);
-    try {
-      localStorage.setItem(this._key, JSON.stringify(state));
-    } catch {
-      // The storage is full or forbidden: they last only as long as this page.
-    }
+    inBrowser.set(this._key, state);
   }
 }
 
 function readStored(key: string): readonly IFileConflict[] {
-  try {
-    return JSON.parse(localStorage.getItem(key) ?? '[]') as IFileConflict[];
-  } catch {
-    return [];
-  }
+  return inBrowser.get<IFileConflict[]>(key) ?? [];
 }

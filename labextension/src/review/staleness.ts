@@ -1,5 +1,7 @@
 import type { AgentClient } from '../api/client';
 import type { IStaleCell } from '../api/protocol';
+import type { Renames } from '../bridge/renames';
+import { moveKeys } from '../bridge/renames';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { Assistant } from '../chat/assistant';
 import { Store } from '../store';
@@ -15,9 +17,11 @@ export class Staleness extends Store<StaleCells> {
   constructor(
     private readonly _client: AgentClient,
     private readonly _notebooks: OpenNotebooks,
-    private readonly _assistant: Assistant
+    private readonly _assistant: Assistant,
+    renames: Pick<Renames, 'moved'>
   ) {
     super({});
+    renames.moved.connect((_, move) => this.set(moveKeys(this.state, move)));
     _assistant.happened.connect((_, event) => {
       if (event === 'turnEnded') {
         this._readAfterTurn();

@@ -1,5 +1,7 @@
 import type { AgentClient } from '../api/client';
 import type { IVerified } from '../api/protocol';
+import type { Move, Renames } from '../bridge/renames';
+import { moveKeys } from '../bridge/renames';
 import type { NotebookCode } from '../bridge/notebookCode';
 import type { Assistant } from '../chat/assistant';
 import { Store } from '../store';
@@ -18,9 +20,11 @@ export class Verifications extends Store<VerifiedNotebooks> {
   constructor(
     private readonly _client: AgentClient,
     private readonly _notebookCode: NotebookCode,
-    private readonly _assistant: Assistant
+    private readonly _assistant: Assistant,
+    renames: Pick<Renames, 'moved'>
   ) {
     super({});
+    renames.moved.connect((_, move) => this._move(move));
     _assistant.happened.connect((_, event) => {
       if (event === 'turnEnded') {
         this._readAfterTurn();
@@ -67,6 +71,11 @@ export class Verifications extends Store<VerifiedNotebooks> {
     }
   }
 
+  private _move(move: Move): void {
+    this._code = new Map([...this._code].map(([notebook, code]) => [move(notebook), code]));
+    this.set(moveKeys(this.state, move));
+  }
+
   /** Outputs are edits too, and frequent: compare the code when they pause. */
   private _onEdited(notebook: string): void {
     if (this._code.has(notebook)) {
@@ -86,6 +95,6 @@ export class Verifications extends Store<VerifiedNotebooks> {
   }
 
   /** The code that was verified. */
-  private readonly _code = new Map<string, string>();
+  private _code = new Map<string, string>();
   private _timer: ReturnType<typeof setTimeout> | undefined;
 }

@@ -141,6 +141,6 @@ describe('chunks', () => {
       signal: new AbortController().signal,
       onConnected: () => undefined
     });
-    expect(await stream.next()).toEqual({ done: true, value: false });
+    expect(await stream.next()).toEqual({ done: true, value: undefined });
   });
 });

@@ -1,6 +1,6 @@
 import type { AgentMessage } from '../../src/api/protocol';
 import { Conversation } from '../../src/chat/conversation';
-import type { IConversationState } from '../../src/chat/conversation';
+import type { IConversationState } from '../../src/chat/conversationState';
 import { advance, emptyAnswer, limitOf, retryOf } from '../../src/chat/message';
 import { goldenStream } from '../golden';
 import { LiveStream, Server, events, json } from '../server';

@@ -13,17 +13,30 @@ describe('tokenAt', () => {
     ['see @df now', 6, { kind: 'mention', query: 'd', from: 4, to: 7 }],
     ['see @cell ', 10, { kind: 'mention', query: 'cell ', from: 4, to: 10 }],
     ['see @cell 12', 12, { kind: 'mention', query: 'cell 12', from: 4, to: 12 }],
+    ['@my data/', 9, { kind: 'mention', query: 'my data/', from: 0, to: 9 }],
+    [
+      'see @my data/old ones/sa',
+      24,
+      { kind: 'mention', query: 'my data/old ones/sa', from: 4, to: 24 }
+    ],
     ['(@data/a.csv', 12, { kind: 'mention', query: 'data/a.csv', from: 1, to: 12 }]
   ])('finds the word in %j at %i', (text, cursor, token) => {
     expect(tokenAt(text, cursor)).toEqual(token);
   });
 
-  it.each(['me@home.org', 'a / b', 'see /tmp', '@one two', '@cell 3 is', '@cell  3', ''])(
-    'finds none in %j',
-    text => {
-      expect(tokenAt(text, text.length)).toBeNull();
-    }
-  );
+  it.each([
+    'me@home.org',
+    'a / b',
+    'see /tmp',
+    '@one two',
+    '@cell 3 is',
+    '@cell  3',
+    '@my data/sales of',
+    '@a\nb/c',
+    ''
+  ])('finds none in %j', text => {
+    expect(tokenAt(text, text.length)).toBeNull();
+  });
 });
 
 describe('Slash', () => {

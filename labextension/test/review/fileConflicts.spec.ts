@@ -1,4 +1,5 @@
 import { Signal } from '@lumino/signaling';
+import { RenamingPage } from '../renames';
 import { FileConflicts } from '../../src/review/fileConflicts';
 import type { ICellConflict, IMergeCell, ITabBridge } from '../../src/tokens';
 
@@ -8,16 +9,16 @@ type Conflicts = { notebook: string; cells: readonly ICellConflict[] };
 function open() {
   const bridge = { client: 'c' } as ITabBridge;
   const conflicted = new Signal<ITabBridge, Conflicts>(bridge);
-  const renamed = new Signal<ITabBridge, { former: string; notebook: string }>(bridge);
-  Object.assign(bridge, { conflicted, renamed });
-  const conflicts = new FileConflicts(bridge, 'key');
+  const page = new RenamingPage();
+  Object.assign(bridge, { conflicted });
+  const conflicts = new FileConflicts(bridge, page.renames, 'key');
   return {
     tell: (cell: string, theirs: string | null, notebook = 'a.ipynb') =>
       conflicted.emit({
         notebook,
         cells: [{ cell, mine: 'mine', theirs: theirs === null ? null : inFile(cell, theirs) }]
       }),
-    rename: (former: string, notebook: string) => renamed.emit({ former, notebook }),
+    rename: (former: string, notebook: string) => page.renameOpen(former, notebook),
     get texts() {
       return conflicts.state.map(
         ({ notebook, cell, theirs }) => `${notebook} ${cell} ${theirs?.source ?? 'deleted'}`

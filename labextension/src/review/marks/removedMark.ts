@@ -40,8 +40,14 @@ export class RemovedMark implements IDisposable {
     const { trans } = this._services;
     const lines = pending.base.split('\n');
     const words = trans._n('Deleted cell, 1 line:', 'Deleted cell, %1 lines:', lines.length);
+    const shown = JSON.stringify([pending.base, pending.conflict, mimeType]);
     this._pending = pending;
     this._mimeType = mimeType;
+    this._decisions.update();
+    if (shown === this._shown) {
+      return; // the user may be in it, or have selected text
+    }
+    this._shown = shown;
     this._node.setAttribute('aria-label', trans.__('Deleted cell: %1', lines[0]));
     this._line.replaceChildren(
       element('span', { className: 'jp-Agent-removedSign', children: ['−'] }),
@@ -88,7 +94,6 @@ export class RemovedMark implements IDisposable {
     }
     const { trans } = this._services;
     const { conflict } = this._pending;
-    this._decisions.update();
     const words = element('span', {
       className: 'jp-Agent-markWords',
       children: [conflict ?? trans.__('Deleted by the assistant')]
@@ -121,6 +126,8 @@ export class RemovedMark implements IDisposable {
   private _body: HTMLElement | null = null;
   private _pending: IPendingCell | null = null;
   private _mimeType = '';
+  /** What the elements show. */
+  private _shown = '';
   private _isOpen = false;
   private _isDisposed = false;
 }

@@ -190,5 +190,27 @@ async def follow(database: Database, old: str, new: str) -> None:
                 f" AND {here}",
                 (old, new),
             )
+        named = json.dumps(old)[1:-1]
+        for row in db.execute(
+            "SELECT id, question, request FROM turns WHERE is_here(root)"
+            " AND (instr(question, ?1) OR instr(request, ?1))",
+            (named,),
+        ).fetchall():
+            question, request = json.loads(row["question"]), json.loads(row["request"])
+            for about in (question.get("metadata") or {}, request):
+                _rename_in(about, old, new)
+            db.execute(
+                "UPDATE turns SET question = ?, request = ? WHERE id = ?",
+                (json.dumps(question), json.dumps(request), row["id"]),
+            )
 
     await database.run(write)
+
+
+def _rename_in(about: dict[str, Any], old: str, new: str) -> None:
+    """Update the paths of what a question is about: its notebook and its attachments."""
+    for each in (about, *(about.get("context") or ())):
+        for key in ("notebook", "path"):
+            path = each.get(key)
+            if isinstance(path, str) and f"{path}/".startswith(f"{old}/"):
+                each[key] = new + path[len(old) :]

@@ -82,6 +82,9 @@ async def test_a_notebook_renamed_in_the_middle_of_a_turn_is_followed_and_undone
         ("a1", "# Sales"),
         ("b2", "x = 3"),
     ]
+    talk = await call("GET", "conversations", first.body["conversation_id"])
+    asked = [message for message in talk.body["messages"] if message["role"] == "user"]
+    assert asked[0]["metadata"]["notebook"] == after  # asking again is about the same one
     for turn in (second, first):
         changes = await call("GET", "turns", turn.body["turn_id"], "changes")
         assert {change["notebook"] for change in changes.body} == {after}

@@ -174,8 +174,9 @@ class Assistant:
     async def _follow_rename(self, old: str, new: str) -> None:
         self.services.hidden.rename(old, new)
         self.services.verified.rename(old, new)
-        await self.services.kernels.follow_renames()
-        await follow(self.database, old, new)
+        await asyncio.gather(
+            self.services.kernels.follow_rename(old, new), follow(self.database, old, new)
+        )
 
     def _leftovers(self, server: ServerApp, kind: str) -> Leftovers:
         folder = Path(self.options.store_dir) / kind

@@ -258,12 +258,14 @@ class FileCarrier:
         if not self._same_cells(before, now.content["cells"]):
             raise self._conflict()
         for old, new in zip(before, now.content["cells"], strict=True):
-            mine = _patch(old, _without_state(self.cells.value(old["id"])))
+            value = self.cells.value(old["id"])
+            mine = _patch(old, _without_state(value))
             try:
                 merge_cell(old, mine, new)
             except MergeConflict as error:
                 raise self._conflict() from error
-            if both_changed(old, mine, new) or _clears_unseen(old, mine, new):
+            clears = not _runs(value) and _clears_unseen(old, mine, new)
+            if clears or both_changed(old, mine, new):
                 raise self._conflict()
         changed = now.content != self._loaded.content
         await self._rescue_overwritten_edits(now)

@@ -52,7 +52,7 @@ from jupyter_agent.errors import Busy, InvalidInput, RequestError, StoreUnavaila
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Model
 from jupyter_agent.models.registry import Models
-from jupyter_agent.tasks import begin
+from jupyter_agent.tasks import begin, surely
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.tools.sources import PREFIX
 from jupyter_agent.workspace.reads import Reads
@@ -550,17 +550,26 @@ class TurnRunner:
         """Journal the changes by the turn's runs, including those that no call reported."""
         for run in self._services.runs.of_turn(live.record.id):
             if run.ended is None:
-                begin(self._journal(live.record, run), self._journal_tasks)
+                begin(self._journal_later(live.record, run), self._journal_tasks)
             else:
-                await self._journal(live.record, run)
+                await self._journal_later(live.record, run)
+
+    async def _journal_later(self, turn: TurnRecord, run: Run) -> None:
+        await run.wait()
+        await self._journal(turn, run)
 
     async def _journal(self, turn: TurnRecord, run: Run) -> None:
-        await run.wait()
-        changes = [self._services.redactor.change(change) for change in run.take_changes()]
-        if changes:
+        taken = run.take_changes()
+        if not taken:
+            return
+        changes = [self._services.redactor.change(change) for change in taken]
+        try:
             made = ChangesMade(call_id=run.id, changes=changes)
-            await self.stores.conversations.append(turn.id, [made])
-            self.stores.announce(turn.conversation_id, turn.id)
+            await surely(self.stores.conversations.append(turn.id, [made]))
+        except StoreUnavailable:
+            run.return_changes(taken)  # for the next attempt
+            raise
+        self.stores.announce(turn.conversation_id, turn.id)
 
     # -- stopping and answering
 

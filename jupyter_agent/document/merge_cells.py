@@ -125,7 +125,7 @@ def merge_cells(
     merged = {
         **_merge_keys(base, mine, theirs, ("cells", "metadata")),
         "cells": [cells[cell_id] for cell_id in order if cell_id in cells],
-        "metadata": _merge_objects(base["metadata"], mine["metadata"], theirs["metadata"]),
+        "metadata": merge_objects(base["metadata"], mine["metadata"], theirs["metadata"]),
     }
     return MergedNotebook(merged, conflicts)
 
@@ -171,7 +171,7 @@ def merge_cell(
         **_merge_keys(base, mine, theirs, _OWN),
         "id": mine["id"],
         "source": _merge_text(base, mine, theirs),
-        "metadata": _merge_objects(
+        "metadata": merge_objects(
             *(_without_trust(side).get("metadata", {}) for side in (base, mine, theirs))
         ),
     }
@@ -244,7 +244,7 @@ def _without_trust(cell: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**cell, "metadata": {key: metadata[key] for key in metadata if key != "trusted"}}
 
 
-def _merge_objects(
+def merge_objects(
     base: Mapping[str, Any], mine: Mapping[str, Any], theirs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Merge key by key; if both changed a key, mine wins."""
@@ -266,7 +266,7 @@ def _merge_keys(
         {key: item for key, item in side.items() if key not in without}
         for side in (base, mine, theirs)
     )
-    return _merge_objects(*sides)
+    return merge_objects(*sides)
 
 
 def _has_same_text(cell: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -174,9 +174,8 @@ class CellOutputs:
         """Replace the data wherever this notebook shows that display id."""
         for writer in self._displays.get(display_id, ()):
             if not writer.finished or writer._is_still_shown():
-                if writer.finished and writer is not self:
-                    now = self._cells().get(writer.cell_id).state()
-                    self._updated.setdefault(writer, now)
+                if writer.finished and writer is not self and writer not in self._updated:
+                    self._updated[writer] = self._cells().get(writer.cell_id).state()
                 writer._list.update(display_id, data, metadata)
                 writer._write_soon()
 
@@ -215,7 +214,9 @@ class CellOutputs:
                 after=cells.get(writer.cell_id).state(),
             )
             for writer, state in states.items()
-            if state is not None and writer.cell_id in cells.ids()
+            if state is not None
+            and writer.cell_id in cells.ids()
+            and cells.get(writer.cell_id).type == "code"
         ]
 
     def outputs(self) -> list[Output]:

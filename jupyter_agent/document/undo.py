@@ -8,7 +8,6 @@ restored with as few moves as there were.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from jupyter_agent.document.cell import Cell, CellState, Change
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.merge import MergeConflict, merge, merge_typing
+from jupyter_agent.document.merge_cells import merge_objects
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.recognition import Recognition, content_of, lines_of
 from jupyter_agent.legible import quoted_id
@@ -318,8 +318,8 @@ class _Reversal:
             else merge_typing(former.source, planned.source, now.source),
             stored=former.stored,
         )
-        with suppress(_Conflict):  # changed at this moment: that stays
-            self._cells.write_metadata(now.id, _revert_metadata(now.state(), former, planned))
+        metadata = merge_objects(planned.metadata, now.metadata, former.metadata)
+        self._cells.write_metadata(now.id, metadata)
         if planned.type == former.type == now.type and _outputs_of(now.state()) == _outputs_of(
             planned
         ):
@@ -389,7 +389,8 @@ def _revert_changes(state: CellState, changes: Sequence[Change]) -> CellState:
             continue
         if change.kind == "update":
             state = _revert_update(state, before, after)
-        if change.kind == "outputs" and _outputs_of(state) == _outputs_of(after):
+        same_type = state.type == before.type == after.type
+        if change.kind == "outputs" and same_type and _outputs_of(state) == _outputs_of(after):
             state = replace(state, outputs=before.outputs, execution_count=before.execution_count)
     return state
 
@@ -428,7 +429,7 @@ def _revert_metadata(state: CellState, before: CellState, after: CellState) -> d
         if old == new or now == old:
             continue
         if now != new:
-            old = _without_tags(now, old or [], new or [])
+            old = _without_tags(now or [], old or [], new or [])
             if old is None:
                 raise _Conflict("changed", f"`{key}` in its metadata was changed again since.")
         metadata.pop(key, None)

@@ -96,7 +96,8 @@ class Kernels:
         `name` is that of a kernelspec, by default the server's. Raises KernelNotInstalled,
         KernelUnavailable.
         """
-        async with self._starting[self._follow(path)]:
+        path = self._follow(path)
+        async with self._starting[path]:
             kernel = await self.find(path)
             started: str | None = None
             if kernel is None:
@@ -123,7 +124,7 @@ class Kernels:
             if not matches and not await self._attach_far(kernel_id):
                 return None
             kernel_id = matches[0] if matches else kernel_id
-        kernel = self._kernel(kernel_id)
+        kernel, path = self._kernel(kernel_id), self._follow(path)
         async with self._starting[path]:
             if await self._session(path) is None:
                 await self._sessions.create_session(
@@ -161,22 +162,28 @@ class Kernels:
             if session["kernel"]["id"] == kernel.id and session["type"] == "notebook"
         ]
 
-    async def follow_renames(self) -> None:
-        """Give the sessions of renamed notebooks their new paths, so that these keep their kernels.
-        Call it as soon as `follow` knows of a rename. A page with the notebook does the same.
+    async def follow_rename(self, old: str, new: str) -> None:
+        """A file or folder was renamed: the sessions of its notebooks get their new paths, so that
+        these keep their kernels. Call it as soon as `follow` knows. A page with the notebook does
+        the same.
         """
-        for path in list(self._starting):
-            if (now := self._follow(path)) != path:
-                self._starting[now] = self._starting.pop(path)
+        for path in [path for path in self._starting if _is_below(path, old)]:
+            self._starting.setdefault(self._follow(path), self._starting[path])
         try:
             async with self._moving:
                 for session in await ensure_async(self._sessions.list_sessions()):
-                    path = session["path"].strip("/")
-                    if (now := self._follow(path)) != path:
-                        name = now.rpartition("/")[2]
-                        await self._sessions.update_session(session["id"], path=now, name=name)
-        except START_FAILURES as error:
-            log.warning("A renamed notebook may lose its kernel: %s", error)
+                    if _is_below((session["path"] or "").strip("/"), old):
+                        await self._move(session)
+        except _KERNEL_FAILURES as error:
+            log.warning("What was renamed to %s may lose its kernel: %s", new, error)
+
+    async def _move(self, session: Mapping[str, Any]) -> None:
+        """Give the session the present path of its notebook."""
+        path = session["path"].strip("/")
+        if (now := self._follow(path)) != path:
+            with suppress(*_KERNEL_FAILURES):  # it has ended
+                name = now.rpartition("/")[2]
+                await self._sessions.update_session(session["id"], path=now, name=name)
 
     @property
     def default_name(self) -> str:
@@ -287,7 +294,7 @@ class Kernels:
             why = str(error)
         else:
             self._ours.add(session["id"])
-            await self.follow_renames()  # the notebook may have been renamed since
+            await self._move(session)  # the notebook may have been renamed since
             await self._wait_for_rivals(before)
             return str(session["kernel"]["id"])
         installed = await self._installed_specs(why)
@@ -322,6 +329,11 @@ class Kernels:
             if kernel.is_gone and not kernel.in_use:  # its last code still has to notice the end
                 del self._kernels[kernel.id]
                 await kernel.close()
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Whether the path is the file or folder, or in it."""
+    return f"{path}/".startswith(f"{folder}/")
 
 
 def _no_kernel(name: str, why: str, installed: Mapping[str, Any]) -> str:

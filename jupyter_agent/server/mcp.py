@@ -163,7 +163,8 @@ class McpHandler(AgentHandler):
         return dict(value)
 
     async def _take(self, message: RpcMessage) -> None:
-        await self.server.require_tools(self._read_allow())
+        if message.get("method") in ("initialize", "server/discover"):
+            await self.server.require_tools(self._read_allow())
         if _is_of_newer_era(message, self.request.headers.get("MCP-Protocol-Version")):
             self._is_stateless = True
             await self._take_stateless(message)

@@ -222,6 +222,10 @@ class Run:
         changes, self._changes = self._changes, []
         return changes
 
+    def return_changes(self, changes: Sequence[Change]) -> None:
+        """Changes that could not be stored: `take_changes` gives them again."""
+        self._changes = [*changes, *self._changes]
+
     @property
     def pending(self) -> bool:
         """Whether it has ended, but its outputs are not saved yet."""

@@ -221,7 +221,8 @@ class Runs:
         active = [run for run in self.of_turn(turn_id) if run.ended is None]
         for run in active:
             await run.interrupt()
-        await asyncio.gather(*(run.wait(_STOP_S, saved=False) for run in active))
+        waiting = (run.wait(_STOP_S, saved=False) for run in active)
+        await asyncio.gather(*waiting, return_exceptions=True)  # its other callers get the error
 
     async def close(self) -> None:
         """Stop following all runs; the kernels continue."""

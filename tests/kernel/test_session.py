@@ -75,8 +75,9 @@ async def test_a_renamed_notebook_keeps_its_kernel_even_one_that_is_starting(
     create = sessions.create_session
 
     async def rename(to: str) -> None:
-        renamed.add(renamed.follow(old), to)
-        await kernels.follow_renames()
+        former = renamed.follow(old)
+        renamed.add(former, to)
+        await kernels.follow_rename(former, to)
 
     async def is_overtaken(**options: Any) -> Any:
         await rename(new)

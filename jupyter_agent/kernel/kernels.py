@@ -258,7 +258,10 @@ class Kernels:
         if not await ensure_async(self._sessions.session_exists(path=path)):
             return None
         if not self._ours:
-            only: dict[str, Any] = await ensure_async(self._sessions.get_session(path=path))
+            try:
+                only: dict[str, Any] = await ensure_async(self._sessions.get_session(path=path))
+            except HTTPError:  # renamed, or ended, at this moment
+                return await self._session(path)
             return only
         every = await ensure_async(self._sessions.list_sessions())
         self._ours.intersection_update(session["id"] for session in every)

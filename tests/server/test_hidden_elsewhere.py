@@ -111,8 +111,8 @@ async def test_a_hidden_cell_stays_hidden_when_its_notebook_is_renamed(
     await call("POST", "tools", "get_notebook_state", body=state)
     edit = {"source": "nothing = 0"}
     await call("PATCH", "notebooks", "old/home.ipynb", "cells", "h1", body=edit)
-    await jp_fetch("api", "contents", "old", method="PATCH", body='{"path": "new"}')
     session = await agent.services.kernels._sessions.get_session(path="old/home.ipynb")
+    await jp_fetch("api", "contents", "old", method="PATCH", body='{"path": "new"}')
     moved = json.dumps({"path": "new/home.ipynb"})
     await jp_fetch("api", "sessions", session["id"], method="PATCH", body=moved)
     body = {"notebook": "new/home.ipynb", "input": VARIABLES}

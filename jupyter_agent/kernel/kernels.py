@@ -260,8 +260,10 @@ class Kernels:
         if not self._ours:
             try:
                 only: dict[str, Any] = await ensure_async(self._sessions.get_session(path=path))
-            except HTTPError:  # renamed, or ended, at this moment
-                return await self._session(path)
+            except HTTPError as error:
+                if error.status_code != 404:
+                    raise
+                return await self._session(path)  # renamed, or ended, at this moment
             return only
         every = await ensure_async(self._sessions.list_sessions())
         self._ours.intersection_update(session["id"] for session in every)

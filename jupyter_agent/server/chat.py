@@ -27,7 +27,7 @@ from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.events import Event, TurnFinished
 from jupyter_agent.server import wire
-from jupyter_agent.server.answers import OutcomeAnswer, RetryAnswer, TurnStateAnswer
+from jupyter_agent.server.answers.conversations import OutcomeAnswer, RetryAnswer, TurnStateAnswer
 from jupyter_agent.server.base import MEBIBYTE, STREAM, WHILE_AWAY, Authorizer, operation, page_of
 from jupyter_agent.server.once import ONCE, digest_of
 from jupyter_agent.server.sse import StreamHandler

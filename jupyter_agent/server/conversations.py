@@ -15,11 +15,11 @@ from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Usage
 from jupyter_agent.server import wire
-from jupyter_agent.server.answers import (
+from jupyter_agent.server.answers.assistant import RulesAnswer
+from jupyter_agent.server.answers.conversations import (
     CompactedAnswer,
     ConversationAnswer,
     ConversationListAnswer,
-    RulesAnswer,
 )
 from jupyter_agent.server.base import AgentHandler, operation
 from jupyter_agent.workspace.workspace import Services

@@ -19,7 +19,7 @@ from jupyter_agent.document.steps import (
     Update,
 )
 from jupyter_agent.errors import Conflict, InvalidInput, RequestError, ToolError
-from jupyter_agent.server.answers import CellAnswer, ClearAnswer, EditsAnswer
+from jupyter_agent.server.answers.notebooks import CellAnswer, ClearAnswer, EditsAnswer
 from jupyter_agent.server.base import operation
 from jupyter_agent.server.notebooks import EDITS, Body, DocumentHandler, describe_cell
 from jupyter_agent.tools.edit_results import diff

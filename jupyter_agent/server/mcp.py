@@ -50,7 +50,7 @@ from jupyter_agent.mcp_server.server import (
     stateless,
 )
 from jupyter_agent.mcp_server.sessions import Session, Sessions
-from jupyter_agent.server.answers import MessageAnswer
+from jupyter_agent.server.answers.base import MessageAnswer
 from jupyter_agent.server.base import (
     MEBIBYTE,
     STREAM,

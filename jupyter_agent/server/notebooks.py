@@ -25,7 +25,7 @@ from jupyter_agent.document.cell import Cell, CellType
 from jupyter_agent.document.notebook import Edit
 from jupyter_agent.errors import InvalidInput, NotConfirmed, RequestError
 from jupyter_agent.legible import CELL_ID
-from jupyter_agent.server.answers import (
+from jupyter_agent.server.answers.notebooks import (
     CopiesAnswer,
     FileAnswer,
     KernelAnswer,

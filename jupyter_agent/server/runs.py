@@ -17,7 +17,7 @@ from jupyter_agent.conversations.wakes import Wakes
 from jupyter_agent.document.cell import Cell, Output
 from jupyter_agent.document.edits import refuse_half_characters
 from jupyter_agent.errors import InvalidInput, RequestError, ToolError
-from jupyter_agent.server.answers import RunAnswer, RunListAnswer, RunsAnswer, TextAnswer
+from jupyter_agent.server.answers.notebooks import RunAnswer, RunListAnswer, RunsAnswer, TextAnswer
 from jupyter_agent.server.base import STATUS, STREAM, Authorizer, operation
 from jupyter_agent.server.notebooks import BY, OUTPUTS, Body, DocumentHandler
 from jupyter_agent.server.sse import StreamHandler, number_frames

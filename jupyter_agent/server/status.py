@@ -21,8 +21,7 @@ from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.errors import Busy, RequestError
 from jupyter_agent.models.registry import Models
 from jupyter_agent.packages import namesake_warning, openai_warning, outdated_warnings
-from jupyter_agent.server.answers import (
-    DescriptionAnswer,
+from jupyter_agent.server.answers.assistant import (
     InstructionsAnswer,
     KeyAnswer,
     ModelsAnswer,
@@ -30,6 +29,7 @@ from jupyter_agent.server.answers import (
     StatusAnswer,
     UsageAnswer,
 )
+from jupyter_agent.server.answers.base import DescriptionAnswer
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.tools.sources import Sources
 from jupyter_agent.workspace.workspace import Services, Workspace

@@ -17,8 +17,7 @@ from jupyter_agent.conversations.undo import CellKey, keep_turn
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, UsageUpdated
 from jupyter_agent.server import wire
-from jupyter_agent.server.answers import (
-    BlameAnswer,
+from jupyter_agent.server.answers.conversations import (
     ChangeAnswer,
     PendingAnswer,
     RequestAnswer,
@@ -28,6 +27,7 @@ from jupyter_agent.server.answers import (
     TurnStateAnswer,
     UndoneAnswer,
 )
+from jupyter_agent.server.answers.notebooks import BlameAnswer
 from jupyter_agent.server.base import AgentHandler, Authorizer, operation
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.paths import Identities

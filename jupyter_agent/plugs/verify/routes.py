@@ -9,7 +9,7 @@ from pydantic import Field
 
 from jupyter_agent.errors import InvalidInput
 from jupyter_agent.plugs.verify.verification import Verification, record, unrecord, update, verify
-from jupyter_agent.server.answers import AnswerModel
+from jupyter_agent.server.answers.base import AnswerModel
 from jupyter_agent.server.base import operation
 from jupyter_agent.server.notebooks import Body, DocumentHandler
 from jupyter_agent.workspace.lease import lease

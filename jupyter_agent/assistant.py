@@ -21,8 +21,10 @@ from jupyter_agent.carriers.leftovers import KnownTabs, Leftovers
 from jupyter_agent.carriers.registry import ContentsListener, Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
+from jupyter_agent.conversations.affordable import AffordableModels
 from jupyter_agent.conversations.allowances import Allowance, Allowances
 from jupyter_agent.conversations.audit import AuditLog, entry_of
+from jupyter_agent.conversations.callers import Callers
 from jupyter_agent.conversations.client_turn import ClientHost
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.database import Database
@@ -32,6 +34,7 @@ from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.namings import StoredNamings
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.request import Rules
+from jupyter_agent.conversations.run_journal import RunJournal
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.usage import MonthlyBudgets
@@ -134,15 +137,17 @@ class Assistant:
             retries=options.read_retries,
             external_tools=self.sources.tools,
         )
+        budgets = MonthlyBudgets(stores.usage, allowances)
         self.runner = TurnRunner(
             stores,
             self.models,
+            AffordableModels(self.models, allowances, budgets),
+            Callers(self.services, self.dispatcher, rules, allowances, stores.trust),
+            RunJournal(stores, self.services.runs, self.redactor),
             self.dispatcher,
             self.services,
-            rules,
+            rules.server_tools,
             self.presence,
-            allowances,
-            MonthlyBudgets(stores.usage, allowances),
             self.log,
             missing=self.sources.faults,
             active=partial(_note_activity, server.web_app.settings["last_activity_times"]),

@@ -280,7 +280,7 @@ class ClientTurn:
                     async with asyncio.timeout(_LEAVE_S):
                         await self._left.wait()
             try:
-                await runner.settle(live)
+                await runner.run_journal.settle(live.record)
             finally:
                 await live.end(
                     Ending(

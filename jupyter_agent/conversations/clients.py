@@ -90,7 +90,7 @@ class Clients:
     async def readable(self, caller: Caller, authorize: Authorize) -> list[str]:
         """Paths of the open notebooks that the client may read."""
         work = Workspace(services=self.host.services, user=caller.owner, authorize=authorize)
-        policy = self.host.runner.policy(caller.person, caller.options)
+        policy = self.host.runner.callers.policy(caller.person, caller.options)
         paths = []
         for notebook in self.host.services.notebooks.open():
             input = {"notebook": notebook["path"]}
@@ -220,10 +220,10 @@ class _Client:
             if self._host.runner.live(record.id) is not None:
                 raise Busy("That turn still runs. Wait for its end, then undo.")
             work = Workspace(services=services, user=self.caller.owner, authorize=authorize)
-            return await self._host.runner.undo(record, work)
+            return await self._host.runner.run_journal.undo(record, work)
 
     def _policy(self) -> Policy:
-        return self._host.runner.policy(self.caller.person, self.caller.options)
+        return self._host.runner.callers.policy(self.caller.person, self.caller.options)
 
     async def _begin(self, path: str | None, authorize: Authorize) -> ClientTurn:
         host, caller = self._host, self.caller
@@ -232,7 +232,7 @@ class _Client:
         runner, turn_id = host.runner, new_id("t")
         await runner.recover()  # ends a turn whose end could not be stored
         root = runner.stores.conversations.database.root
-        work = runner.workspace(
+        work = runner.callers.workspace(
             caller.owner,
             authorize,
             await caller.options.on_path(host.services.identities),

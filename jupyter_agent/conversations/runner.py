@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,13 +15,10 @@ from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.history import MessageAdded, Transcript
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.loop import run_turn
-from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.agent.people import Person
-from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
 from jupyter_agent.agent.turn import Ending, Fallback, Log, Turn, internal_failure_ending
-from jupyter_agent.choices import Share
-from jupyter_agent.conversations.allowances import Allowances
+from jupyter_agent.conversations.affordable import AffordableModels
 from jupyter_agent.conversations.attachments import (
     attached_blocks,
     check_documents,
@@ -30,11 +27,10 @@ from jupyter_agent.conversations.attachments import (
     pictures_left_out,
 )
 from jupyter_agent.conversations.authors import NewsAuthors
-from jupyter_agent.conversations.changes import ChangesMade
+from jupyter_agent.conversations.callers import Callers
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
     describe,
-    find_instructions,
     own_instructions,
 )
 from jupyter_agent.conversations.live import LiveTurn, TurnStores
@@ -42,23 +38,17 @@ from jupyter_agent.conversations.liveness import InterruptedTurns, Presence, sta
 from jupyter_agent.conversations.log import UsageAdded
 from jupyter_agent.conversations.preamble import NotebookReader, write_preamble
 from jupyter_agent.conversations.recorded_model import RecordedModel, notices, provider_notice
-from jupyter_agent.conversations.request import Rules, TurnRequest, new_id
+from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.requests import RequestLog
+from jupyter_agent.conversations.run_journal import RunJournal
 from jupyter_agent.conversations.server_log import ServerLog
 from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
-from jupyter_agent.conversations.undo import CellKey, UndoneTurn, undo_turn
-from jupyter_agent.conversations.usage import Charge, MonthlyBudgets
-from jupyter_agent.errors import Busy, InvalidInput, RequestError, StoreUnavailable
+from jupyter_agent.errors import RequestError, StoreUnavailable
 from jupyter_agent.events import Notice, Usage
-from jupyter_agent.models.base import Model
+from jupyter_agent.models.base import Model, ServerTool
 from jupyter_agent.models.registry import Models
-from jupyter_agent.tasks import begin, surely
-from jupyter_agent.text.fence import NO_FENCE, Fence
-from jupyter_agent.tools.sources import PREFIX
-from jupyter_agent.workspace.reads import Reads
-from jupyter_agent.workspace.run import Run
-from jupyter_agent.workspace.visibility import strictest
-from jupyter_agent.workspace.workspace import Authorize, Services, Workspace
+from jupyter_agent.text.fence import Fence
+from jupyter_agent.workspace.workspace import Services, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +61,6 @@ NO_STORE = "store_unavailable"
 BEAT = 5.0
 """Seconds; cullers of hubs check less often."""
 DRAIN_SECONDS = 5.0
-MAX_READS = 200
-"""Conversations whose reads are remembered; others have to read notebooks again."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +93,13 @@ class TurnRunner:
         self,
         stores: TurnStores,
         models: Models,
+        affordable: AffordableModels,
+        callers: Callers,
+        run_journal: RunJournal,
         dispatcher: Dispatcher,
         services: Services,
-        rules: Rules,
+        server_tools: tuple[ServerTool, ...],
         presence: Presence,
-        allowances: Allowances,
-        budgets: MonthlyBudgets,
         log: logging.Logger = log,
         *,
         active: Callable[[], object] = bool,
@@ -120,21 +109,20 @@ class TurnRunner:
         `missing` returns sentences about tools of MCP servers that are not available.
         """
         self.stores = stores
+        self.callers = callers
+        self.run_journal = run_journal
         self.log = log
         self._models = models
+        self.affordable = affordable
         self._dispatcher = dispatcher
         self._services = services
-        self._rules = rules
-        self._live: dict[str, LiveTurn] = {}
-        self._starting: set[tuple[str, str]] = set()
-        self._reads: dict[tuple[str, str], Reads] = {}
+        self._server_tools = server_tools
         self._presence = presence
-        self.allowances = allowances
-        self.budgets = budgets
         self._active = active
         self._missing = missing
+        self._live: dict[str, LiveTurn] = {}
+        self._starting: set[tuple[str, str]] = set()
         self._interrupted = InterruptedTurns(stores.conversations, presence)
-        self._journal_tasks: set[asyncio.Task[None]] = set()
 
     # -- finding
 
@@ -164,79 +152,6 @@ class TurnRunner:
         if unended:
             self._interrupted.add(live.record.id)
 
-    def reads(self, owner: str, conversation_id: str) -> Reads:
-        """What a conversation has read; only the `MAX_READS` used last are remembered."""
-        key = (owner, conversation_id)
-        self._reads[key] = reads = self._reads.pop(key, None) or Reads()
-        if len(self._reads) > MAX_READS:
-            del self._reads[next(iter(self._reads))]  # the least recently used
-        return reads
-
-    def forget(self, owner: str, conversation_id: str) -> None:
-        """Drop the reads of a deleted conversation."""
-        self._reads.pop((owner, conversation_id), None)
-
-    def workspace(
-        self,
-        user: str,
-        authorize: Authorize,
-        options: CallOptions,
-        conversation_id: str,
-        *,
-        client: str | None = None,
-        turn_id: str | None = None,
-        fence: Fence = NO_FENCE,
-    ) -> Workspace:
-        """The workspace for calls with these options, with the conversation's reads."""
-        return Workspace(
-            services=self._services,
-            user=user,
-            authorize=authorize,
-            home=options.notebook,
-            client=client,
-            turn_id=turn_id,
-            reads=self.reads(user, conversation_id),
-            share=self.share(options.share),
-            while_away=options.while_away,
-            fence=fence,
-        )
-
-    def policy(self, person: Person, options: CallOptions) -> Policy:
-        """What a caller may do with these options, below the administrator's ceiling for them."""
-        return Policy(
-            mode=options.mode,
-            max_mode=self.allowances.of(person).max_mode,
-            preapproved_tools=frozenset(options.allow),
-            rules=[rule for rule in self._rules.rules if rule.is_for(person)],
-            allow_remote_content=self._rules.allow_remote_content,
-        )
-
-    async def require_tools(self, names: Sequence[str]) -> None:
-        """Raises InvalidInput if a caller allows a tool that does not exist. Those of MCP servers,
-        which come and go, are not checked."""
-        if not names:
-            return
-        toolbox = (await self._dispatcher.with_external_tools(ask=False)).toolbox
-        unknown = [
-            f"`{name}`" for name in names if name not in toolbox and not name.startswith(PREFIX)
-        ]
-        if unknown:
-            raise InvalidInput(f"No tool {', '.join(unknown)}. Tools: {', '.join(toolbox)}.")
-
-    def share(self, wanted: Share) -> Share:
-        """How much of a notebook a caller's model sees, up to the administrator's ceiling."""
-        return strictest(wanted, self._rules.share)
-
-    async def instructions(
-        self, work: Workspace, *, trust_all: bool = False
-    ) -> ProjectInstructions:
-        """The files of instructions that apply to the workspace's own notebook."""
-        return await self.stores.trust.classify(
-            work.user,
-            await find_instructions(work),
-            trust_all=trust_all or self._rules.trust_instructions,
-        )
-
     # -- starting
 
     async def start(self, request: TurnRequest) -> LiveTurn:
@@ -257,12 +172,11 @@ class TurnRunner:
         is used up, and ModelError.
         """
         with self._reserve(last.owner, last.conversation_id):
-            chosen = self._model(person, model)
-            await self.budgets.require(person, self._charge(chosen))
+            chosen = await self.affordable.get(person, model)
             work = Workspace(
                 services=self._services,
                 user=last.owner,
-                authorize=deny_all,
+                authorize=_deny_all,
                 home=last.request["notebook"],
             )
             earlier = await self.stores.requests.of_turn(last.id)
@@ -296,14 +210,13 @@ class TurnRunner:
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
         options = request.options
-        model = self._model(request.person, options.model)
-        await self.budgets.require(request.person, self._charge(model))
-        fallback = await self._fallback_model(request, model)
+        model = await self.affordable.get(request.person, options.model)
+        fallback = await self.affordable.fallback(request.person, options.fallback_model, model)
         check_pictures(request.question["parts"], model.id, self._models.facts(model.id))
         reads = self._models.reads_documents(model.id)
         check_documents(request.attachments, request.question["parts"], model.id, reads)
         turn_id = new_id("t")
-        work = self.workspace(
+        work = self.callers.workspace(
             request.owner,
             request.authorize,
             options,
@@ -312,7 +225,7 @@ class TurnRunner:
             turn_id=turn_id,
             fence=Fence.random(),
         )
-        project = await self.instructions(work, trust_all=options.trust_instructions)
+        project = await self.callers.instructions(work, trust_all=options.trust_instructions)
         own = own_instructions(options.instructions)
         active = [*project.active, *([own] if own else [])]
         opening = await self._begin(request, model, fallback, turn_id, work, active)
@@ -322,31 +235,6 @@ class TurnRunner:
         stored = _StoredTurn(request, model, fallback, work, project, own, opening)
         live.task = asyncio.create_task(self._run(live, stored))
         return live
-
-    def _model(self, person: Person, wanted: str | None) -> Model:
-        """The model to ask. Raises as `Models.get`, and RequestError 403 for a model that the
-        person may not use.
-        """
-        allowance = self.allowances.of(person)
-        name = wanted or allowance.default(self._models.default)
-        allowance.require(name)
-        return self._models.get(name)
-
-    async def _fallback_model(self, request: TurnRequest, model: Model) -> Model | None:
-        """The model that answers if the first one fails; None if its monthly budget is used up.
-
-        Raises RequestError 403 for a requested model that the person may not use; the server's
-        default is then skipped.
-        """
-        wanted = request.options.fallback_model
-        other = self._models.fallback(wanted, model.id)
-        allowance = self.allowances.of(request.person)
-        if other is not None and wanted is not None:
-            allowance.require(other.id)
-        if other is None or not allowance.permits(other.id):
-            return None
-        exhausted = await self.budgets.why_exhausted(request.person, self._charge(other))
-        return other if exhausted is None else None
 
     async def _begin(
         self,
@@ -391,30 +279,9 @@ class TurnRunner:
         turns = await self.stores.conversations.turns(request.owner, request.conversation_id)
         first = next(n for n, turn in enumerate(turns) if turn.question_id == question_id)
         for turn in turns[first:]:
-            self._refuse_running(turn)
+            self.run_journal.refuse_running(turn)
         for turn in reversed(turns[first:]):
-            await self.undo(turn, work)
-
-    async def undo(
-        self, turn: TurnRecord, work: Workspace, cells: Collection[CellKey] | None = None
-    ) -> UndoneTurn:
-        """Undo the changes of a turn that has ended, or only those of some cells. Raises Busy while
-        one of its runs still changes its cell.
-        """
-        self._refuse_running(turn)
-        for run in self._services.runs.of_turn(turn.id):
-            await self._journal(turn, run)
-        return await undo_turn(self.stores, turn, work, cells)
-
-    def _refuse_running(self, turn: TurnRecord) -> None:
-        for run in self._services.runs.of_turn(turn.id):
-            if run.ended is None:
-                where = "outside of cells" if run.cell_id is None else f"of cell `{run.cell_id}`"
-                raise Busy(
-                    f"The turn cannot be undone yet: its run `{run.id}` {where} is still "
-                    f"{run.status}. Interrupt the run or wait for its end, then undo.",
-                    run_id=run.id,
-                )
+            await self.run_journal.undo(turn, work)
 
     # -- running
 
@@ -447,7 +314,7 @@ class TurnRunner:
         record, request, model = live.record, stored.request, stored.model
         work, opening = stored.work, stored.opening
         await live.show(started_event(record))
-        policy = self.policy(request.person, request.options)
+        policy = self.callers.policy(request.person, request.options)
         policy.standing_grants = list(opening.grants)
         live.use_policy(policy)
         transcript = Transcript(opening.history)
@@ -484,7 +351,7 @@ class TurnRunner:
             options=request.options,
             authors=NewsAuthors(self.stores.journal, work.user, record.conversation_id),
             limits=request.limits,
-            server_tools=self._rules.server_tools,
+            server_tools=self._server_tools,
             facts=self._models.facts(model.id),
             fallback=await self._fallback(stored, model, sent),
             stop=live.stop,
@@ -492,15 +359,11 @@ class TurnRunner:
             why_exhausted=partial(self._why_exhausted, live, request.person),
         )
 
-    def _charge(self, model: Model) -> Charge:
-        price = self._models.facts(model.id).price
-        return Charge(tokens=bool(model.host), costs=price is None or not price.is_nothing)
-
     async def _why_exhausted(self, live: LiveTurn, person: Person, model: Model) -> str | None:
         """As `MonthlyBudgets.why_exhausted`, including this turn's usage so far."""
-        if self.budgets.applies_to(person):
+        if self.affordable.budgets.applies_to(person):
             await live.send([])
-        return await self.budgets.why_exhausted(person, self._charge(model))
+        return await self.affordable.why_exhausted(person, model)
 
     async def _fallback(
         self, stored: _StoredTurn, model: Model, sent: RequestLog
@@ -528,7 +391,7 @@ class TurnRunner:
             beating.cancel()
         if ending.state == "stopped" or ending.stop_reason == NO_STORE:
             await self._services.runs.interrupt_turn(live.record.id)
-        await self.settle(live)
+        await self.run_journal.settle(live.record)
         return ending
 
     def _without_store(self, live: LiveTurn, error: StoreUnavailable) -> Ending:
@@ -545,31 +408,6 @@ class TurnRunner:
 
     def _record_model(self, model: Model, sent: RequestLog, work: Workspace) -> RecordedModel:
         return RecordedModel(model, sent, work.visibility, work.user)
-
-    async def settle(self, live: LiveTurn) -> None:
-        """Journal the changes by the turn's runs, including those that no call reported."""
-        for run in self._services.runs.of_turn(live.record.id):
-            if run.ended is None:
-                begin(self._journal_later(live.record, run), self._journal_tasks)
-            else:
-                await self._journal_later(live.record, run)
-
-    async def _journal_later(self, turn: TurnRecord, run: Run) -> None:
-        await run.wait()
-        await self._journal(turn, run)
-
-    async def _journal(self, turn: TurnRecord, run: Run) -> None:
-        taken = run.take_changes()
-        if not taken:
-            return
-        changes = [self._services.redactor.change(change) for change in taken]
-        try:
-            made = ChangesMade(call_id=run.id, changes=changes)
-            await surely(self.stores.conversations.append(turn.id, [made]))
-        except StoreUnavailable:
-            run.return_changes(taken)  # for the next attempt
-            raise
-        self.stores.announce(turn.conversation_id, turn.id)
 
     # -- stopping and answering
 
@@ -607,7 +445,7 @@ class TurnRunner:
             await asyncio.wait(stops, timeout=DRAIN_SECONDS)
 
 
-async def deny_all(action: str, resource: str) -> bool:
+async def _deny_all(action: str, resource: str) -> bool:
     """Authorizes nothing, for a workspace that is only used to find text that must not be sent."""
     return False
 

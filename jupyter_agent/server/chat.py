@@ -164,7 +164,7 @@ class ChatHandler(TurnAnswers):
     async def _start(self, body: ChatBody, key: str | None) -> tuple[LiveTurn, int]:
         """The turn that this question starts or this answer resumes, and the number of its last
         event."""
-        await self.runner.require_tools(body.allow)
+        await self.runner.callers.require_tools(body.allow)
         conversation_id = body.id or new_id("c")
         if body.continues is not None:
             more = await self._continuing(body, body.continues, conversation_id)

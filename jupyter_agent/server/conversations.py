@@ -117,7 +117,7 @@ class ConversationHandler(ConversationHandlerBase):
         if turn is not None:
             await self.runner.stop(turn)
         await self.store.delete(self.owner, conversation_id)
-        self.runner.forget(self.owner, conversation_id)
+        self.runner.callers.forget(self.owner, conversation_id)
         self.runner.stores.announce(conversation_id)
         self.answer_nothing()
 

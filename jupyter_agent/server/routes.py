@@ -116,7 +116,10 @@ def routes(
         *_notebooks(document, done, {"recovery": copies, "services": services}, plugs),
         *_runs(document, {**document, "wakes": wakes, "limits": limits}),
         *_tools({**kept, "dispatcher": dispatcher}, mcp_server),
-        *_server({"models": models, "allowances": runner.allowances}, {**kept, "sources": sources}),
+        *_server(
+            {"models": models, "allowances": runner.callers.allowances},
+            {**kept, "sources": sources},
+        ),
         Route("usage", status.UsageHandler, {"runner": runner}),
         Route("tab", tab.TabHandler, {"tabs": tabs}),
     ]

@@ -206,7 +206,7 @@ class UndoHandler(TurnHandlerBase):
             raise RequestError(409, "turn_running", "The turn is still running; stop it first.")
         work = Workspace(services=self.services, user=self.owner, authorize=Authorizer(self))
         names = await body.names(self.services.identities)
-        result = await self.runner.undo(turn, work, names)
+        result = await self.runner.run_journal.undo(turn, work, names)
         self.answer(
             {
                 "undone": [change.to_json() for change in result.undone],

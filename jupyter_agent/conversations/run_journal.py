@@ -1,0 +1,76 @@
+"""Journals what a turn's runs change, also after the turn, and undoes turns with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from jupyter_agent.conversations.changes import ChangesMade
+from jupyter_agent.conversations.live import TurnStores
+from jupyter_agent.conversations.store import TurnRecord
+from jupyter_agent.conversations.undo import CellKey, UndoneTurn, undo_turn
+from jupyter_agent.errors import Busy, StoreUnavailable
+from jupyter_agent.tasks import begin, surely
+from jupyter_agent.workspace.redactor import Redactor
+from jupyter_agent.workspace.run import Run
+from jupyter_agent.workspace.runs import Runs
+from jupyter_agent.workspace.workspace import Workspace
+
+
+class RunJournal:
+    """Journals the changes by runs and undoes turns, for which that has to be complete."""
+
+    def __init__(self, stores: TurnStores, runs: Runs, redactor: Redactor) -> None:
+        self._stores = stores
+        self._runs = runs
+        self._redactor = redactor
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def settle(self, turn: TurnRecord) -> None:
+        """Journal the changes by the turn's runs, including those that no call reported. What a run
+        still changes is journalled when it ends.
+        """
+        for run in self._runs.of_turn(turn.id):
+            if run.ended is None:
+                begin(self._add_later(turn, run), self._tasks)
+            else:
+                await self._add_later(turn, run)
+
+    async def undo(
+        self, turn: TurnRecord, work: Workspace, cells: Collection[CellKey] | None = None
+    ) -> UndoneTurn:
+        """Undo the changes of a turn that has ended, or only those of some cells. Raises Busy while
+        one of its runs still changes its cell.
+        """
+        self.refuse_running(turn)
+        for run in self._runs.of_turn(turn.id):
+            await self._add(turn, run)
+        return await undo_turn(self._stores, turn, work, cells)
+
+    def refuse_running(self, turn: TurnRecord) -> None:
+        """Raises Busy if a run of the turn has not ended."""
+        for run in self._runs.of_turn(turn.id):
+            if run.ended is None:
+                where = "outside of cells" if run.cell_id is None else f"of cell `{run.cell_id}`"
+                raise Busy(
+                    f"The turn cannot be undone yet: its run `{run.id}` {where} is still "
+                    f"{run.status}. Interrupt the run or wait for its end, then undo.",
+                    run_id=run.id,
+                )
+
+    async def _add_later(self, turn: TurnRecord, run: Run) -> None:
+        await run.wait()
+        await self._add(turn, run)
+
+    async def _add(self, turn: TurnRecord, run: Run) -> None:
+        taken = run.take_changes()
+        if not taken:
+            return
+        changes = [self._redactor.change(change) for change in taken]
+        try:
+            made = ChangesMade(call_id=run.id, changes=changes)
+            await surely(self._stores.conversations.append(turn.id, [made]))
+        except StoreUnavailable:
+            run.return_changes(taken)  # for the next attempt
+            raise
+        self._stores.announce(turn.conversation_id, turn.id)

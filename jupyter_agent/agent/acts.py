@@ -50,11 +50,11 @@ async def look_into(act: Act, tool: Tool, nb: Lease, policy: Policy) -> Act:
         return act  # only grants depend on the code that runs and on its kernel
     if (definition := await tool.current_definition(nb)) is not None:
         return replace(act, kernel=definition)
-    kernel = await nb.kernel() if tool.executes else None
+    kernel = await nb.kernel.find() if tool.executes else None
     leaves = False
     with suppress(ToolError):  # the call itself will fail with it
         if codes := [cell.source for cell in await tool.cells_to_run(nb)]:
-            leaves_it = partial(leaves_language, language=await nb.language())
+            leaves_it = partial(leaves_language, language=await nb.kernel.language())
             leaves = await asyncio.to_thread(lambda: any(map(leaves_it, codes)))  # may be slow
     return replace(
         act,

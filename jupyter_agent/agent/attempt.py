@@ -209,7 +209,7 @@ class Attempt:
                 raise NeedsApproval(self.ruling.decision.reason)
             await nb.refuse_hidden(tool.acts_on)
             returned = await tool.run(nb, progress and _masking_progress(progress, nb.work))
-            if tool.executes and (kernel := await nb.kernel()) is not None:
+            if tool.executes and (kernel := await nb.kernel.find()) is not None:
                 self.policy.bind_grants(act, kernel.life)
             result = ModelResult.of(returned, nb.work.services.redactor)
         except ToolError as error:
@@ -235,8 +235,8 @@ class Attempt:
         question = replace(await tool.question(nb), loads=await loads_of(tool, nb))
         if not tool.in_one_kernel:
             return question
-        spec = question.kernelspec or await nb.kernelspec()
-        return replace(question, kernel=await nb.kernel_life(), kernelspec=spec)
+        spec = question.kernelspec or await nb.kernel.spec()
+        return replace(question, kernel=await nb.kernel.life(), kernelspec=spec)
 
     async def _compare(self, approved: Question) -> None:
         """Raises Conflict unless the call is still what a person saw."""

@@ -112,7 +112,7 @@ class VariableAttached(_Attached):
 
     async def text(self, work: Workspace) -> str:
         async with lease(work, None, self.needs) as nb:
-            text = await nb.variables([self.name])
+            text = await nb.kernel.variables([self.name])
         return f"Attached variable:\n{work.fence.around(text)}"
 
 

@@ -73,7 +73,7 @@ async def write_preamble(
             async with lease(work, None, READ) as nb:
                 place = (await nb.look(patience=None)).place
                 news = await work.news()
-                kernel = await nb.kernel()
+                kernel = await nb.kernel.find()
                 digest = (
                     transcript.outline_digest(nb.path) if transcript.has_shown(nb.path) else None
                 )

@@ -153,7 +153,7 @@ class DocumentHandler(AgentHandler):
                     raise
                 finally:
                     act.changes = act.changes or nb.changes
-                    if nb.runs:
+                    if nb.kernel.runs:
                         act.result = await _call_result(nb)
                         act.changes = [*act.changes, *act.result.changes]
 
@@ -205,7 +205,7 @@ class NotebookHandler(DocumentHandler):
         if form == "ipynb":
             return await self._download(path)
         async with lease(self.work, path, READ) as nb:
-            now, stale, kernel = await nb.read(), await nb.stale(), await nb.kernel()
+            now, stale, kernel = await nb.read(), await nb.stale(), await nb.kernel.find()
         if form == "text":
             focus = self.get_query_argument("focus", None)
             cells = now.view.cells(now.cells)
@@ -289,9 +289,9 @@ class KernelHandler(DocumentHandler):
             await self.require("write", "sessions")
         async with lease(self.work, path, ("write", "kernels")) as nb:
             if body.action == "start":
-                kernel = await nb.start_kernel(body.name)
+                kernel = await nb.kernel.start(body.name)
             else:
-                kernel = await nb.running_kernel()
+                kernel = await nb.kernel.require()
             if body.action == "interrupt":
                 await kernel.interrupt()
             elif body.action == "restart":
@@ -303,9 +303,9 @@ class KernelHandler(DocumentHandler):
 
 async def _call_result(nb: Lease) -> Result:
     """The result of a call that ran code, as a tool would return it; does not wait for a save."""
-    if len(nb.runs) == 1:
-        return await result_of(nb.runs[0], nb.work, pictures=0)
-    return await results_of(nb.runs, nb.work, pictures=0)
+    if len(nb.kernel.runs) == 1:
+        return await result_of(nb.kernel.runs[0], nb.work, pictures=0)
+    return await results_of(nb.kernel.runs, nb.work, pictures=0)
 
 
 def _refuse_invalid(metadata: Mapping[str, Any]) -> None:

@@ -94,14 +94,14 @@ class RunningHandler(StreamHandler, DocumentHandler):
             nb = await self._rest.enter_async_context(self.acting(path, tool, arguments, need))
             self._nb = nb
             yield nb
-            if any(run.ended is None for run in nb.runs):
-                self.requests.finish_later(_end_after(nb.runs, self._rest.pop_all()))
+            if any(run.ended is None for run in nb.kernel.runs):
+                self.requests.finish_later(_end_after(nb.kernel.runs, self._rest.pop_all()))
 
     async def _end_kernel(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._nb is None or (kind and issubclass(kind, asyncio.CancelledError)):
             return  # nothing started, or the server stops, and its kernels too
         try:
-            await self._nb.end_kernel()
+            await self._nb.kernel.end()
         except ToolError as error:
             log.warning("The kernel of `%s` keeps running: %s", self._nb.path, error)
 
@@ -175,7 +175,7 @@ class RunCellHandler(RunningHandler):
     async def post(self, path: str, cell_id: str, body: RunBody) -> None:
         """Runs a cell; after `wait` seconds 202 with the outputs so far and a `run_id`."""
         async with self.calling(path, "run_cell", body, cell_id=cell_id) as nb:
-            run = await nb.run(cell_id, timeout=body.timeout)
+            run = await nb.kernel.run(cell_id, timeout=body.timeout)
             ended = await self.follow(run, body.wait, save=body.save, stream=body.stream)
         if not body.stream:
             self.answer(describe_run(run), 200 if ended else 202)
@@ -197,7 +197,7 @@ class CodeHandler(RunningHandler):
         """Runs code in the notebook's kernel without a cell: the notebook does not change."""
         refuse_half_characters(body.code)
         async with self.calling(path, "run_code", body, READ) as nb:
-            run = await nb.run_code(body.code, timeout=body.timeout)
+            run = await nb.kernel.run_code(body.code, timeout=body.timeout)
             ended = await self.follow(run, body.wait, save=False, stream=body.stream)
         if not body.stream:
             self.answer(describe_run(run), 200 if ended else 202)
@@ -212,7 +212,7 @@ class VariablesHandler(DocumentHandler):
         `names` are given. Runs no code of the variables' classes."""
         names = [name for given in self.get_query_arguments("names") for name in given.split(",")]
         async with lease(self.work, path, READ) as nb:
-            text = await nb.all_variables(list(filter(None, names)) or None)
+            text = await nb.kernel.all_variables(list(filter(None, names)) or None)
         self.answer({"text": text})
 
 
@@ -239,13 +239,13 @@ class RunCellsHandler(RunningHandler):
             if self.is_stopped:
                 return
             if isinstance(each, str):
-                run = await nb.run_code(each)
+                run = await nb.kernel.run_code(each)
                 await run.wait(saved=False)
                 if run.status != "ok":
                     why = output_text(run.outputs())
                     raise InvalidInput(f"The parameters could not be set: {why}")
                 continue
-            run = await nb.run(each.id, timeout=body.timeout)
+            run = await nb.kernel.run(each.id, timeout=body.timeout)
             if self.is_stopped:  # while the kernel was starting
                 await run.interrupt()
             yield run
@@ -289,7 +289,7 @@ async def _plan(nb: Lease, body: RunAllBody) -> list[Cell | str]:
     ranged = body.from_ is not None or body.until is not None
     if body.cells is not None and ranged:
         raise InvalidInput("Give `cells`, or `from` and `until`, not both.")
-    setting = assignments_of(body.parameters, await nb.language() if body.parameters else "")
+    setting = assignments_of(body.parameters, await nb.kernel.language() if body.parameters else "")
     cells = await nb.code_cells(body.cells)
     if ranged:
         first = (await nb.cell(body.from_)).index if body.from_ is not None else 0

@@ -22,7 +22,8 @@ from jupyter_agent.tools.base import (
     stale_sentence,
 )
 from jupyter_agent.tools.run import results_of, run_written, wait_until_saved
-from jupyter_agent.workspace.lease import Lease, Snapshot
+from jupyter_agent.workspace.lease import Lease
+from jupyter_agent.workspace.snapshot import Snapshot
 
 
 def is_runnable(cell: Cell) -> bool:
@@ -43,7 +44,7 @@ async def question_about(
     started: tuple[str, ...] = ()
     if run:
         with suppress(NotebookNotFound):  # an earlier question of the group may create it
-            started = await nb.clusters([cell.source for cell in codes])
+            started = await nb.kernel.clusters([cell.source for cell in codes])
     return Question(
         notebook=nb.path,
         cell_id=edits[0].cell_id if len(edits) == 1 else None,

@@ -60,7 +60,7 @@ class GetNotebookState(ReadTool):
         )
         nb.remember([cell for cell in cells if cell.id in shown.full])
         nb.work.reads.record_list(nb.path, cells)
-        kernel = await nb.kernel()
+        kernel = await nb.kernel.find()
         state = f"{quoted(kernel.name)}, {kernel.state}" if kernel else "none running"
         head = f"{quoted(nb.path)}: {len(cells)} cells, kernel {state}"
         facts: dict[str, Any] = {
@@ -204,5 +204,5 @@ class InspectVariables(ReadTool):
     names: list[str] | None = None
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        text = await nb.variables(self.names)
+        text = await nb.kernel.variables(self.names)
         return Result(text=nb.work.fence.around(text))

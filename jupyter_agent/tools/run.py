@@ -73,11 +73,13 @@ class RunCode(RunTool):
 
     async def question(self, nb: Lease) -> Question:
         self._refuse_nothing()
-        return Question(notebook=nb.path, code=self.code, clusters=await nb.clusters([self.code]))
+        return Question(
+            notebook=nb.path, code=self.code, clusters=await nb.kernel.clusters([self.code])
+        )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         self._refuse_nothing()
-        run = await nb.run_code(self.code)
+        run = await nb.kernel.run_code(self.code)
         await follow(run, self.wait, progress)
         return await result_of(run, nb.work)
 
@@ -133,7 +135,7 @@ class RunCells(RunTool):
         for cell in cells:
             if hidden(cell):
                 continue
-            run = await nb.run(cell.id)
+            run = await nb.kernel.run(cell.id)
             runs.append(run)
             await follow(run, self.wait, progress)
             if run.ended is None or (self.stop_on_error and not run.may_continue):
@@ -185,7 +187,7 @@ class KernelTool(RunTool):
         return True
 
     async def question(self, nb: Lease) -> Question:
-        await nb.running_kernel()
+        await nb.kernel.require()
         return await super().question(nb)
 
 
@@ -209,12 +211,12 @@ class InterruptKernel(KernelTool):
     async def current_action(self, nb: Lease) -> Action:
         """Stopping the turn's own run is allowed; interrupting another run is a different
         action."""
-        kernel = await nb.kernel()
+        kernel = await nb.kernel.find()
         runs = nb.work.services.runs.in_kernel(kernel) if kernel else []
         return "stop" if runs and all(_own(run, nb.work) for run in runs) else self.action
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
-        kernel = await nb.running_kernel()
+        kernel = await nb.kernel.require()
         runs = nb.work.services.runs.in_kernel(kernel)
         if runs and all(_own(run, nb.work) for run in runs):
             for run in runs:
@@ -262,18 +264,18 @@ class RestartKernel(KernelTool):
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:
         if await self._starts(nb):
-            kernel = await nb.start_kernel(self.kernel)
+            kernel = await nb.kernel.start(self.kernel)
             await kernel.connect()
             nb.work.reads.kernels[nb.path] = kernel.life
             return Result(text=f"Started `{kernel.name}`; run what you need.")
-        kernel = await nb.running_kernel()
+        kernel = await nb.kernel.require()
         await kernel.restart()
         nb.work.reads.kernels[nb.path] = kernel.life
         return Result(text="Restarted. No variable is left; run what you need again.")
 
     async def _starts(self, nb: Lease) -> bool:
         """Whether it starts a kernel of that name. Raises InvalidInput if another kernel runs."""
-        running = await nb.kernel()
+        running = await nb.kernel.find()
         if self.kernel and running is not None and running.name != self.kernel:
             raise InvalidInput(
                 f"The kernel `{running.name}` runs for `{nb.path}`. Leave `kernel` out to restart "
@@ -294,7 +296,7 @@ async def question_to_run(nb: Lease, cells: Sequence[Cell]) -> Question:
         code="\n\n".join(cell.source for cell in cells),
         codes=_by_cell(cells),
         cells={cell.id: cell.version for cell in cells},
-        clusters=await nb.clusters(cell.source for cell in cells),
+        clusters=await nb.kernel.clusters(cell.source for cell in cells),
     )
 
 
@@ -334,7 +336,7 @@ async def run_written(
     runs: list[Run] = []
     for cell_id, version in versions.items():
         try:
-            run = await nb.run(cell_id, expect=version)
+            run = await nb.kernel.run(cell_id, expect=version)
         except ToolError as error:
             shown_error = nb.work.redact_error((await nb.view()).error(error), cell_id)
             return runs, f"Not run: {shown_error.message}"

@@ -4,16 +4,11 @@ based on one snapshot.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 
-from jupyter_agent.analysis.jobs import clusters
-from jupyter_agent.document.carrier import Place
-from jupyter_agent.document.cell import Cell, Change, metadata_text, version_of
+from jupyter_agent.document.cell import Cell, Change, version_of
 from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.notebook import Edit, LastEdit, Notebook
 from jupyter_agent.document.steps import (
@@ -27,22 +22,17 @@ from jupyter_agent.document.steps import (
     preview,
 )
 from jupyter_agent.errors import (
-    CellNotFound,
     Conflict,
-    InvalidInput,
-    KernelUnavailable,
-    NotebookNotFound,
     NotPermitted,
     NotRead,
     ToolError,
 )
-from jupyter_agent.kernel.kernel import Kernel
-from jupyter_agent.kernel.variables import variables
-from jupyter_agent.legible import is_cell_id, quoted_id
+from jupyter_agent.legible import quoted_id
 from jupyter_agent.text.encodings import Decoded
 from jupyter_agent.text.notebook import HIDDEN, hidden, render_cells
+from jupyter_agent.workspace.leased_kernel import LeasedKernel, language_of
 from jupyter_agent.workspace.paths import Lookup
-from jupyter_agent.workspace.run import Run
+from jupyter_agent.workspace.snapshot import Snapshot, refuse_odd_ids
 from jupyter_agent.workspace.visibility import View
 from jupyter_agent.workspace.workspace import Need, Workspace
 
@@ -64,54 +54,13 @@ async def lease(
         await nb.end()
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A notebook at one moment, as a lease read it."""
-
-    work: Workspace
-    notebook: Notebook
-    cells: Sequence[Cell]
-
-    def cell(self, cell_id: str) -> Cell:
-        """The first cell with this id. Raises CellNotFound."""
-        if cell_id not in self._by_id:
-            refuse_odd_ids(cell_id)
-            raise CellNotFound(cell_id, known=[cell.id for cell in self.cells])
-        return self._by_id[cell_id]
-
-    @cached_property
-    def _by_id(self) -> Mapping[str, Cell]:
-        return {cell.id: cell for cell in reversed(self.cells)}
-
-    @cached_property
-    def view(self) -> View:
-        """The parts that a model may see."""
-        return self.work.view(self.notebook, self.cells)
-
-    @property
-    def place(self) -> Place | None:
-        """The person's place in the notebook; None without an open page or an active cell."""
-        place = self.notebook.place
-        return place if place is not None and place.cell_id in self._by_id else None
-
-    @property
-    def metadata(self) -> Mapping[str, Any]:
-        """The notebook's metadata."""
-        return self.notebook.cached_metadata
-
-    @property
-    def kernel_name(self) -> str | None:
-        """The kernelspec name in the metadata."""
-        return metadata_text(self.metadata, "kernelspec", "name")
-
-
 class Lease:
     """One notebook for one call, whose caller was authorized.
 
     `read` opens it; then all parts of the call (permission, question, result) see the same
     `Snapshot`, until the lease changes the notebook. `take` blocks changes by others until
     `release`, so that an edit applies to the snapshot. After `end` the lease cannot be used, except
-    for `end_kernel`.
+    for `kernel.end`.
     """
 
     def __init__(self, work: Workspace, path: str | None, paths: Lookup) -> None:
@@ -119,7 +68,8 @@ class Lease:
         self.paths = paths
         """Resolves the paths of the call."""
         self._given_path = path
-        self._notebook: Notebook | None = None
+        self.notebook: Notebook | None = None
+        """Once it is found."""
         self._snapshot: Snapshot | None = None
         self._lock: AsyncExitStack | None = None
         self._ended = False
@@ -127,19 +77,14 @@ class Lease:
         """The stale cells before the lease changed anything: id -> the reason."""
         self.changes: list[Change] = []
         """Changes made with this lease, for the journal if the call fails."""
-        self.runs: list[Run] = []
-        """Runs started with this lease."""
-        self._user = object()
-        """Identifies this lease to kernels, without a reference to it."""
+        self.kernel = LeasedKernel(self)
 
     # -- reading
 
     @property
     def path(self) -> str:
         """The path of the notebook, current once it is read. Raises InvalidInput without one."""
-        return (
-            self.work.resolve(self._given_path) if self._notebook is None else self._notebook.path
-        )
+        return self.work.resolve(self._given_path) if self.notebook is None else self.notebook.path
 
     async def read(self) -> Snapshot:
         """The notebook with everything typed before the first call.
@@ -173,6 +118,10 @@ class Lease:
         stack, self._lock = self._lock, None
         if stack is not None:
             await stack.aclose()
+
+    def renew(self) -> None:
+        """Let the next `read` return a new snapshot."""
+        self._snapshot = None
 
     async def end(self) -> None:
         """End the call."""
@@ -240,8 +189,8 @@ class Lease:
         return [cell_id for cell_id in stale if cell_id not in self._stale]
 
     async def _find_stale(self, notebook: Notebook, cells: Sequence[Cell]) -> Mapping[str, str]:
-        kernel = await self.kernel()
-        language, life = _language(notebook, kernel), kernel.life if kernel else ""
+        kernel = await self.kernel.find()
+        language, life = language_of(notebook, kernel), kernel.life if kernel else ""
         return await self.work.services.executions.stale(self.path, cells, language, life)
 
     # -- previews for approval
@@ -283,15 +232,6 @@ class Lease:
                 raise error.saying(none + error.message, error.facts) from error
         return cells
 
-    async def clusters(self, code: Iterable[str]) -> tuple[str, ...]:
-        """Systems such as Dask or Spark on which this code may start work."""
-        if await self.language() != "python":
-            return ()
-        cells = (await self.read()).cells
-        sources = [cell.source for cell in cells if cell.type == "code"]
-        code = list(code)
-        return await asyncio.to_thread(clusters, code, [*sources, *code])
-
     async def code_cells(self, cell_ids: Sequence[str] | None) -> list[Cell]:
         """The named cells, or all non-empty code cells in the order of the notebook."""
         now = await self.read()
@@ -326,7 +266,7 @@ class Lease:
 
     def _step(self, cell: Cell, after: Cell, edits: Sequence[Update]) -> Update:
         """One step for all edits of the cell, which result in `after`."""
-        expect = self._expected_version(cell.id)
+        expect = self.expected_version(cell.id)
         if len(edits) == 1:
             base = self.work.reads.source(self.path, cell.id)
             return replace(edits[0], base=base, expect=expect)
@@ -380,171 +320,24 @@ class Lease:
     def _with_expected_version(self, step: Step) -> Step:
         if isinstance(step, Insert | ClearOutputs):
             return step
-        return replace(step, expect=self._expected_version(step.cell_id, step.expect))
-
-    # -- running
+        return replace(step, expect=self.expected_version(step.cell_id, step.expect))
 
     def approve(self, cells: Mapping[str, str]) -> None:
         """Note that a person saw these cells, id -> version, and allowed the next action."""
         self.work = replace(self.work, approved=cells)
 
-    async def run(
-        self, cell_id: str, *, timeout: float | None = None, expect: str | None = None
-    ) -> Run:
-        """Start a cell in the notebook's kernel; the run outlives this lease."""
-        refuse_odd_ids(cell_id)
-        cell = await self.cell(cell_id)
-        if cell.type != "code":
-            raise InvalidInput(f"Cell `{cell_id}` is a {cell.type} cell: there is nothing to run.")
-        now, kernel = await self._kernel_to_run()
-        cell = now.cell(cell_id)
-        if self._expected_version(cell_id, expect) not in (None, cell.version):
-            raise Conflict(
-                f"Cell `{cell_id}` has changed and was not run. It is now:\n{cell.source}",
-                current=cell.describe(),
-            )
-        run = self.work.services.runs.start(
-            now.notebook,
-            kernel,
-            cell,
-            owner=self.work.user,
-            turn_id=self.work.turn_id,
-            timeout=timeout,
-            trust=self.work.approved is not None,
-        )
-        self.runs.append(run)
-        executions, life = self.work.services.executions, kernel.life
-
-        def remember() -> None:
-            if run.started is not None and run.execution_count is not None:
-                executions.record_run(run.notebook_path, cell, run.execution_count, life)
-
-        run.on_end(remember)
-        self._snapshot = None
-        return run
-
-    async def run_code(self, code: str, *, timeout: float | None = None) -> Run:
-        """Start code outside of cells in the notebook's kernel."""
-        now, kernel = await self._kernel_to_run()
-        run = self.work.services.runs.start_code(
-            now.notebook,
-            kernel,
-            code,
-            owner=self.work.user,
-            turn_id=self.work.turn_id,
-            timeout=timeout,
-        )
-        self.runs.append(run)
-        self._snapshot = None
-        return run
-
-    async def kernel(self) -> Kernel | None:
-        """The notebook's running kernel, or None."""
-        self._refuse_ended()
-        return await self.work.services.kernels.find(self.path)
-
-    async def kernel_life(self) -> str:
-        """`Kernel.life` of the notebook's kernel; empty if none runs."""
-        kernel = await self.kernel()
-        return kernel.life if kernel else ""
-
-    async def start_kernel(self, name: str | None = None) -> Kernel:
-        """The notebook's kernel, started if none runs, with this kernelspec name or the notebook's.
-
-        The next `read` returns a new snapshot. Raises KernelNotInstalled, KernelUnavailable.
-        """
-        await self.work.need(("write", "kernels"), ("write", "sessions"))
-        if name:  # checked even if a kernel runs
-            await self.work.services.kernels.kernelspec(name)
-        name = name or (await self.read()).kernel_name
-        await self.release()
-        self._snapshot = None
-        return await self.work.services.kernels.get(self.path, name=name, user=self._user)
-
-    async def _kernel_to_use(self) -> Kernel | None:
-        """Like `kernel`, for callers that change its state or rely on it."""
-        kernel = await self.kernel()
-        if kernel is not None:
-            kernel.use(self._user)
-        return kernel
-
-    async def _kernel_to_run(self) -> tuple[Snapshot, Kernel]:
-        """The notebook's kernel, started if none runs, which takes seconds, and a snapshot taken
-        after that.
-        """
-        await self.read()
-        kernel = await self._kernel_to_use()
-        if kernel is None:
-            kernel = await self.start_kernel()
-        now = await self.read()
-        await self.work.check_kernel_peers(self.path, kernel)
-        self.work.reads.kernels.setdefault(self.path, kernel.life)
-        return now, kernel
-
-    async def end_kernel(self) -> None:
-        """End the kernel that this lease started, once its runs have ended and are saved, unless
-        someone else uses it or a page shows the notebook. Raises KernelUnavailable.
-        """
-        for run in self.runs:
-            await run.wait()
-        if self._notebook is None:
-            return
-        with suppress(ToolError):  # no page shows a notebook that is gone
-            await self._notebook.read()
-        if self._notebook.carrier != "tab":
-            await self.work.services.kernels.end_unused(self.path, self._user)
-
-    async def kernelspec(self) -> str:
-        """The kernelspec name of the running kernel, or of the one that would be started; empty
-        without a notebook.
-        """
-        kernel = await self.kernel()
-        if kernel is not None:
-            return kernel.name
-        try:
-            name = (await self.read()).kernel_name
-        except NotebookNotFound:
-            return ""
-        return name or self.work.services.kernels.default_name
-
-    async def running_kernel(self) -> Kernel:
-        """The notebook's running kernel. Raises KernelUnavailable."""
-        kernel = await self._kernel_to_use()
-        if kernel is None:
-            raise KernelUnavailable(f"No kernel runs for `{self.path}`; running a cell starts one.")
-        self.work.reads.kernels.setdefault(self.path, kernel.life)
-        return kernel
-
-    async def variables(self, names: Sequence[str] | None) -> str:
-        """A summary of the variables of the notebook's kernel, if all notebooks in the kernel allow
-        that. Raises KernelUnavailable if none runs, NotPermitted.
-        """
-        kernel = await self.running_kernel()
-        keeps = await self.work.check_kernel_peers(self.path, kernel)
-        view = await self.view()
-        if keeps is not None and view.outputs_shared:
-            raise NotPermitted(
-                f"Variables are not shared with you: `{keeps}` uses the same kernel, and does "
-                "not share its own or cannot be read."
-            )
-        return await view.variables(kernel, names)
-
-    async def all_variables(self, names: Sequence[str] | None) -> str:
-        """Like `variables`, for someone who may see the whole notebook."""
-        await self.read()
-        return await variables(await self.running_kernel(), names)
-
     # -- internals
 
-    def _refuse_ended(self) -> None:
+    def refuse_ended(self) -> None:
+        """Raises RuntimeError after `end`."""
         if self._ended:
             raise RuntimeError("This lease has ended: it can no longer be used.")
 
     async def _find(self) -> Notebook:
-        self._refuse_ended()
-        if self._notebook is None:
-            self._notebook = await self.work.find(self._given_path)
-        return self._notebook
+        self.refuse_ended()
+        if self.notebook is None:
+            self.notebook = await self.work.find(self._given_path)
+        return self.notebook
 
     def _refuse_blind_rewrite(self, cell: Cell, source: str | None) -> None:
         """Raises NotRead for a whole rewrite of a source with secrets, which models see masked."""
@@ -565,7 +358,7 @@ class Lease:
                 notebook.last_edits[change.cell_id] = LastEdit(self.work.turn_id, version)
         self._snapshot = Snapshot(self.work, notebook, notebook.cached_cells())
 
-    def _expected_version(self, cell_id: str, given: str | None = None) -> str | None:
+    def expected_version(self, cell_id: str, given: str | None = None) -> str | None:
         """The version that the cell has to have; None for any.
 
         Raises Conflict if a person approved certain cells and this is not one of them.
@@ -579,33 +372,8 @@ class Lease:
             )
         return self.work.approved[cell_id]
 
-    async def language(self) -> str:
-        """The language of the notebook's code."""
-        return _language((await self.read()).notebook, await self.kernel())
-
-
-def _language(notebook: Notebook, kernel: Kernel | None) -> str:
-    if kernel is not None:
-        return kernel.language
-    for key, name in (("language_info", "name"), ("kernelspec", "language")):
-        if language := metadata_text(notebook.cached_metadata, key, name):
-            return language
-    return "python"
-
 
 def _with_base(sources: Mapping[str, str], step: Step) -> Step:
     if not isinstance(step, Update) or step.source is None or step.base or step.expect:
         return step
     return replace(step, base=sources.get(step.cell_id))
-
-
-def refuse_odd_ids(*cell_ids: str | None) -> None:
-    """Raises InvalidInput for a cell id that nbformat does not allow. Files may have such ids: the
-    cells are shown, and a person can edit and run them.
-    """
-    for cell_id in cell_ids:
-        if cell_id is not None and not is_cell_id(cell_id):
-            raise InvalidInput(
-                f"{quoted_id(cell_id)} is not a valid cell id (1 to 64 letters, digits, - and _), "
-                "so nothing was done. Ask the person to edit the cell, or to give it another id."
-            )

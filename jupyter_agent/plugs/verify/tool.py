@@ -70,7 +70,7 @@ class VerifyNotebook(Tool):
             cells=planned.versions,
             kernel=f"fresh {planned.kernel_name}",
             whole=True,
-            clusters=await nb.clusters(codes.values()),
+            clusters=await nb.kernel.clusters(codes.values()),
         )
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:

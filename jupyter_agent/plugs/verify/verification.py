@@ -135,7 +135,7 @@ async def plan(nb: Lease, kernel: str | None = None) -> Plan:
     """What `verify` would run now, in a kernel with this kernelspec name, or that of the running
     kernel, or the notebook's. Raises KernelNotInstalled.
     """
-    now, running = await nb.read(), await nb.kernel()
+    now, running = await nb.read(), await nb.kernel.find()
     chosen = kernel or (running.name if running else now.kernel_name)
     spec = await nb.work.services.kernels.kernelspec(chosen)
     code = [cell for cell in now.cells if cell.type == "code" and cell.source.strip()]

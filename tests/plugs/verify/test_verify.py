@@ -147,7 +147,7 @@ async def test_nothing_of_the_users_is_touched(desk: Desk) -> None:
     before = desk.file.read_bytes()
     theirs = await desk.work.services.kernels.get(PATH)
     async with lease(desk.work, PATH) as nb:
-        assert await (await nb.run("c0")).wait(60)
+        assert await (await nb.kernel.run("c0")).wait(60)
         held = (await nb.read()).cells
     begun: list[list[str]] = []
 
@@ -296,8 +296,8 @@ async def test_what_is_stored_beyond_our_limit_is_held_against_as_much(desk: Des
         ran("display({'text/html': '<b>' + 'y' * 50_000}, raw=True)"),
     )
     async with lease(desk.work, PATH) as nb:
-        assert await (await nb.run("c1")).wait(60)
-        assert await (await nb.run("c0")).wait(60)
+        assert await (await nb.kernel.run("c1")).wait(60)
+        assert await (await nb.kernel.run("c0")).wait(60)
     done = await desk.verify()
     assert [(each.status, each.why) for each in done.cells] == [("same", "")] * 2, "ours"
     content = nbformat.read(desk.file, as_version=4)

@@ -52,8 +52,8 @@ from jupyter_agent.server.base import REQUESTS, InFlightRequests
 from jupyter_agent.server.once import ONCE, Once
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools import toolbox
-from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.tools.sources import Sources
+from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.paths import Identities, root_of
 from jupyter_agent.workspace.redactor import Redactor

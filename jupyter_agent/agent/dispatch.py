@@ -21,7 +21,8 @@ from jupyter_agent.agent.attempt import (
 )
 from jupyter_agent.agent.permissions import Decision, Policy
 from jupyter_agent.errors import NeedsApproval, NotPermitted
-from jupyter_agent.tools.base import ModelResult, Progress, Tool, Toolbox
+from jupyter_agent.tools.base import ModelResult, Progress, Tool
+from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.workspace.lease import Lease, lease
 from jupyter_agent.workspace.paths import Lookup
 from jupyter_agent.workspace.workspace import Workspace

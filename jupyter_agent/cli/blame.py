@@ -12,7 +12,8 @@ from typing import Any
 from jupyter_agent.cli.offline import add_store, local, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.client.servers import ServerRefused, ask_running, existing
+from jupyter_agent.client.server import ServerRefused
+from jupyter_agent.client.servers import ask_running, existing
 from jupyter_agent.client.stores import Unknown, open_store, stored_paths
 from jupyter_agent.conversations.changes import CellText, blame
 

@@ -21,7 +21,8 @@ from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, standard
-from jupyter_agent.client.servers import Server, ServerRefused, anywhere
+from jupyter_agent.client.server import Server, ServerRefused
+from jupyter_agent.client.servers import anywhere
 from jupyter_agent.client.stores import folder_of
 from jupyter_agent.legible import quoted
 from jupyter_agent.packages import namesake_warning, outdated_warnings

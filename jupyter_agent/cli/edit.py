@@ -13,7 +13,8 @@ from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.run import cell_id
 from jupyter_agent.cli.terminal import read_input, standard
-from jupyter_agent.client.servers import ServerRefused, existing, serving
+from jupyter_agent.client.server import ServerRefused
+from jupyter_agent.client.servers import existing, serving
 from jupyter_agent.legible import quoted
 
 EXAMPLES = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from jupyter_agent.client.servers import ServerRefused
+from jupyter_agent.client.server import ServerRefused
 
 
 class Exit(IntEnum):

@@ -34,7 +34,7 @@ from jupyter_agent.cli import (
 )
 from jupyter_agent.cli.exits import Exit, of_refusal
 from jupyter_agent.cli.terminal import printable
-from jupyter_agent.client.servers import ServerRefused
+from jupyter_agent.client.server import ServerRefused
 from jupyter_agent.entry_points import UnusablePlug
 
 _HEAD = """\

@@ -19,7 +19,8 @@ from urllib.parse import urlencode, urlsplit
 
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import open_input
-from jupyter_agent.client.servers import Server, ServerRefused, find
+from jupyter_agent.client.server import Server, ServerRefused
+from jupyter_agent.client.servers import find
 from jupyter_agent.mcp_server.messages import (
     INTERNAL_ERROR,
     PARSE_ERROR,

@@ -13,7 +13,7 @@ from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
 from jupyter_agent.cli.words import Cells
-from jupyter_agent.client.servers import ServerRefused
+from jupyter_agent.client.server import ServerRefused
 from jupyter_agent.words import Phrasebook
 
 EXAMPLES = """\

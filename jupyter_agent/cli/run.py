@@ -13,7 +13,8 @@ from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, Style, Working, standard
 from jupyter_agent.cli.words import Cells
 from jupyter_agent.client.runs import CellRuns, is_live, may_continue, name_client
-from jupyter_agent.client.servers import ServerRefused, existing, serving
+from jupyter_agent.client.server import ServerRefused
+from jupyter_agent.client.servers import existing, serving
 from jupyter_agent.text.outputs import images, output_text
 
 EXAMPLES = """\

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal, TextIO, TypeAlias
 
-from jupyter_agent.client.servers import ServerRefused
+from jupyter_agent.client.server import ServerRefused
 from jupyter_agent.legible import legible
 from jupyter_agent.text.images import Picture, pixels, prepare_pictures
 

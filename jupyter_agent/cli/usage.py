@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 from jupyter_agent.cli.offline import add_store, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.client.servers import ServerRefused, ask_any
+from jupyter_agent.client.server import ServerRefused
+from jupyter_agent.client.servers import ask_any
 from jupyter_agent.client.stores import Unknown, open_store
 from jupyter_agent.conversations.usage import GROUPINGS, cost_of, report, tokens_of
 

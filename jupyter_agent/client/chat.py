@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from jupyter_agent.client.servers import Server, ServerRefused, Unreachable
+from jupyter_agent.client.server import Server, ServerRefused, Unreachable
 
 _RECONNECTIONS = 5
 _PAUSE_SECONDS = 1.0

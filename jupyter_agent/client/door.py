@@ -7,14 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_agent.client.servers import (
-    Server,
-    ServerRefused,
-    Unreachable,
-    existing,
-    find,
-    serving,
-)
+from jupyter_agent.client.server import Server, ServerRefused, Unreachable
+from jupyter_agent.client.servers import existing, find, serving
 from jupyter_agent.errors import AgentError, InvalidInput, ModelError, RequestError, tool_error
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jupyter_agent.client.servers import Server, ServerRefused
+from jupyter_agent.client.server import Server, ServerRefused
 
 _LIVE = ("queued", "running")
 _LOOK_SECONDS = 0.2

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jupyter_agent.agent.permissions import hints
-from jupyter_agent.tools.base import Tool, Toolbox
+from jupyter_agent.tools.base import Tool
+from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.words import Phrasebook
 
 BEGIN_TURN, END_TURN, UNDO_TURN = "begin_turn", "end_turn", "undo_turn"

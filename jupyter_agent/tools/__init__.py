@@ -10,7 +10,7 @@ from inspect import isabstract
 from typing import get_args
 
 from jupyter_agent.entry_points import UnusablePlug, describe, find, load_class, usable
-from jupyter_agent.tools.base import Action, Effect, Tool, Toolbox, fault_of_words
+from jupyter_agent.tools.base import Action, Effect, Tool, fault_of_words
 from jupyter_agent.tools.edit import (
     ClearCells,
     CreateCells,
@@ -35,6 +35,7 @@ from jupyter_agent.tools.run import (
     RunCode,
     WaitForRun,
 )
+from jupyter_agent.tools.toolbox import Toolbox
 
 OURS: Sequence[type[Tool]] = (
     GetNotebookState,

@@ -24,7 +24,8 @@ from jupyter_agent.events import Event
 from jupyter_agent.models.base import Message, Model
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.tasks import surely
-from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool, Toolbox
+from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.paths import Identities
 from jupyter_agent.workspace.redactor import Redactor

@@ -10,7 +10,8 @@ import pytest
 from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.permissions import Policy, Rule
 from jupyter_agent.errors import Busy, ToolError
-from jupyter_agent.tools.base import Action, Effect, Progress, Result, Toolbox
+from jupyter_agent.tools.base import Action, Effect, Progress, Result
+from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.workspace.lease import Lease
 from tests.fakes import ScriptedModel
 

@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_agent.cli.exits import Exit, of_refusal
 from jupyter_agent.cli.main import COMMANDS
-from jupyter_agent.client.servers import ServerRefused
+from jupyter_agent.client.server import ServerRefused
 
 from ..programs import jupyter_server, run
 from ..test_readme import ROOT, commands

@@ -13,15 +13,8 @@ from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store, local, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.client.servers import (
-    Server,
-    ServerRefused,
-    Unreachable,
-    existing,
-    find,
-    own,
-    root_for,
-)
+from jupyter_agent.client.server import Server, ServerRefused, Unreachable
+from jupyter_agent.client.servers import existing, find, own, root_for
 
 _WHY = 200
 """Maximum characters of a reason."""

@@ -18,13 +18,14 @@ from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Rule
 from jupyter_agent.carriers.leftovers import KnownTabs, Leftovers
-from jupyter_agent.carriers.registry import ContentsListener, Notebooks
+from jupyter_agent.carriers.listener import ContentsListener
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
+from jupyter_agent.conversations.access import Access
 from jupyter_agent.conversations.affordable import AffordableModels
 from jupyter_agent.conversations.allowances import Allowance, Allowances
 from jupyter_agent.conversations.audit import AuditLog, entry_of
-from jupyter_agent.conversations.callers import Callers
 from jupyter_agent.conversations.client_turn import ClientHost
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.database import Database
@@ -142,7 +143,7 @@ class Assistant:
             stores,
             self.models,
             AffordableModels(self.models, allowances, budgets),
-            Callers(self.services, self.dispatcher, rules, allowances, stores.trust),
+            Access(self.services, self.dispatcher, rules, allowances, stores.trust),
             RunJournal(stores, self.services.runs, self.redactor),
             self.dispatcher,
             self.services,

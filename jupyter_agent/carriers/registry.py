@@ -7,13 +7,12 @@ import posixpath
 import time
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from jupyter_events import EventLogger
 from tornado.web import HTTPError
 
 from jupyter_agent.carriers.contents import Disk, Former
@@ -39,12 +38,6 @@ _UNSAVED = (
     "its file; its pages offer to restore the typing, and the newest recovery copy has it."
 )
 LOST = "The browser tab of this notebook is gone; unsaved work of that tab is not in it."
-
-SCHEMA = "https://events.jupyter.org/jupyter_server/contents_service/v1"
-"""Schema of the events in which a contents manager reports its actions."""
-
-OnRename = Callable[[str, str], Awaitable[None]]
-"""Called with the old and the new path of a file or folder."""
 
 
 class Notebooks:
@@ -407,35 +400,6 @@ class _Entry:
             return False
         lost = self.carrier.link
         return lost.closed and (lost.client, lost.path) == (link.client, link.path)
-
-
-class ContentsListener:
-    """Listens to the server's contents events. Changes by other programs are noticed when the file
-    is next read.
-    """
-
-    def __init__(self, notebooks: Notebooks, on_rename: OnRename) -> None:
-        """`on_rename` gets the renames that `notebooks` gets, for stored paths."""
-        self._notebooks = notebooks
-        self._on_rename = on_rename
-
-    def listen(self, events: EventLogger) -> None:
-        """Listen until `stop`."""
-        events.add_listener(schema_id=SCHEMA, listener=self._on_event)
-
-    def stop(self, events: EventLogger) -> None:
-        events.remove_listener(schema_id=SCHEMA, listener=self._on_event)
-
-    async def _on_event(self, logger: EventLogger, schema_id: str, data: dict[str, Any]) -> None:
-        path = data["path"].strip("/")
-        if data["action"] == "rename":
-            old = data["source_path"].strip("/")
-            await self._notebooks.note_rename(old, path)
-            await self._on_rename(old, path)
-        elif data["action"] == "delete":
-            await self._notebooks.note_deleted(path)
-        elif data["action"] in ("save", "copy"):
-            self._notebooks.note_created(path)
 
 
 def _should_switch(entry: _Entry, current: TabLink, preferred: TabLink | None) -> bool:

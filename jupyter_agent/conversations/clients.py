@@ -22,8 +22,8 @@ from jupyter_agent.conversations.client_turn import (
 )
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.conversations.liveness import started_event
+from jupyter_agent.conversations.records import NewTurn
 from jupyter_agent.conversations.request import new_id
-from jupyter_agent.conversations.store import NewTurn
 from jupyter_agent.conversations.undo import UndoneTurn
 from jupyter_agent.errors import (
     Busy,
@@ -90,7 +90,7 @@ class Clients:
     async def readable(self, caller: Caller, authorize: Authorize) -> list[str]:
         """Paths of the open notebooks that the client may read."""
         work = Workspace(services=self.host.services, user=caller.owner, authorize=authorize)
-        policy = self.host.runner.callers.policy(caller.person, caller.options)
+        policy = self.host.runner.access.policy(caller.person, caller.options)
         paths = []
         for notebook in self.host.services.notebooks.open():
             input = {"notebook": notebook["path"]}
@@ -223,7 +223,7 @@ class _Client:
             return await self._host.runner.run_journal.undo(record, work)
 
     def _policy(self) -> Policy:
-        return self._host.runner.callers.policy(self.caller.person, self.caller.options)
+        return self._host.runner.access.policy(self.caller.person, self.caller.options)
 
     async def _begin(self, path: str | None, authorize: Authorize) -> ClientTurn:
         host, caller = self._host, self.caller
@@ -232,7 +232,7 @@ class _Client:
         runner, turn_id = host.runner, new_id("t")
         await runner.recover()  # ends a turn whose end could not be stored
         root = runner.stores.conversations.database.root
-        work = runner.callers.workspace(
+        work = runner.access.workspace(
             caller.owner,
             authorize,
             await caller.options.on_path(host.services.identities),

@@ -34,8 +34,9 @@ from jupyter_agent.conversations.changes import Journal
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.instructions import TrustStore
 from jupyter_agent.conversations.log import LogEntry, StateChanged, TurnEnded, TurnState, cap_event
+from jupyter_agent.conversations.records import TurnRecord
 from jupyter_agent.conversations.requests import RequestStore, SentRequest
-from jupyter_agent.conversations.store import ConversationStore, TurnRecord
+from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.conversations.usage import UsageStore
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (

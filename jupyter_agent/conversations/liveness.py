@@ -14,7 +14,8 @@ from pathlib import Path
 from jupyter_agent.agent.history import Transcript
 from jupyter_agent.agent.turn import failure_notice
 from jupyter_agent.conversations.log import TurnEnded
-from jupyter_agent.conversations.store import ConversationStore, TurnRecord
+from jupyter_agent.conversations.records import TurnRecord
+from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
     CallDenied,

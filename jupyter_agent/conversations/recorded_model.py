@@ -7,8 +7,8 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from jupyter_agent.choices import Share
+from jupyter_agent.conversations.records import Opening, TurnRecord
 from jupyter_agent.conversations.requests import RequestLog, RequestStore, leaves_machine
-from jupyter_agent.conversations.store import Opening, TurnRecord
 from jupyter_agent.events import Notice
 from jupyter_agent.models.base import Model, ModelEvent, ModelRequest
 from jupyter_agent.text.notebook import HIDDEN

@@ -18,6 +18,7 @@ from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.prompt import Instructions, project_instructions, system
 from jupyter_agent.agent.turn import Ending, Fallback, Log, Turn, internal_failure_ending
+from jupyter_agent.conversations.access import Access
 from jupyter_agent.conversations.affordable import AffordableModels
 from jupyter_agent.conversations.attachments import (
     attached_blocks,
@@ -27,7 +28,6 @@ from jupyter_agent.conversations.attachments import (
     pictures_left_out,
 )
 from jupyter_agent.conversations.authors import NewsAuthors
-from jupyter_agent.conversations.callers import Callers
 from jupyter_agent.conversations.instructions import (
     ProjectInstructions,
     describe,
@@ -38,11 +38,11 @@ from jupyter_agent.conversations.liveness import InterruptedTurns, Presence, sta
 from jupyter_agent.conversations.log import UsageAdded
 from jupyter_agent.conversations.preamble import NotebookReader, write_preamble
 from jupyter_agent.conversations.recorded_model import RecordedModel, notices, provider_notice
+from jupyter_agent.conversations.records import NewTurn, Opening, TurnRecord
 from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.requests import RequestLog
 from jupyter_agent.conversations.run_journal import RunJournal
 from jupyter_agent.conversations.server_log import ServerLog
-from jupyter_agent.conversations.store import NewTurn, Opening, TurnRecord
 from jupyter_agent.errors import RequestError, StoreUnavailable
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Model, ServerTool
@@ -94,7 +94,7 @@ class TurnRunner:
         stores: TurnStores,
         models: Models,
         affordable: AffordableModels,
-        callers: Callers,
+        access: Access,
         run_journal: RunJournal,
         dispatcher: Dispatcher,
         services: Services,
@@ -109,7 +109,7 @@ class TurnRunner:
         `missing` returns sentences about tools of MCP servers that are not available.
         """
         self.stores = stores
-        self.callers = callers
+        self.access = access
         self.run_journal = run_journal
         self.log = log
         self._models = models
@@ -216,7 +216,7 @@ class TurnRunner:
         reads = self._models.reads_documents(model.id)
         check_documents(request.attachments, request.question["parts"], model.id, reads)
         turn_id = new_id("t")
-        work = self.callers.workspace(
+        work = self.access.workspace(
             request.owner,
             request.authorize,
             options,
@@ -225,7 +225,7 @@ class TurnRunner:
             turn_id=turn_id,
             fence=Fence.random(),
         )
-        project = await self.callers.instructions(work, trust_all=options.trust_instructions)
+        project = await self.access.instructions(work, trust_all=options.trust_instructions)
         own = own_instructions(options.instructions)
         active = [*project.active, *([own] if own else [])]
         opening = await self._begin(request, model, fallback, turn_id, work, active)
@@ -314,7 +314,7 @@ class TurnRunner:
         record, request, model = live.record, stored.request, stored.model
         work, opening = stored.work, stored.opening
         await live.show(started_event(record))
-        policy = self.callers.policy(request.person, request.options)
+        policy = self.access.policy(request.person, request.options)
         policy.standing_grants = list(opening.grants)
         live.use_policy(policy)
         transcript = Transcript(opening.history)

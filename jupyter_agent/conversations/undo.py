@@ -21,7 +21,7 @@ from jupyter_agent.conversations.changes import (
 )
 from jupyter_agent.conversations.database import is_here
 from jupyter_agent.conversations.live import TurnStores
-from jupyter_agent.conversations.store import TurnRecord
+from jupyter_agent.conversations.records import TurnRecord
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import UndoOutcome, undo
 from jupyter_agent.errors import Conflict, ToolError

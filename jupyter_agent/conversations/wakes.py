@@ -11,9 +11,9 @@ from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.options import TurnOptions, options_after
 from jupyter_agent.agent.people import Person
 from jupyter_agent.conversations.database import Database, now
+from jupyter_agent.conversations.records import TurnRecord
 from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.runner import TurnRunner
-from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable
 from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.workspace.run import Run

@@ -162,7 +162,7 @@ class McpServer:
 
     async def require_tools(self, names: Sequence[str]) -> None:
         """Raises InvalidInput if a client's address allows a tool that does not exist."""
-        await self._clients.host.runner.callers.require_tools(names)
+        await self._clients.host.runner.access.require_tools(names)
 
     def knows(self, method: str) -> bool:
         """Whether the method exists."""

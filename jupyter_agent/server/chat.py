@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
@@ -14,37 +12,22 @@ from jupyter_agent.agent.approval import Answer, Remember
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.options import TurnOptions, options_after
 from jupyter_agent.conversations.attachments import (
-    MOST_PDF_CHARACTERS,
-    PDF,
     Attachment,
-    fit_pictures,
-    is_pdf,
 )
 from jupyter_agent.conversations.live import TOGETHER, LiveTurn
+from jupyter_agent.conversations.records import TurnRecord
 from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.runner import TurnRunner
-from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.events import Event, TurnFinished
 from jupyter_agent.server import wire
 from jupyter_agent.server.answers.conversations import OutcomeAnswer, RetryAnswer, TurnStateAnswer
 from jupyter_agent.server.base import MEBIBYTE, STREAM, WHILE_AWAY, Authorizer, operation, page_of
 from jupyter_agent.server.once import ONCE, digest_of
+from jupyter_agent.server.questions import last_question, with_fitting_pictures
 from jupyter_agent.server.sse import StreamHandler
-from jupyter_agent.text.encodings import is_text
-from jupyter_agent.text.images import KINDS
 from jupyter_agent.workspace.workspace import Services
 
-MAX_IMAGE_CHARS = 20_000_000
-"""Characters of a picture in base64, before it is scaled down."""
-FILES = (
-    "application/pdf", "text/csv", "text/tab-separated-values", "text/plain", "text/markdown",
-    "application/json",
-)  # fmt: skip
-"""The text types come last."""
-MAX_TEXT_CHARS = 7_000_000
-"""Characters of a text file in base64; only its beginning is sent."""
-MAX_NAME_CHARS = 200
 _ATTACHMENTS: TypeAdapter[list[Attachment]] = TypeAdapter(list[Attachment])
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,128}$")]
 
@@ -164,7 +147,7 @@ class ChatHandler(TurnAnswers):
     async def _start(self, body: ChatBody, key: str | None) -> tuple[LiveTurn, int]:
         """The turn that this question starts or this answer resumes, and the number of its last
         event."""
-        await self.runner.callers.require_tools(body.allow)
+        await self.runner.access.require_tools(body.allow)
         conversation_id = body.id or new_id("c")
         if body.continues is not None:
             more = await self._continuing(body, body.continues, conversation_id)
@@ -249,10 +232,10 @@ class ChatHandler(TurnAnswers):
             if turn is None:
                 message = "There is no such question to ask again in this conversation."
                 raise RequestError(404, "not_found", message)
-            return await _fitting(turn.question), turn.question_id
+            return await with_fitting_pictures(turn.question), turn.question_id
         attached = [attachment.model_dump(by_alias=True) for attachment in body.context]
         about = {"notebook": body.notebook, "context": attached}
-        question = await _fitting({**_question(body.messages), "metadata": about})
+        question = await with_fitting_pictures({**last_question(body.messages), "metadata": about})
         replaced = _turn_of(turns, body.messageId)
         return question, replaced.question_id if replaced else None
 
@@ -356,31 +339,6 @@ def _answers(replies: Sequence[ApprovalReply]) -> dict[str, Answer]:
     }
 
 
-async def _fitting(question: Mapping[str, Any]) -> dict[str, Any]:
-    """The question as it is stored: with pictures that model services accept."""
-    return {**question, "parts": await fit_pictures(question["parts"])}
-
-
-def _question(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """The last user message as a UIMessage. Raises RequestError that names the field."""
-    for message in reversed(messages):
-        if message.get("role") != "user":
-            continue
-        parts = message.get("parts")
-        if parts is None and isinstance(message.get("content"), str):
-            parts = [{"type": "text", "text": message["content"]}]
-        if not isinstance(parts, list):
-            raise RequestError(400, "invalid_body", "A user message has `parts` or `content`.")
-        valid = [part for part in map(_part, parts) if part is not None]
-        if not any(part["type"] == "file" or part["text"].strip() for part in valid):
-            message_ = "The last user message in `messages` has neither text nor file."
-            raise RequestError(400, "invalid_body", message_)
-        given = message.get("id")
-        id = given if isinstance(given, str) and 0 < len(given) <= 128 else new_id("u")
-        return {"id": id, "role": "user", "parts": valid}
-    raise RequestError(400, "invalid_body", "There is no user message in `messages`.")
-
-
 def _about(body: ChatBody, question: Mapping[str, Any]) -> tuple[str | None, list[Attachment]]:
     """The notebook and attachments of a turn; a question asked again keeps its own."""
     if body.trigger == "submit-message":
@@ -388,50 +346,6 @@ def _about(body: ChatBody, question: Mapping[str, Any]) -> tuple[str | None, lis
     metadata = question.get("metadata") or {}
     attachments = _ATTACHMENTS.validate_python(metadata.get("context") or [])
     return body.notebook or metadata.get("notebook"), body.context or attachments
-
-
-def _part(part: Any) -> dict[str, str] | None:
-    if not isinstance(part, dict):
-        raise RequestError(400, "invalid_body", "Each of a message's `parts` is an object.")
-    if part.get("type") == "text" and isinstance(part.get("text"), str):
-        return {"type": "text", "text": part["text"]}
-    if part.get("type") == "file":
-        url, media_type = part.get("url"), part.get("mediaType")
-        kinds = (*KINDS, *FILES)
-        if media_type not in kinds or not isinstance(url, str) or not _is_data(url):
-            message = f"A file part is a data: URL in base64 of one of {', '.join(kinds)}."
-            raise RequestError(400, "invalid_body", message)
-        if media_type in FILES:
-            _check_file(media_type, url.partition(",")[2])
-            url = f"data:{media_type};base64,{url.partition(',')[2]}"
-        if media_type in KINDS and len(url) > MAX_IMAGE_CHARS:
-            message = "A picture is too large: at most 20 MB in base64. Send it smaller."
-            raise RequestError(413, "too_large", message)
-        name = part.get("filename")
-        named = {"filename": name[:MAX_NAME_CHARS]} if isinstance(name, str) else {}
-        return {"type": "file", "mediaType": media_type, "url": url, **named}
-    return None
-
-
-def _check_file(media_type: str, data: str) -> None:
-    """Raises RequestError if the file is too large, or does not match its type."""
-    expected = media_type == PDF
-    if len(data) > (MOST_PDF_CHARACTERS if expected else MAX_TEXT_CHARS):
-        most = "10 MB for a PDF" if expected else "5 MB for a file of text"
-        message = f"The file is too large: at most {most}. Upload it and read it in a cell."
-        raise RequestError(413, "too_large", message)
-    if expected != is_pdf(data) or not (expected or is_text(base64.b64decode(data))):
-        message = "The file content does not match `mediaType`."
-        raise RequestError(400, "invalid_body", message)
-
-
-def _is_data(url: str) -> bool:
-    head, _, data = url.partition(",")
-    try:
-        base64.b64decode(data, validate=True)
-    except binascii.Error:
-        return False
-    return head.startswith("data:") and head.endswith(";base64")
 
 
 def _stock_replies(messages: list[dict[str, Any]]) -> list[ApprovalReply]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from jupyter_agent.conversations.records import TurnRecord
 from jupyter_agent.conversations.runner import TurnRunner
-from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Usage
 from jupyter_agent.server import wire
@@ -117,7 +117,7 @@ class ConversationHandler(ConversationHandlerBase):
         if turn is not None:
             await self.runner.stop(turn)
         await self.store.delete(self.owner, conversation_id)
-        self.runner.callers.forget(self.owner, conversation_id)
+        self.runner.access.forget(self.owner, conversation_id)
         self.runner.stores.announce(conversation_id)
         self.answer_nothing()
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from jupyter_events import EventLogger
 
-from jupyter_agent.carriers.registry import SCHEMA as CONTENTS
+from jupyter_agent.carriers.listener import SCHEMA as CONTENTS
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.errors import NotebookNotFound, ToolError
 from jupyter_agent.server.base import STREAM, operation
 from jupyter_agent.server.notebooks import DocumentHandler
-from jupyter_agent.server.runs import describe_run
+from jupyter_agent.server.run_state import describe_run
 from jupyter_agent.server.sse import StreamHandler, number_frames
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ

@@ -44,7 +44,7 @@ from jupyter_agent.server.base import (
 )
 from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.tools.base import Result
-from jupyter_agent.tools.run import result_of, results_of
+from jupyter_agent.tools.run_results import result_of, results_of
 from jupyter_agent.workspace.lease import Lease, lease
 from jupyter_agent.workspace.workspace import READ, WRITE, Need, Services, Workspace
 

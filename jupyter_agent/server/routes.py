@@ -29,6 +29,7 @@ from jupyter_agent.server import (
     events,
     mcp,
     notebooks,
+    run_state,
     runs,
     status,
     tab,
@@ -117,7 +118,7 @@ def routes(
         *_runs(document, {**document, "wakes": wakes, "limits": limits}),
         *_tools({**kept, "dispatcher": dispatcher}, mcp_server),
         *_server(
-            {"models": models, "allowances": runner.callers.allowances},
+            {"models": models, "allowances": runner.access.allowances},
             {**kept, "sources": sources},
         ),
         Route("usage", status.UsageHandler, {"runner": runner}),
@@ -179,11 +180,11 @@ def _notebooks(document: Given, done: Given, copies: Given, plugs: NotebookHandl
 
 def _runs(document: Given, woken: Given) -> list[Route]:
     return [
-        Route("runs", runs.RunListHandler, document),
-        Route("runs/{run_id}", runs.RunHandler, woken),
-        Route("runs/{run_id}/stream", runs.RunStreamHandler, document),
-        Route("runs/{run_id}/wake", runs.WakeHandler, woken),
-        Route("runs/{run_id}/interrupt", runs.InterruptRunHandler, document),
+        Route("runs", run_state.RunListHandler, document),
+        Route("runs/{run_id}", run_state.RunHandler, woken),
+        Route("runs/{run_id}/stream", run_state.RunStreamHandler, document),
+        Route("runs/{run_id}/wake", run_state.WakeHandler, woken),
+        Route("runs/{run_id}/interrupt", run_state.InterruptRunHandler, document),
     ]
 
 

@@ -134,7 +134,7 @@ class ProjectHandler(AgentHandler):
             authorize=Authorizer(self),
             home=path.strip("/") or None,
         )
-        return await self.runner.callers.instructions(work)
+        return await self.runner.access.instructions(work)
 
 
 class StatusHandler(ProjectHandler):
@@ -167,7 +167,7 @@ class StatusHandler(ProjectHandler):
                 "notes": [note for note in notes if note],
                 "notebooks": self.services.notebooks.open() if may_read else [],
                 "turns": turns,
-                "share": self.runner.callers.share("all"),
+                "share": self.runner.access.share("all"),
                 "policy": self._policy(),
                 "instructions": describe(project.active),
                 "mcp_servers": [asdict(server) for server in self.sources.describe()],
@@ -178,11 +178,11 @@ class StatusHandler(ProjectHandler):
     def _policy(self) -> dict[str, Any]:
         """The administrator's decisions for the user's turns, and the identity they apply to."""
         person = self.person
-        policy = self.runner.callers.policy(person, CallOptions(mode="auto"))
+        policy = self.runner.access.policy(person, CallOptions(mode="auto"))
         return {
             "user": person.name,
             "groups": sorted(person.groups),
-            "models": list(self.runner.callers.allowances.of(person).models),
+            "models": list(self.runner.access.allowances.of(person).models),
             "max_mode": policy.max_mode,
             "rules": [asdict(rule) for rule in policy.rules],
             "allow_remote_content": policy.allow_remote_content,

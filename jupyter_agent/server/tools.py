@@ -52,7 +52,7 @@ class ToolHandler(CallHandler):
     async def post(self, name: str, body: ToolBody) -> None:
         """Calls a tool; a call that would need an approval is refused, unless `allow` names the
         tool."""
-        await self.runner.callers.require_tools(body.allow)
+        await self.runner.access.require_tools(body.allow)
         dispatcher = self.dispatcher
         if name not in dispatcher.toolbox:
             dispatcher = await dispatcher.with_external_tools()
@@ -62,8 +62,8 @@ class ToolHandler(CallHandler):
         # Without a conversation, all calls of a user through this route share their reads.
         conversation = body.conversation_id or "tools"
         options = await body.on_path(self.services.identities)
-        work = self.runner.callers.workspace(self.owner, Authorizer(self), options, conversation)
-        policy = self.runner.callers.policy(self.person, options)
+        work = self.runner.access.workspace(self.owner, Authorizer(self), options, conversation)
+        policy = self.runner.access.policy(self.person, options)
         try:
             result = await dispatcher.call(name, body.input, work, policy)
         except ToolError as error:

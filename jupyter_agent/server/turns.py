@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict
 from jupyter_agent.conversations.changes import CellText, JournalEntry
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.log import TurnState
+from jupyter_agent.conversations.records import TurnRecord
 from jupyter_agent.conversations.runner import TurnRunner
-from jupyter_agent.conversations.store import TurnRecord
 from jupyter_agent.conversations.undo import CellKey, keep_turn
 from jupyter_agent.errors import RequestError
 from jupyter_agent.events import Event, UsageUpdated

@@ -21,7 +21,8 @@ from jupyter_agent.tools.base import (
     Result,
     stale_sentence,
 )
-from jupyter_agent.tools.run import results_of, run_written, wait_until_saved
+from jupyter_agent.tools.run import run_written, wait_until_saved
+from jupyter_agent.tools.run_results import results_of
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.snapshot import Snapshot
 

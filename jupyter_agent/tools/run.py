@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from jupyter_agent.document.cell import Cell, Output
+from jupyter_agent.document.cell import Cell
 from jupyter_agent.document.edits import refuse_half_characters
-from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.document.outputs import cap_output
 from jupyter_agent.errors import InvalidInput, ToolError
 from jupyter_agent.legible import quoted_id
-from jupyter_agent.text.images import Picture, pick_last
-from jupyter_agent.text.notebook import hidden, images, output_text
+from jupyter_agent.text.notebook import hidden
 from jupyter_agent.tools.base import Action, Effect, Need, Progress, Question, Result, Tool
+from jupyter_agent.tools.run_results import result_of, results_of, run_facts
 from jupyter_agent.words import Icon, Words, phrase
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.run import Run
-from jupyter_agent.workspace.visibility import View
 from jupyter_agent.workspace.workspace import Workspace
 
 MAX_PROGRESS_CHARS = 20_000
 """Of the outputs in a progress update."""
-MAX_KEPT_CHARS = 200_000
-"""Of the outputs stored with a call; the document has them all."""
 DEFAULT_WAIT_S = 60.0
 """Seconds after which a call returns and its run continues."""
 QUEUE_PATIENCE_S = 1.0
 """Seconds to wait for a queued run before reporting what keeps the kernel busy."""
 _NOTHING = "There is no code cell to run."
-_WHOSE = {"user": "the user's own", "extension": "another extension's"}
-_PICTURES = 3
-"""Pictures per cell: the last ones."""
-_PICTURES_OF_ALL = 5
-"""Pictures for several cells."""
 INTERRUPT_GRACE_S = 5.0
 """Seconds for interrupted code to end before it is reported as still busy."""
 
@@ -323,7 +312,7 @@ async def follow(
         await run.wait(left, saved=False)
         return
     async for _ in run.updates(left):
-        await progress({"text": "", **_run_facts(run, MAX_PROGRESS_CHARS)})
+        await progress({"text": "", **run_facts(run, MAX_PROGRESS_CHARS)})
 
 
 async def run_written(
@@ -348,53 +337,6 @@ async def run_written(
     return runs, f"Not run, as they come after it: {left} more." if left else ""
 
 
-async def result_of(run: Run, work: Workspace, *, pictures: int = _PICTURES) -> Result:
-    """The result of a run, ended or not, with at most so many `pictures`."""
-    result = await results_of([run], work, pictures=pictures)
-    return replace(result, facts=result.facts["cells"][0])
-
-
-async def results_of(
-    runs: Sequence[Run], work: Workspace, note: str = "", *, pictures: int = _PICTURES
-) -> Result:
-    """The result of several runs, ended or not; together they share the space of one. It has at
-    most so many `pictures` of each.
-    """
-    views, lost = dict[Notebook, View](), list[str]()
-    for notebook in dict.fromkeys(run.notebook for run in runs):
-        lost.append(await work.lost_variables(notebook.path))
-        views[notebook] = await work.visibility_of(notebook)
-    space, mask = work.services.runs.result_chars, work.fence.mask
-    # All of one moment: what a run adds later, or its end, is in the next result.
-    heads = [_head(run) for run in runs]
-    facts = [_run_facts(run, MAX_KEPT_CHARS, mask) for run in runs]
-    outputs = [
-        views[run.notebook].outputs(run.resolve_widgets(run.outputs()), of=run.cell_id)
-        for run in runs
-    ]
-    shown = [output_text(each, limit=space, mask=mask) for each in outputs]
-    texts, pictured = list[str](), list[Picture]()
-    limits = shares([len(text) for text in shown], space)
-    for head, each, text, limit in zip(heads, outputs, shown, limits, strict=True):
-        if limit < len(text):
-            text = output_text(each, limit=limit, mask=mask)
-        fits, which = list[Picture](), ""
-        if pictures and (every := images(each)):
-            fits, which = await asyncio.to_thread(pick_last, every, pictures)
-        pictured += fits
-        fenced = work.fence.around(text) if text.strip() else ""
-        texts.append("\n".join(filter(None, [head, fenced, which])))
-    if len(pictured) > _PICTURES_OF_ALL:
-        last = f"Of these cells' pictures, the last {_PICTURES_OF_ALL} are attached."
-        note = f"{note} {last}".strip()
-    return Result(
-        text="\n\n".join(filter(None, [*texts, *lost, note])),
-        facts={"cells": facts},
-        images=pictured[-_PICTURES_OF_ALL:],
-        changes=[change for run in runs for change in run.take_changes()],
-    )
-
-
 async def wait_until_saved(runs: Sequence[Run]) -> None:
     """Waits until the outputs of the ended runs are saved, in one save: the results then say if
     that failed, and the model takes longer than a save.
@@ -402,67 +344,3 @@ async def wait_until_saved(runs: Sequence[Run]) -> None:
     for run in runs:
         if run.ended is not None:
             await run.wait()
-
-
-def shares(wanted: Sequence[int], total: int) -> list[int]:
-    """Divides `total`: each gets all it wants if there is enough, else an equal share."""
-    given = dict.fromkeys(range(len(wanted)), 0)
-    left = sorted(given, key=lambda index: wanted[index])
-    while left:
-        index = left.pop(0)
-        given[index] = min(wanted[index], total // (len(left) + 1))
-        total -= given[index]
-    return list(given.values())
-
-
-def _run_facts(run: Run, most: int, mask: Callable[[str], str] = str) -> dict[str, Any]:
-    return {**run.describe(outputs=False), "outputs": _newest(run.outputs(), most, mask)}
-
-
-def _newest(outputs: Sequence[Output], most: int, mask: Callable[[str], str]) -> list[Output]:
-    """The last outputs, as many as fit."""
-    kept: list[Output] = []
-    left = most
-    for output in reversed(outputs):
-        if output["output_type"] == "stream":
-            output = {**output, "text": mask(output["text"])[-left:]}
-        left -= len(json.dumps(output))
-        if left <= 0 and kept:
-            break
-        kept.append(cap_output(output, most)[0])
-    return kept[::-1]
-
-
-def _head(run: Run) -> str:
-    cell = f"Cell `{quoted_id(run.cell_id)}`" if run.cell_id is not None else "The code"
-    number = f"[{run.execution_count}]" if run.execution_count is not None else ""
-    note = f" {run.note}" if run.note else ""
-    if run.ended is not None:
-        count = f" {number}" if number or run.cell_id is not None else ""
-        return f"{cell}{count}: {run.status}, {run.seconds:.1f} s.{note}"
-    if run.status == "queued":
-        return (
-            f"{cell} is queued, run_id `{run.id}`.{_waits_for(run)} It"
-            " starts by itself, and nothing is interrupted for it: answer, read or edit in the"
-            f" meantime, or ask again with wait_for_run.{note}"
-        )
-    return (
-        f"{cell} is running ({run.seconds:.0f} s so far), run_id `{run.id}`. It continues by"
-        " itself: answer, read or edit in the meantime, ask again with wait_for_run, or stop it"
-        f" with interrupt_kernel.{note} Outputs so far:"
-    )
-
-
-def _waits_for(run: Run) -> str:
-    blocked = run.queue_status()
-    if not blocked:
-        if run.kernel is not None and run.kernel.state == "idle":
-            return " The kernel has not started it: another extension may be using the kernel."
-        return " The kernel is starting."
-    cells = ", ".join(f"`{quoted_id(cell_id)}`" for cell_id in blocked["busy_cells"])
-    what = f"cell {cells}" if cells else "code"
-    whose = _WHOSE.get(blocked["blocked_by"], f"run `{blocked['blocked_by']}`")
-    queued = ", ".join(f"`{run_id}`" for run_id in blocked["queued"])
-    before = f" Queued before it: {queued}." if queued else ""
-    seconds = blocked["busy_seconds"]
-    return f" The kernel has been running {what} ({whose}) for {seconds:.0f} s.{before}"

@@ -32,12 +32,13 @@ from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.legible import ModelText, quoted, with_names_quoted
 from jupyter_agent.text.fence import NO_FENCE, Fence
 from jupyter_agent.workspace.files import Files
+from jupyter_agent.workspace.hidden_cells import HiddenCells
 from jupyter_agent.workspace.paths import Identities, Lookup
 from jupyter_agent.workspace.reads import News, Reads, news_of
 from jupyter_agent.workspace.redactor import Redactor, strings_in
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.verified import Verified
-from jupyter_agent.workspace.visibility import HiddenCells, View, notebook_share, strictest
+from jupyter_agent.workspace.visibility import View, notebook_share, strictest
 
 _PATIENCE_S = 1.0
 """Seconds that `news` waits for edits of others in progress, whose author is known once they are

@@ -11,8 +11,9 @@ import pytest
 
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.idempotency import IdempotencyStore
+from jupyter_agent.conversations.records import NewTurn
 from jupyter_agent.conversations.schema import MIGRATIONS
-from jupyter_agent.conversations.store import ConversationStore, NewTurn
+from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import RequestError
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from jupyter_server.utils import ensure_async
 
-from jupyter_agent.carriers.registry import ContentsListener, Notebooks
+from jupyter_agent.carriers.listener import ContentsListener
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import NotebookNotFound
 

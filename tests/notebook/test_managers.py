@@ -12,7 +12,8 @@ import pytest
 from jupyter_server.utils import ensure_async
 from nbformat.v4 import new_notebook
 
-from jupyter_agent.carriers.registry import ContentsListener, Notebooks
+from jupyter_agent.carriers.listener import ContentsListener
+from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import Conflict, NotebookNotFound, ToolError
 

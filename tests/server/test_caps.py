@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jupyter_agent.tools.run import shares
+from jupyter_agent.tools.run_results import shares
 from tests.fakes import calls, says
 from tests.fakes.script import FakeReply
 

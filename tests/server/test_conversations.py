@@ -12,8 +12,8 @@ import pytest
 
 from jupyter_agent.agent.history import MessageAdded
 from jupyter_agent.assistant import Assistant
+from jupyter_agent.conversations.access import MAX_READS
 from jupyter_agent.conversations.audit import AuditEntry
-from jupyter_agent.conversations.callers import MAX_READS
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.log import LogEntry, TurnEnded
 from jupyter_agent.conversations.requests import SentRequest
@@ -195,18 +195,18 @@ async def test_what_a_conversation_has_read_is_forgotten_with_it(
 ) -> None:
     replies += [[calls("read_cells", cell_ids=["b2"])], [says("One is.")]]
     await call("POST", "chat", body=ask("What is x?"))
-    assert agent.runner.callers.reads("local", "talk").source(PATH, "b2") == "x = 1"
+    assert agent.runner.access.reads("local", "talk").source(PATH, "b2") == "x = 1"
     await call("DELETE", "conversations", "talk")
-    assert agent.runner.callers.reads("local", "talk").source(PATH, "b2") is None
+    assert agent.runner.access.reads("local", "talk").source(PATH, "b2") is None
 
 
 async def test_what_many_conversations_have_read_is_kept_of_the_latest(agent: Assistant) -> None:
-    first, second = (agent.runner.callers.reads("local", each) for each in ("first", "second"))
+    first, second = (agent.runner.access.reads("local", each) for each in ("first", "second"))
     for number in range(MAX_READS - 1):
-        agent.runner.callers.reads("local", "second")
-        agent.runner.callers.reads("local", str(number))
-    assert agent.runner.callers.reads("local", "second") is second
-    assert agent.runner.callers.reads("local", "first") is not first
+        agent.runner.access.reads("local", "second")
+        agent.runner.access.reads("local", str(number))
+    assert agent.runner.access.reads("local", "second") is second
+    assert agent.runner.access.reads("local", "first") is not first
 
 
 STREAMED = (

@@ -23,8 +23,9 @@ from jupyter_agent.client.stores import Unknown, open_store
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.liveness import InterruptedTurns, Presence
 from jupyter_agent.conversations.log import LogEntry, TurnEnded
+from jupyter_agent.conversations.records import NewTurn
 from jupyter_agent.conversations.schema import MIGRATIONS
-from jupyter_agent.conversations.store import ConversationStore, NewTurn
+from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
     ApprovalRequested,

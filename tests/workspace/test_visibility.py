@@ -10,8 +10,9 @@ from typing import cast
 import jupyter_agent
 from jupyter_agent.document.cell import Cell, CellType, Output
 from jupyter_agent.text.notebook import render_cells
+from jupyter_agent.workspace.hidden_cells import HiddenCells
 from jupyter_agent.workspace.redactor import Redactor
-from jupyter_agent.workspace.visibility import HiddenCells, View
+from jupyter_agent.workspace.visibility import View
 
 PACKAGE = Path(jupyter_agent.__file__).parent
 

@@ -27,7 +27,7 @@ MAX_READS = 200
 """Conversations whose reads are remembered; others have to read notebooks again."""
 
 
-class Callers:
+class Access:
     """Workspaces and policies for whoever calls tools: a person's turn, a script, an MCP client."""
 
     def __init__(

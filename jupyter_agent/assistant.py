@@ -26,7 +26,7 @@ from jupyter_agent.conversations.access import Access
 from jupyter_agent.conversations.affordable import AffordableModels
 from jupyter_agent.conversations.allowances import Allowance, Allowances
 from jupyter_agent.conversations.audit import AuditLog, entry_of
-from jupyter_agent.conversations.client_turn import ClientHost
+from jupyter_agent.conversations.caller import ClientHost
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.idempotency import IdempotencyStore
@@ -49,7 +49,8 @@ from jupyter_agent.models.registry import Models
 from jupyter_agent.packages import namesake_warning
 from jupyter_agent.server import routes
 from jupyter_agent.server.announce import Announcer
-from jupyter_agent.server.base import REQUESTS, InFlightRequests
+from jupyter_agent.server.base import REQUESTS
+from jupyter_agent.server.in_flight import InFlightRequests
 from jupyter_agent.server.once import ONCE, Once
 from jupyter_agent.server.watchdog import Watchdog
 from jupyter_agent.tools import toolbox

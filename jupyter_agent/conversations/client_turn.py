@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
-import posixpath
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from jupyter_agent.agent import permissions
 from jupyter_agent.agent.attempt import Audit, CallOutcome, ToolCall
 from jupyter_agent.agent.calls import news_notice
-from jupyter_agent.agent.dispatch import Dispatcher
-from jupyter_agent.agent.options import CallOptions
-from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Decision
 from jupyter_agent.agent.turn import Ending, Stop
-from jupyter_agent.conversations.audit import EntryPoint
 from jupyter_agent.conversations.authors import NewsAuthors
+from jupyter_agent.conversations.caller import Caller, CallerTurn, ClientHost, Outcome, digest
 from jupyter_agent.conversations.client_questions import ClientQuestions, Form
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.conversations.request import new_id
-from jupyter_agent.conversations.runner import TurnRunner
-from jupyter_agent.document.cell import Change
 from jupyter_agent.errors import (
     CallsSpent,
     NotPermitted,
@@ -44,10 +35,10 @@ from jupyter_agent.events import (
     TurnFinished,
     Usage,
 )
-from jupyter_agent.legible import ModelText, clip, legible
+from jupyter_agent.legible import ModelText
 from jupyter_agent.tasks import surely
-from jupyter_agent.tools.base import ModelResult, Progress, Result
-from jupyter_agent.workspace.workspace import Authorize, Services, Workspace
+from jupyter_agent.tools.base import ModelResult, Progress
+from jupyter_agent.workspace.workspace import Authorize, Workspace
 
 PAUSE_S = 600.0
 """Seconds without a call after which the next call starts another turn."""
@@ -56,87 +47,9 @@ REST_S = 2.0
 """
 _LEAVE_S = 1.0
 """Seconds that a stopped turn waits for its calls after their runs were interrupted."""
-_MOST_OF_A_NAME = 60
 _STOPPED = "The user stopped this. Ask them before you continue."
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Caller:
-    """Who calls, and with which options. Calls with the same `key` belong to the same client, even
-    if the person's groups have changed."""
-
-    person: Person
-    name: str
-    """As shown to people, such as `Claude Code`."""
-    session: str
-    """Distinguishes clients with that name; empty if nothing does."""
-    options: CallOptions = CallOptions()
-    entry: EntryPoint = "mcp"
-    """How its calls come in, for the audit."""
-
-    @property
-    def owner(self) -> str:
-        """The owner of the client's turns."""
-        return self.person.name
-
-    def title_of(self, notebook: str | None) -> str:
-        """The title of the client's conversation about a notebook."""
-        return f"{self.name}, {posixpath.basename(notebook)}" if notebook else self.name
-
-    @property
-    def key(self) -> str:
-        """A hash of everything but the groups and the entry."""
-        own = {"name": self.name, "session": self.session, "owner": self.owner}
-        return digest({**self.options.model_dump(), **own, "allow": sorted(self.options.allow)})
-
-
-@dataclass(kw_only=True)
-class CallerTurn:
-    """An action of the caller itself in its turn; the caller fills in the results."""
-
-    turn_id: str
-    stop: Stop
-    """A person's request to stop the action."""
-    result: Result = Result(text="Done.")
-    changes: Sequence[Change] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """The result of a call, fit for the client's model."""
-
-    text: ModelText
-    facts: Mapping[str, Any]
-    turn_id: str
-    images: Sequence[tuple[str, str]] = ()
-    """(media type, base64) pairs."""
-    news: Sequence[ModelText] = ()
-    """What others have changed since in the notebooks that the client has read."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClientHost:
-    """What clients use on this server."""
-
-    runner: TurnRunner
-    dispatcher: Dispatcher
-    services: Services
-    server_id: str
-    """See `Presence`."""
-    has_page: Callable[[str], bool]
-    """Whether an owner has a page open."""
-    max_calls: int
-    """Limit for a client's turn."""
-    approval_seconds: float
-    clock: Callable[[], float] = time.monotonic
-    """Seconds."""
-
-
-def display_name(name: str) -> str:
-    """A client's name as shown to people; may be empty."""
-    return clip(" ".join(legible(name).split()), _MOST_OF_A_NAME)
 
 
 class ClientTurn:
@@ -464,9 +377,3 @@ class ClientTurn:
             texts.append(work.redact(f"{news.text}\n{who}".rstrip()))
             await self._live.append(news_notice(news, self._caller.name))
         return texts
-
-
-def digest(value: Any) -> str:
-    """A hash of a JSON value."""
-    text = json.dumps(value, sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -11,15 +11,9 @@ from typing import Any
 
 from jupyter_agent.agent.permissions import Policy
 from jupyter_agent.choices import MODES
+from jupyter_agent.conversations.caller import Caller, CallerTurn, ClientHost, Outcome, digest
 from jupyter_agent.conversations.client_questions import Form
-from jupyter_agent.conversations.client_turn import (
-    Caller,
-    CallerTurn,
-    ClientHost,
-    ClientTurn,
-    Outcome,
-    digest,
-)
+from jupyter_agent.conversations.client_turn import ClientTurn
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.conversations.liveness import started_event
 from jupyter_agent.conversations.records import NewTurn

@@ -7,11 +7,11 @@ import logging
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from dataclasses import replace
+from typing import Any, Literal
 
 from jupyter_agent.errors import KernelUnavailable
-from jupyter_agent.kernel.client import Connection, ConnectionEnd, End, Inbox, Received
+from jupyter_agent.kernel.client import Connection, ConnectionEnd, Inbox, Received
 from jupyter_agent.kernel.outputs import (
     OutputSink,
     count_of,
@@ -20,10 +20,10 @@ from jupyter_agent.kernel.outputs import (
     mapping,
     payload_of,
 )
+from jupyter_agent.kernel.reply import ExecutionReply, ExecutionStatus, KernelProcess
 
 log = logging.getLogger(__name__)
 
-ExecutionStatus: TypeAlias = Literal["ok", "error", "timeout", "interrupted", "died", "restarted"]
 _POLL_S = 0.25
 """Seconds of silence after which we check whether the kernel is alive."""
 _SILENCE_S = 2.0
@@ -59,50 +59,6 @@ _PROPOSED = "The code proposes a cell, as `%load` does; it was not inserted."
 _LOST_OUTPUTS = (
     "Some outputs could not be shown because of an internal error; see the server's log."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExecutionReply:
-    """How the code ended."""
-
-    status: ExecutionStatus
-    execution_count: int | None = None
-    error: Mapping[str, Any] | None = None
-    """`ename`, `evalue` and `traceback` if the code raised an error."""
-    note: str = ""
-    """Anything else that a reader has to know, as a sentence."""
-    user_expressions: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def raised_error(self) -> bool:
-        """Whether the code itself raised an error."""
-        return self.status == "error" and self.error is not None
-
-
-class KernelProcess(Protocol):
-    """What an execution needs of its kernel."""
-
-    queue: asyncio.Lock
-    """Held by the execution that runs in the kernel; the others wait in order of arrival."""
-
-    @property
-    def generation(self) -> int: ...
-
-    async def connect(self, *, busy: bool = False) -> Connection: ...
-
-    async def check(self) -> None:
-        """Check whether the process is alive; `connection.ended` is set if not."""
-
-    async def interrupt_process(self) -> None: ...
-
-    def how_it_ended(self) -> End:
-        """How the process before this one ended."""
-
-    def why_it_ended(self) -> str:
-        """The known cause, as the end of a sentence; usually empty."""
-
-    def leave(self) -> None:
-        """The code asked the process to exit: later code runs in the next process."""
 
 
 class Execution:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_agent import __version__
+from jupyter_agent.conversations.caller import Caller, Outcome
 from jupyter_agent.conversations.client_questions import Form
-from jupyter_agent.conversations.client_turn import Caller, Outcome
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.request import new_id
 from jupyter_agent.conversations.undo import UndoneTurn

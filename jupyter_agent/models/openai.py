@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import Effort, ModelEvent, ModelRequest, token_count
-from jupyter_agent.models.chat import ChunkReader, chat_messages, chat_tools, used_call_ids
+from jupyter_agent.models.chat import chat_messages, chat_tools, used_call_ids
+from jupyter_agent.models.chat_reader import ChunkReader
 from jupyter_agent.models.dialect import Dialect, learn, preset
 from jupyter_agent.models.endpoint import Endpoint, Service
 from jupyter_agent.models.lines import DONE, payloads

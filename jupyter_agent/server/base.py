@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal, NoReturn, TypeAlias, TypeVar, cast, get_args
 
-from jupyter_server.auth.identity import IdentityProvider, PasswordIdentityProvider
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
-from jupyter_server.utils import ensure_async
 from pydantic import BaseModel, ValidationError
 from tornado import web
 from tornado.http1connection import HTTP1Connection
@@ -23,8 +20,9 @@ from jupyter_agent.agent.people import Person
 from jupyter_agent.choices import WhileAway
 from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
 from jupyter_agent.legible import quoted
+from jupyter_agent.server.in_flight import InFlightRequests
 from jupyter_agent.server.once import ONCE, Once, digest_of
-from jupyter_agent.tasks import begin
+from jupyter_agent.server.people import LOCAL_OWNER, Authorizer, owner_of, person_of
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +50,6 @@ METHODS = ("get", "post", "put", "patch", "delete")
 _MOST_DIGITS = 9
 """Of a number in a query: far above any real value, and below the limits of SQLite and Python."""
 MEBIBYTE = 1 << 20
-LOCAL_OWNER = "local"
 ADMIN = "agent:admin"
 """The authorizer's resource for what all users of a server share: its keys."""
 
@@ -70,58 +67,6 @@ _OF_JUPYTER = ("token", "_xsrf", "_")
 STREAM = "text/event-stream"
 REQUESTS = "jupyter_agent_requests"
 """The key of the InFlightRequests in the web application's settings."""
-_GRACE = 0.2
-"""Seconds for requests whose turn was just stopped to send their answers."""
-_LONGEST_END = 4.0
-"""Seconds to wait for cancelled requests: a fresh kernel takes about one to end."""
-
-
-class InFlightRequests:
-    """The requests that are being answered.
-
-    None of them outlives the server: a task that never ends keeps AnyIO's worker threads alive,
-    and with them the process.
-    """
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self.closed = False
-
-    @property
-    def count(self) -> int:
-        """How many requests are being answered."""
-        return len(self._tasks)
-
-    @contextmanager
-    def track(self, on_stop: Callable[[], None]) -> Iterator[None]:
-        """Tracks a request, in its task; if the server stops, it ends with `on_stop`."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if not self.closed:
-                raise
-            task.uncancel()
-            on_stop()
-        finally:
-            self._tasks.discard(task)
-
-    def finish_later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs the rest of a request after its answer was sent."""
-        begin(work, self._tasks)
-
-    async def close(self) -> None:
-        """Cancels the requests that wait and returns when they have ended; refuses new ones."""
-        self.closed = True
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_GRACE)
-        waiting = set(self._tasks)
-        for task in waiting:
-            task.cancel()
-        if waiting:
-            await asyncio.wait(waiting, timeout=_LONGEST_END)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,51 +165,9 @@ def _stopping_error() -> RequestError:
     return RequestError(503, "stopping", "The server is stopping. Ask again when it is back.")
 
 
-def owner_of(handler: JupyterHandler) -> str:
-    """The name under which the user's data are stored.
-
-    Jupyter's own token and password providers make up a random name per browser, so with those all
-    requests have one owner; names count only if the provider gives stable ones.
-    """
-    if type(handler.identity_provider) in (IdentityProvider, PasswordIdentityProvider):
-        return LOCAL_OWNER
-    return str(handler.current_user.username)
-
-
-def person_of(handler: JupyterHandler) -> Person:
-    """The user who makes the request, with their groups if a single-user server of JupyterHub
-    knows them: on another user's server it is the visitor, not the owner.
-    """
-    model = getattr(handler.current_user, "hub_user", None)
-    groups = model.get("groups") if isinstance(model, Mapping) else None
-    return Person(name=owner_of(handler), groups=frozenset(map(str, groups or ())))
-
-
 def page_of(handler: JupyterHandler, client: str | None) -> str | None:
     """The id that a page load gave itself, within its user's own: no other user can name it."""
     return None if client is None else f"{owner_of(handler)}/{client}"
-
-
-class Authorizer:
-    """Asks Jupyter's authorizer on behalf of one user, also after their request was answered."""
-
-    def __init__(self, handler: JupyterHandler) -> None:
-        self._handler = handler
-
-    async def __call__(self, action: str, resource: str) -> bool:
-        """Whether the user is allowed to; False if the authorizer fails."""
-        handler = self._handler
-        try:
-            return bool(
-                await ensure_async(
-                    handler.authorizer.is_authorized(
-                        handler, handler.current_user, action, resource
-                    )
-                )
-            )
-        except Exception:  # third-party code; whatever it raises must not grant
-            log.exception("The authorizer failed on %s:%s; refused", resource, action)
-            return False
 
 
 def limit_body(handler: JupyterHandler, most: int) -> None:

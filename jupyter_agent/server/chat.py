@@ -22,8 +22,9 @@ from jupyter_agent.errors import ModelError, RequestError
 from jupyter_agent.events import Event, TurnFinished
 from jupyter_agent.server import wire
 from jupyter_agent.server.answers.conversations import OutcomeAnswer, RetryAnswer, TurnStateAnswer
-from jupyter_agent.server.base import MEBIBYTE, STREAM, WHILE_AWAY, Authorizer, operation, page_of
+from jupyter_agent.server.base import MEBIBYTE, STREAM, WHILE_AWAY, operation, page_of
 from jupyter_agent.server.once import ONCE, digest_of
+from jupyter_agent.server.people import Authorizer
 from jupyter_agent.server.questions import last_question, with_fitting_pictures
 from jupyter_agent.server.sse import StreamHandler
 from jupyter_agent.workspace.workspace import Services

@@ -7,18 +7,14 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 from __future__ import annotations
 
 import asyncio
-import json
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, TypeGuard, get_args
 
 from tornado import web
-from tornado.iostream import StreamClosedError
 
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.choices import MODES, Mode, Share, WhileAway
-from jupyter_agent.conversations.client_turn import Caller, display_name
+from jupyter_agent.conversations.caller import Caller, display_name
 from jupyter_agent.errors import RequestError, StoreUnavailable, ToolError
 from jupyter_agent.mcp_server.forms import RepeatedCallForm, StreamedForm, can_show
 from jupyter_agent.mcp_server.messages import (
@@ -36,7 +32,6 @@ from jupyter_agent.mcp_server.messages import (
     VERSION_KEY,
     RpcMessage,
     error_reply,
-    notification,
     plain_value,
 )
 from jupyter_agent.mcp_server.server import (
@@ -51,14 +46,9 @@ from jupyter_agent.mcp_server.server import (
 )
 from jupyter_agent.mcp_server.sessions import Session, Sessions
 from jupyter_agent.server.answers.base import MessageAnswer
-from jupyter_agent.server.base import (
-    MEBIBYTE,
-    STREAM,
-    WHILE_AWAY,
-    AgentHandler,
-    Authorizer,
-    operation,
-)
+from jupyter_agent.server.base import MEBIBYTE, STREAM, WHILE_AWAY, AgentHandler, operation
+from jupyter_agent.server.mcp_stream import McpQuestions, McpStream
+from jupyter_agent.server.people import Authorizer
 
 SESSION_HEADER = "Mcp-Session-Id"
 _STATUS = {
@@ -73,8 +63,6 @@ _STATUS = {
 _NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Methods whose requests also name their subject in a header -> the parameter with that name."""
 _HEARTBEAT_S = 10.0
-_BETWEEN_PROGRESS_S = 0.5
-_STREAM = STREAM
 _JSON = "application/json"
 
 
@@ -88,7 +76,7 @@ class McpHandler(AgentHandler):
         self.sessions = sessions
         self._task: asyncio.Task[dict[str, Any]] | None = None
         self._is_stateless = False
-        self._stream = _Stream(self)
+        self._stream = McpStream(self)
 
     async def prepare(self) -> None:  # type: ignore[override]  # as in APIHandler
         """Answers a request without a token with 401, as the protocol wants, before any other
@@ -139,7 +127,7 @@ class McpHandler(AgentHandler):
         if kind != _JSON:
             raise RequestError(415, "media_type", f"The Content-Type has to be {_JSON}.")
         if not self._accepts(_JSON):
-            message = f"The client has to accept {_JSON} and {_STREAM}."
+            message = f"The client has to accept {_JSON} and {STREAM}."
             raise RequestError(406, "not_acceptable", message)
 
     def _accepts(self, kind: str) -> bool:
@@ -265,8 +253,8 @@ class McpHandler(AgentHandler):
         if method == "ping":
             return self._answer_request(message, {})
         form = None
-        if can_show(session.capabilities) and self._accepts(_STREAM):
-            questions = _Questions(session, self._stream)
+        if can_show(session.capabilities) and self._accepts(STREAM):
+            questions = McpQuestions(session, self._stream)
             form = StreamedForm(_name_of(session.client), questions.ask, self.server.phrases)
         context = self._context(message, self._caller(session.client, session.id), form=form)
         result = await self._result(method, params, context, session=session, id=message["id"])
@@ -304,7 +292,7 @@ class McpHandler(AgentHandler):
     def _context(self, message: RpcMessage, caller: Caller, *, form: Any) -> RequestContext:
         meta = message.get("params", {}).get("_meta")
         token = meta.get("progressToken") if isinstance(meta, Mapping) else None
-        if _is_id(token) and self._accepts(_STREAM):
+        if _is_id(token) and self._accepts(STREAM):
             self._stream.report_progress_as(token)
         progress = self._stream.progress if self._stream.has_progress_token else None
         return RequestContext(
@@ -356,93 +344,6 @@ class McpHandler(AgentHandler):
             self._stream.end(reply)
         else:
             self.answer(reply, status)
-
-
-class _Stream:
-    """The answer to a request as server-sent events, once anything has to be sent before it."""
-
-    def __init__(self, handler: McpHandler) -> None:
-        self._handler = handler
-        self._token: Any = None
-        self._sent_progress = 0
-        self._told_at = 0.0
-        self.is_open = False
-
-    @property
-    def has_progress_token(self) -> bool:
-        return self._token is not None
-
-    def report_progress_as(self, token: str | int) -> None:
-        """Sends progress under this token, which the client asked for."""
-        self._token = token
-
-    async def send(self, message: RpcMessage) -> None:
-        """Sends a message before the answer; it is lost if the client has disconnected."""
-        handler = self._handler
-        if not self.is_open:
-            self.is_open = True
-            handler.set_header("Content-Type", _STREAM)
-            handler.set_header("Cache-Control", "no-cache, no-transform")
-            handler.set_header("X-Accel-Buffering", "no")
-        await self._write(f"event: message\ndata: {json.dumps(message)}\n\n")
-
-    def end(self, reply: RpcMessage) -> None:
-        """Sends the answer itself, the last message of the stream."""
-        with suppress(StreamClosedError):
-            self._handler.write(f"event: message\ndata: {json.dumps(reply)}\n\n")
-            self._handler.finish()
-
-    async def progress(self, output: Mapping[str, Any]) -> None:
-        """Reports how far a run is, without its outputs: the client's model may not be allowed
-        them."""
-        now = asyncio.get_running_loop().time()
-        if now - self._told_at < _BETWEEN_PROGRESS_S:
-            return
-        self._told_at = now
-        seconds, status = output.get("seconds"), output.get("status", "running")
-        took = f", {seconds:.0f} s" if isinstance(seconds, int | float) else ""
-        await self._send_progress(f"{status}{took}")
-
-    async def send_heartbeat(self) -> None:
-        """Keeps the client and proxies from timing out."""
-        if self.has_progress_token:
-            await self._send_progress("still running")
-        elif self.is_open:
-            await self._write(": still here\n\n")
-
-    async def _send_progress(self, text: str) -> None:
-        self._sent_progress += 1
-        params = {"progressToken": self._token, "progress": self._sent_progress, "message": text}
-        await self.send(notification("notifications/progress", params))
-
-    async def _write(self, text: str) -> None:
-        with suppress(StreamClosedError):
-            self._handler.write(text)
-            await self._handler.flush()
-
-
-class _Questions:
-    """Our requests to a client, sent on the stream of its own request."""
-
-    def __init__(self, session: Session, stream: _Stream) -> None:
-        self._session = session
-        self._stream = stream
-
-    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Asks the client and returns its result."""
-        id = f"ask_{secrets.token_hex(8)}"
-        answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        self._session.questions[id] = answer
-        request = {"jsonrpc": "2.0", "id": id, "method": method, "params": dict(params)}
-        try:
-            await self._stream.send(request)
-            return await answer
-        except asyncio.CancelledError:
-            over = {"requestId": id, "reason": "It was answered elsewhere, or is not needed."}
-            await self._stream.send(notification("notifications/cancelled", over))
-            raise
-        finally:
-            del self._session.questions[id]
 
 
 def _is_of_newer_era(message: RpcMessage, header: str | None) -> bool:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.carriers.nbformat_file import as_stored
 from jupyter_agent.choices import WhileAway
-from jupyter_agent.conversations.client_turn import Caller, CallerTurn, display_name
+from jupyter_agent.conversations.caller import Caller, CallerTurn, display_name
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.document.carrier import with_items
@@ -34,14 +34,8 @@ from jupyter_agent.server.answers.notebooks import (
     NotebookAnswer,
     SavedAnswer,
 )
-from jupyter_agent.server.base import (
-    MEBIBYTE,
-    WHILE_AWAY,
-    AgentHandler,
-    Authorizer,
-    QueryValues,
-    operation,
-)
+from jupyter_agent.server.base import MEBIBYTE, WHILE_AWAY, AgentHandler, QueryValues, operation
+from jupyter_agent.server.people import Authorizer
 from jupyter_agent.text.notebook import BUDGET, output_text, render
 from jupyter_agent.tools.base import Result
 from jupyter_agent.tools.run_results import result_of, results_of

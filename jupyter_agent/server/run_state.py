@@ -12,8 +12,9 @@ from jupyter_agent.conversations.wakes import Wakes
 from jupyter_agent.document.cell import Output
 from jupyter_agent.errors import RequestError
 from jupyter_agent.server.answers.notebooks import RunAnswer, RunListAnswer
-from jupyter_agent.server.base import STREAM, Authorizer, operation
+from jupyter_agent.server.base import STREAM, operation
 from jupyter_agent.server.notebooks import OUTPUTS, DocumentHandler
+from jupyter_agent.server.people import Authorizer
 from jupyter_agent.server.sse import StreamHandler, number_frames
 from jupyter_agent.text.notebook import output_text
 from jupyter_agent.workspace.run import Run

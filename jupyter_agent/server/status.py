@@ -30,7 +30,8 @@ from jupyter_agent.server.answers.assistant import (
     UsageAnswer,
 )
 from jupyter_agent.server.answers.base import DescriptionAnswer
-from jupyter_agent.server.base import AgentHandler, Authorizer, operation
+from jupyter_agent.server.base import AgentHandler, operation
+from jupyter_agent.server.people import Authorizer
 from jupyter_agent.tools.sources import Sources
 from jupyter_agent.workspace.workspace import Services, Workspace
 

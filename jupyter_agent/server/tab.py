@@ -13,14 +13,9 @@ from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from jupyter_agent.carriers.tab_link import OddFrame, TabGone, TabLink, Tabs
-from jupyter_agent.server.base import (
-    MEBIBYTE,
-    REQUESTS,
-    Authorizer,
-    InFlightRequests,
-    limit_body,
-    page_of,
-)
+from jupyter_agent.server.base import MEBIBYTE, REQUESTS, limit_body, page_of
+from jupyter_agent.server.in_flight import InFlightRequests
+from jupyter_agent.server.people import Authorizer
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.server.answers.assistant import ListedTool, ToolAnswer
-from jupyter_agent.server.base import MEBIBYTE, WHILE_AWAY, AgentHandler, Authorizer, operation
+from jupyter_agent.server.base import MEBIBYTE, WHILE_AWAY, AgentHandler, operation
+from jupyter_agent.server.people import Authorizer
 from jupyter_agent.workspace.workspace import Services
 
 

@@ -28,7 +28,8 @@ from jupyter_agent.server.answers.conversations import (
     UndoneAnswer,
 )
 from jupyter_agent.server.answers.notebooks import BlameAnswer
-from jupyter_agent.server.base import AgentHandler, Authorizer, operation
+from jupyter_agent.server.base import AgentHandler, operation
+from jupyter_agent.server.people import Authorizer
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.paths import Identities
 from jupyter_agent.workspace.workspace import READ, Services, Workspace

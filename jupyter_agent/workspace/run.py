@@ -16,9 +16,9 @@ from jupyter_agent.errors import (
     KernelUnavailable,
     ToolError,
 )
-from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import OutputSink
+from jupyter_agent.kernel.reply import ExecutionReply
 from jupyter_agent.workspace.run_outputs import CellSink, DetachedSink, Saves, metadata_after_run
 from jupyter_agent.workspace.run_records import NoRecords, RunRecord, RunRecords
 

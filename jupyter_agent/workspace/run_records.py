@@ -12,10 +12,11 @@ from typing import Any
 
 from jupyter_agent.carriers.leftovers import Leftovers
 from jupyter_agent.errors import KernelUnavailable
-from jupyter_agent.kernel.execution import Execution, ExecutionReply
+from jupyter_agent.kernel.execution import Execution
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.outputs import OutputSink
+from jupyter_agent.kernel.reply import ExecutionReply
 
 _WRITE_DELAY_S = 0.05
 """Seconds until a new run is written to disk: the many short runs never are."""

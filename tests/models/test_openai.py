@@ -14,7 +14,8 @@ import pytest
 from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelRequest
-from jupyter_agent.models.chat import ChunkReader, chat_messages
+from jupyter_agent.models.chat import chat_messages
+from jupyter_agent.models.chat_reader import ChunkReader
 from jupyter_agent.models.dialect import Dialect
 from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.openai import OpenAIModel

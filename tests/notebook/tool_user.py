@@ -15,8 +15,8 @@ from jupyter_agent.document.cell import Cell, Change, Output
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import CellNotFound, NotConfirmed, ToolError
-from jupyter_agent.kernel.execution import ExecutionReply
 from jupyter_agent.kernel.outputs import OutputSink
+from jupyter_agent.kernel.reply import ExecutionReply
 from jupyter_agent.tools import toolbox
 from jupyter_agent.tools.base import Result
 from jupyter_agent.workspace.lease import lease

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from jupyter_agent.errors import InvalidInput
-from jupyter_agent.plugs.verify.verification import Verification, record, unrecord, update, verify
+from jupyter_agent.plugs.verify.verification import Verification, verify
+from jupyter_agent.plugs.verify.write import record, unrecord, update
 from jupyter_agent.server.answers.base import AnswerModel
 from jupyter_agent.server.base import operation
 from jupyter_agent.server.notebooks import Body, DocumentHandler

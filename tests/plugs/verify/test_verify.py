@@ -25,13 +25,8 @@ from jupyter_agent.document.steps import Update
 from jupyter_agent.errors import Conflict, InvalidInput, KernelNotInstalled, NotPermitted
 from jupyter_agent.kernel.kernels import FreshKernels, Kernels
 from jupyter_agent.plugs.verify.tool import VerifyNotebook
-from jupyter_agent.plugs.verify.verification import (
-    Verification,
-    assignments_of,
-    plan,
-    update,
-    verify,
-)
+from jupyter_agent.plugs.verify.verification import Verification, assignments_of, plan, verify
+from jupyter_agent.plugs.verify.write import update
 from jupyter_agent.tools.base import Progress, Result
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.lease import lease

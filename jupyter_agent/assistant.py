@@ -30,7 +30,6 @@ from jupyter_agent.conversations.caller import ClientHost
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.idempotency import IdempotencyStore
-from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.namings import StoredNamings
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
@@ -38,6 +37,7 @@ from jupyter_agent.conversations.request import Rules
 from jupyter_agent.conversations.run_journal import RunJournal
 from jupyter_agent.conversations.runner import TurnRunner
 from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.conversations.usage import MonthlyBudgets
 from jupyter_agent.conversations.wakes import Wakes, WakeStore
 from jupyter_agent.errors import ModelError, StoreUnavailable, ToolError

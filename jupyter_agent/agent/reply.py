@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 from jupyter_agent import foreign
+from jupyter_agent.agent.blocks import (
+    broken,
+    index_of,
+    mapping_of,
+    new_block,
+    optional_text,
+    result_of_service,
+    text_of,
+    too_large,
+)
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
     CallFailed,
     CallInputDelta,
     CallInvalid,
-    CallOutput,
     CallReady,
     CallStarted,
     Event,
@@ -31,7 +40,6 @@ from jupyter_agent.events import (
     ThinkingStarted,
     Usage,
 )
-from jupyter_agent.legible import clip
 from jupyter_agent.models.base import (
     Block,
     Model,
@@ -49,8 +57,6 @@ INVALID_INPUT = "INVALID_JSON"
 _NO_RESULT = "The model's service gave no result."
 _DEEPEST = foreign.DEEPEST + 3
 """Levels of nesting in an event of a stream, which has the input of a call inside its block."""
-_MOST_SHOWN = 12_000
-"""Characters of a service's result in the stream."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,21 +173,21 @@ class Reply:
         try:
             event = foreign.printable(event, _DEEPEST)
         except ValueError as error:
-            _broken(f"it is not a valid message: {error}")
+            broken(f"it is not a valid message: {error}")
         match event.get("type"):
             case "message_start":
-                return self._start(_mapping(event, "message"))
+                return self._start(mapping_of(event, "message"))
             case "content_block_start":
-                return self._open(_index(event), _mapping(event, "content_block"))
+                return self._open(index_of(event), mapping_of(event, "content_block"))
             case "content_block_delta":
-                return self._extend(self._part(event), _mapping(event, "delta"))
+                return self._extend(self._part(event), mapping_of(event, "delta"))
             case "content_block_stop":
                 return self._close(self._part(event))
             case "message_delta":
-                return self._end(_mapping(event, "delta"), event.get("usage"))
+                return self._end(mapping_of(event, "delta"), event.get("usage"))
             case "message_stop":
                 if not self.stop_reason:
-                    _broken("it ended without saying why")
+                    broken("it ended without saying why")
                 self.complete = True
         return []
 
@@ -222,7 +228,7 @@ class Reply:
         for index, block in enumerate(message.get("content") or ()):
             events += self._open(index, block)
             events += self._close(self._parts[index])
-        self.stop_reason = _word(message, "stop_reason")
+        self.stop_reason = optional_text(message, "stop_reason")
         self._note_container(message)
         return events
 
@@ -238,9 +244,9 @@ class Reply:
 
     def _open(self, index: int, block: Mapping[str, Any]) -> list[Event]:
         if not self._started or self.stop_reason or index in self._parts:
-            _broken("a block started out of order")
+            broken("a block started out of order")
         again = f"-{self._starts}" if self._starts > 1 else ""
-        part = _Part(id=f"{self._serial}-{index}{again}", block=_new_block(block))
+        part = _Part(id=f"{self._serial}-{index}{again}", block=new_block(block))
         self._parts[index] = part
         block = part.block
         match block["type"]:
@@ -263,22 +269,22 @@ class Reply:
     def _open_call(self, part: _Part) -> list[Event]:
         block = part.block
         if [call.id for call in self.calls].count(block["id"]) > 1:
-            _broken("two tool calls have the same id")
+            broken("two tool calls have the same id")
         if len(self.calls) > self._limits.reply_calls:
-            _too_large(f"more than {self._limits.reply_calls} tool calls")
+            too_large(f"more than {self._limits.reply_calls} tool calls")
         part.shown = True
         return [CallStarted(call_id=block["id"], tool=block["name"])]
 
     def _extend(self, part: _Part, delta: Mapping[str, Any]) -> list[Event]:
         match delta.get("type"):
             case "text_delta":
-                return self._write(part, _string(delta, "text"))
+                return self._write(part, text_of(delta, "text"))
             case "thinking_delta":
-                return self._write(part, _string(delta, "thinking"))
+                return self._write(part, text_of(delta, "thinking"))
             case "input_json_delta":
-                return self._write(part, _string(delta, "partial_json"))
+                return self._write(part, text_of(delta, "partial_json"))
             case "signature_delta":
-                part.block["signature"] = _string(delta, "signature")
+                part.block["signature"] = text_of(delta, "signature")
             case "citations_delta":
                 part.block["citations"] = [
                     *(part.block.get("citations") or ()),
@@ -293,7 +299,7 @@ class Reply:
             return []
         self._size += len(piece)
         if self._size > self._limits.reply_chars:
-            _too_large(f"more than {self._limits.reply_chars:,} characters")
+            too_large(f"more than {self._limits.reply_chars:,} characters")
         part.pieces.append(piece)
         match part.block["type"]:
             case "text":
@@ -340,9 +346,9 @@ class Reply:
 
     def _end(self, delta: Mapping[str, Any], usage: Any) -> list[Event]:
         if not self._started:
-            _broken("it ended before it started")
+            broken("it ended before it started")
         self._count(usage)
-        self.stop_reason = _word(delta, "stop_reason") or self.stop_reason
+        self.stop_reason = optional_text(delta, "stop_reason") or self.stop_reason
         details = delta.get("stop_details")
         self.details = details if isinstance(details, Mapping) else {}
         self._note_container(delta)
@@ -359,9 +365,9 @@ class Reply:
             self.container = container["id"]
 
     def _part(self, event: ModelEvent) -> _Part:
-        part = self._parts.get(_index(event))
+        part = self._parts.get(index_of(event))
         if part is None or not part.open:
-            _broken("it continues a block that is not open")
+            broken("it continues a block that is not open")
         return part
 
     def _count(self, usage: Any) -> None:
@@ -382,30 +388,6 @@ def parse_input(text: str) -> tuple[dict[str, Any], str | None]:
     return value, None
 
 
-def result_of_service(block: Block) -> Event:
-    """The event for the result of a tool that the service ran."""
-    content = block.get("content")
-    call_id = block["tool_use_id"]
-    if isinstance(content, Mapping) and "error_code" in content:
-        error = f"The model's service could not do that ({content['error_code']})."
-        return CallFailed(call_id=call_id, error=error, provider_executed=True)
-    text = "\n".join(_readable_texts(content))
-    output = {"text": clip(text, _MOST_SHOWN)}
-    return CallOutput(call_id=call_id, output=output, provider_executed=True)
-
-
-def _readable_texts(content: Any) -> Iterator[str]:
-    """The readable texts of a result: titles, addresses, the output of code."""
-    if isinstance(content, list):
-        for each in content:
-            yield from _readable_texts(each)
-    elif isinstance(content, Mapping):
-        for name in ("title", "url", "stdout", "stderr", "logs"):
-            if isinstance(content.get(name), str) and content[name]:
-                yield content[name]
-        yield from _readable_texts(content.get("content"))
-
-
 def _is(part: _Part, kind: str) -> bool:
     return bool(part.block["type"] == kind)
 
@@ -419,72 +401,6 @@ def _end_event(part: _Part) -> Event:
 def _invalid_event(part: _Part, input: Any) -> Event:
     return CallInvalid(
         call_id=part.block["id"], tool=part.block["name"], input=input, error=part.error or ""
-    )
-
-
-def _index(event: ModelEvent) -> int:
-    index = event.get("index")
-    if not isinstance(index, int):
-        _broken("an event has no index")
-    return index
-
-
-def _mapping(event: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = event.get(key)
-    if not isinstance(value, Mapping):
-        _broken(f"an event has no `{key}`")
-    return value
-
-
-def _word(described: Mapping[str, Any], key: str) -> str:
-    """A text field that may be missing or null."""
-    value = described.get(key)
-    if value is not None and not isinstance(value, str):
-        _broken(f"its `{key}` is not text")
-    return value or ""
-
-
-_NEEDED: Mapping[str, tuple[str, ...]] = {
-    "tool_use": ("id", "name"),
-    "server_tool_use": ("id", "name"),
-    "mcp_tool_use": ("id", "name"),
-    "mcp_tool_result": ("tool_use_id",),
-    "redacted_thinking": ("data",),
-}
-"""Text fields without which no later request can contain the block."""
-
-
-def _new_block(block: Mapping[str, Any]) -> dict[str, Any]:
-    """A new block with the fields that its kind must have. Raises ModelError."""
-    kind = _string(block, "type")
-    needed = _NEEDED.get(kind, ("tool_use_id",) if is_of_service(block) else ())
-    made = {**block, "type": kind, **{key: _string(block, key) for key in needed}}
-    if kind in ("text", "thinking"):
-        made[kind] = _word(block, kind)
-    for key, type in (("citations", list), ("signature", str)):
-        if not isinstance(made.get(key, type()), type):
-            del made[key]
-    if kind == "server_tool_use" and not isinstance(block.get("input"), Mapping):
-        made["input"] = {}
-    return made
-
-
-def _string(delta: Mapping[str, Any], key: str) -> str:
-    value = delta.get(key)
-    if not isinstance(value, str):
-        _broken(f"an event has no `{key}`")
-    return value
-
-
-def _broken(what: str) -> NoReturn:
-    raise ModelError(
-        f"The model's reply could not be read: {what}.", kind="broken_stream", retryable=True
-    )
-
-
-def _too_large(what: str) -> NoReturn:
-    raise ModelError(
-        f"The model's reply was given up: {what}. Ask for less at a time.", kind="too_large"
     )
 
 

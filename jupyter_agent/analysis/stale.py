@@ -15,7 +15,8 @@ from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from jupyter_agent.analysis.names import Names, made_of, names_of, with_deferred
+from jupyter_agent.analysis.name_finder import Names, with_deferred
+from jupyter_agent.analysis.names import made_of, names_of
 from jupyter_agent.document.cell import Cell
 
 _NOTEBOOKS = 200

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from jupyter_agent.agent.history import MessageAdded, Transcript
 from jupyter_agent.agent.permissions import INSTRUCTION_FILES
-from jupyter_agent.agent.prompt import Instructions
+from jupyter_agent.agent.prompt import Instructions, project_instructions
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.errors import NotebookNotFound, NotPermitted, ToolError
 from jupyter_agent.events import Notice
@@ -47,6 +48,14 @@ class ProjectInstructions:
         return [
             each for each, trust in self.files if not self.trust_all and trust in ("new", "changed")
         ]
+
+    def add_to(self, transcript: Transcript, work: Workspace) -> tuple[MessageAdded, ...]:
+        """Add those that apply, unless the model already has the same ones."""
+        digest = ":".join(each.digest for each in self.active)
+        if digest == transcript.instructions_digest:
+            return ()
+        text = project_instructions(self.active, work.fence)
+        return transcript.add_instructions(work.redact(text), digest)
 
     def describe(self) -> list[dict[str, object]]:
         """docs/api.md's `instructions`, with the text and digest for a decision about each."""

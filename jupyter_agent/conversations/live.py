@@ -12,9 +12,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Protocol
 
 from jupyter_agent.agent.approval import Answer, Approval
 from jupyter_agent.agent.attempt import Audit
@@ -23,21 +20,16 @@ from jupyter_agent.agent.permissions import Grant, Policy
 from jupyter_agent.agent.turn import Ending, Entry, Stop, events_of
 from jupyter_agent.conversations.approvals import (
     AnswerGiven,
-    ApprovalStore,
     GrantAdded,
     GrantBound,
     QuestionClosed,
-    RuleStore,
 )
-from jupyter_agent.conversations.audit import AuditLog, EntryPoint, answer_entry, entry_of
-from jupyter_agent.conversations.changes import Journal
-from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.instructions import TrustStore
+from jupyter_agent.conversations.audit import EntryPoint, answer_entry, entry_of
 from jupyter_agent.conversations.log import LogEntry, StateChanged, TurnEnded, TurnState, cap_event
+from jupyter_agent.conversations.open_questions import OpenQuestions, answered_notice, grants_from
 from jupyter_agent.conversations.records import TurnRecord
-from jupyter_agent.conversations.requests import RequestStore, SentRequest
-from jupyter_agent.conversations.store import ConversationStore
-from jupyter_agent.conversations.usage import UsageStore
+from jupyter_agent.conversations.requests import SentRequest
+from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import (
     Event,
@@ -62,42 +54,6 @@ TOGETHER = 100
 def _in_step(event: Event, before: bool) -> bool:
     """Whether a step is open after the event."""
     return isinstance(event, StepStarted) or (before and not isinstance(event, StepFinished))
-
-
-class Announce(Protocol):
-    """Tells every open page, in a moment, to read a conversation again, or one of its turns."""
-
-    def __call__(self, conversation_id: str, turn_id: str | None = None) -> None: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class TurnStores:
-    """The stores of running turns, and the announcement of changes to pages."""
-
-    conversations: ConversationStore
-    journal: Journal
-    approvals: ApprovalStore
-    requests: RequestStore
-    rules: RuleStore
-    trust: TrustStore
-    usage: UsageStore
-    audit: AuditLog
-    announce: Announce
-
-    @classmethod
-    def on(cls, database: Database, announce: Announce) -> TurnStores:
-        """All stores in one file."""
-        return cls(
-            conversations=ConversationStore(database),
-            journal=Journal(database),
-            approvals=ApprovalStore(database),
-            requests=RequestStore(database),
-            rules=RuleStore(database),
-            trust=TrustStore(database),
-            usage=UsageStore(database),
-            audit=AuditLog(database),
-            announce=announce,
-        )
 
 
 class LiveTurn:
@@ -141,7 +97,7 @@ class LiveTurn:
         self._flush: asyncio.TimerHandle | None = None
         self._flushing: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
-        self._questions: dict[str, tuple[Approval, asyncio.Future[Answer]]] = {}
+        self._questions = OpenQuestions()
         self._pause: asyncio.Event | None = None
         """Exists while a request to a model waits for its repetition; set it to repeat at once."""
 
@@ -212,8 +168,8 @@ class LiveTurn:
                 await self._store([*ending.events, over])
             finally:
                 self.state = ending.state
-                for _, answer in self._open_questions():
-                    answer.set_result(WITHDRAWN)
+                for question in self._questions.unanswered():
+                    self._questions.close(question.id, WITHDRAWN)
                 self._publish()
                 self._announce()
 
@@ -227,7 +183,7 @@ class LiveTurn:
             await self._store(written, keep=not questions)  # questions are only asked once stored
             self._persisted_grants = grants
             if questions:
-                self._add_questions(questions)
+                self._questions.add(questions)
                 self.state = "waiting"
             self._publish()
         if questions:
@@ -417,52 +373,39 @@ class LiveTurn:
     @property
     def questions(self) -> list[Approval]:
         """The questions that wait for an answer."""
-        now = datetime.now(UTC)
-        return [approval for approval, _ in self._open_questions() if approval.expires > now]
-
-    def _open_questions(self) -> list[tuple[Approval, asyncio.Future[Answer]]]:
-        return [each for each in self._questions.values() if not each[1].done()]
-
-    def _add_questions(self, approvals: Sequence[Approval]) -> None:
-        loop = asyncio.get_running_loop()
-        self._questions |= {approval.id: (approval, loop.create_future()) for approval in approvals}
+        return self._questions.answerable()
 
     async def wait(self, approvals: Sequence[Approval]) -> Mapping[str, Answer]:
         """The answers to these questions, which are in the log; those that expire are missing."""
-        futures = {approval.id: self._questions[approval.id][1] for approval in approvals}
+        ids = [approval.id for approval in approvals]
         try:
-            latest = max(approval.expires for approval in approvals)
-            seconds = (latest - datetime.now(UTC)).total_seconds()
-            await asyncio.wait(futures.values(), timeout=max(seconds, 0))
-            await surely(self._close(futures, None))
-            return {id: answer.result() for id, answer in futures.items() if not answer.cancelled()}
+            await self._questions.wait(approvals)
+            await surely(self._close(ids, None))
+            return self._questions.answers(ids)
         finally:
-            for id in futures:
-                self._questions.pop(id, None)
+            self._questions.drop(ids)
 
     async def withdraw(self, ids: Collection[str] | None = None) -> None:
         """Close open questions that need no answer any more; without `ids`, all of them."""
-        await surely(self._close(self._questions if ids is None else ids, WITHDRAWN))
+        await surely(self._close(ids, WITHDRAWN))
 
-    async def _close(self, ids: Collection[str], answer: Answer | None) -> None:
+    async def _close(self, ids: Collection[str] | None, answer: Answer | None) -> None:
         """Close those of the questions that are still open. Their waiters get this answer; without
         an answer, the question counts as expired.
         """
         async with self._lock:
-            closed = [each for each in self._open_questions() if each[0].id in ids]
+            unanswered = [question.id for question in self._questions.unanswered()]
+            closed = [id for id in unanswered if ids is None or id in ids]
             if not closed:
                 return
-            entries = [QuestionClosed(approval.id) for approval, _ in closed]
-            state = self._state_without(ids)
+            entries = [QuestionClosed(id) for id in closed]
+            state = self._state_without(closed)
             try:
                 await self._store([*entries, StateChanged(state)])
             finally:
                 self.state = state
-                for _, waiting in closed:
-                    if answer is None:
-                        waiting.cancel()
-                    else:
-                        waiting.set_result(answer)
+                for id in closed:
+                    self._questions.close(id, answer)
             self._publish()
 
     def _state_without(self, ids: Collection[str]) -> TurnState:
@@ -478,29 +421,22 @@ class LiveTurn:
         return await surely(self._store_answers(answers))
 
     async def _store_answers(self, answers: Mapping[str, Answer]) -> bool:
-        given = [
-            {"id": id, "approved": answer.approved}
-            | ({"reason": answer.reason} if answer.reason else {})
-            for id, answer in answers.items()
-        ]
-        notice = Notice(kind="answered", text="", facts={"approvals": given})
         async with self._lock:
             if not answers.keys() <= {approval.id for approval in self.questions}:
                 return False
             state = self._state_without(answers.keys())
-            entries: list[LogEntry] = [notice, StateChanged(state)]
+            entries: list[LogEntry] = [answered_notice(answers), StateChanged(state)]
             for id, answer in answers.items():
-                question = self._questions[id][0]
+                question = self._questions.question(id)
                 entries += [
                     AnswerGiven(id, answer),
                     answer_entry(self.record.id, self.record.owner, question, answer),
-                    *map(GrantAdded, _grants_from(question, answer)),
+                    *map(GrantAdded, grants_from(question, answer)),
                 ]
             await self._store(entries, keep=False)
             for id, answer in answers.items():
-                question, waiting = self._questions[id]
-                self._widen_policy(question, answer)
-                waiting.set_result(answer)
+                self._widen_policy(self._questions.question(id), answer)
+                self._questions.close(id, answer)
             self.state = state
             self._publish()
             return True
@@ -509,13 +445,6 @@ class LiveTurn:
         """Allow what the answer allows beyond its call, before the turn continues."""
         if answer.remember == "turn":
             self.policy.relax_to_edit()
-        for grant in _grants_from(approval, answer):
+        for grant in grants_from(approval, answer):
             self.policy.grant(grant.tool, grant.notebook, grant.kernel)
             self._persisted_grants = tuple(self.policy.standing_grants)
-
-
-def _grants_from(approval: Approval, answer: Answer) -> Sequence[Grant]:
-    """The grants for the conversation that an answer gives."""
-    if answer.remember != "conversation" or approval.notebook is None:
-        return ()
-    return [Grant(tool=approval.tool, notebook=approval.notebook, kernel=approval.kernel)]

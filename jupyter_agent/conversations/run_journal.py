@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Collection
 
 from jupyter_agent.conversations.changes import ChangesMade
-from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.records import TurnRecord
+from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.conversations.undo import CellKey, UndoneTurn, undo_turn
 from jupyter_agent.errors import Busy, StoreUnavailable
 from jupyter_agent.tasks import begin, surely

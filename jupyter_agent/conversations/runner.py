@@ -16,7 +16,7 @@ from jupyter_agent.agent.history import MessageAdded, Transcript
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.loop import run_turn
 from jupyter_agent.agent.people import Person
-from jupyter_agent.agent.prompt import Instructions, project_instructions, system
+from jupyter_agent.agent.prompt import Instructions, system
 from jupyter_agent.agent.turn import Ending, Fallback, Log, Turn, internal_failure_ending
 from jupyter_agent.conversations.access import Access
 from jupyter_agent.conversations.affordable import AffordableModels
@@ -33,7 +33,7 @@ from jupyter_agent.conversations.instructions import (
     describe,
     own_instructions,
 )
-from jupyter_agent.conversations.live import LiveTurn, TurnStores
+from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.conversations.liveness import InterruptedTurns, Presence, started_event
 from jupyter_agent.conversations.log import UsageAdded
 from jupyter_agent.conversations.preamble import NotebookReader, write_preamble
@@ -43,6 +43,7 @@ from jupyter_agent.conversations.request import TurnRequest, new_id
 from jupyter_agent.conversations.requests import RequestLog
 from jupyter_agent.conversations.run_journal import RunJournal
 from jupyter_agent.conversations.server_log import ServerLog
+from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.errors import RequestError, StoreUnavailable
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Model, ServerTool
@@ -74,16 +75,6 @@ class _StoredTurn:
     project: ProjectInstructions
     own: Instructions | None
     opening: Opening
-
-
-def _add_instructions(transcript: Transcript, stored: _StoredTurn) -> tuple[MessageAdded, ...]:
-    """Add the project's instructions, unless the model already has the same ones."""
-    active = stored.project.active
-    digest = ":".join(each.digest for each in active)
-    if digest == transcript.instructions_digest:
-        return ()
-    text = project_instructions(active, stored.work.fence)
-    return transcript.add_instructions(stored.work.redact(text), digest)
 
 
 class TurnRunner:
@@ -328,7 +319,7 @@ class TurnRunner:
         )
         leading = [
             *transcript.add_facts(preamble.text, shows=preamble.shows, outline=preamble.outline),
-            *_add_instructions(transcript, stored),
+            *stored.project.add_to(transcript, work),
         ]
         dispatcher = await self._dispatcher.with_external_tools()
         first_notices = [

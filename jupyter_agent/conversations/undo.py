@@ -20,8 +20,8 @@ from jupyter_agent.conversations.changes import (
     JournalEntry,
 )
 from jupyter_agent.conversations.database import is_here
-from jupyter_agent.conversations.live import TurnStores
 from jupyter_agent.conversations.records import TurnRecord
+from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import UndoOutcome, undo
 from jupyter_agent.errors import Conflict, ToolError

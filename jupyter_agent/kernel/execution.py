@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from jupyter_agent.errors import KernelUnavailable
-from jupyter_agent.kernel.client import Connection, ConnectionEnd, Inbox, Received
+from jupyter_agent.kernel.channels import Inbox, Received
+from jupyter_agent.kernel.client import Connection, ConnectionEnd
 from jupyter_agent.kernel.outputs import (
     OutputSink,
     count_of,

@@ -25,11 +25,12 @@ from jupyter_agent.conversations.approvals import (
     QuestionClosed,
 )
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.live import WITHDRAWN, LiveTurn, TurnStores
+from jupyter_agent.conversations.live import WITHDRAWN, LiveTurn
 from jupyter_agent.conversations.log import LogEntry, TurnEnded
 from jupyter_agent.conversations.records import NewTurn
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
+from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.events import Event, TextDelta
 from jupyter_agent.tools.base import Question

@@ -1,0 +1,118 @@
+"""Messages of a kernel's channels, as they arrive."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from queue import Empty
+from typing import Any, NamedTuple, TypeAlias
+
+import zmq
+import zmq.asyncio
+
+from jupyter_agent.kernel.outputs import too_large
+
+log = logging.getLogger(__name__)
+
+_SLICE_S = 0.005
+"""Seconds of reading messages after which the event loop gets a chance to do other work."""
+KernelMessage: TypeAlias = dict[str, Any]
+_THREAD_BYTES = 1_000_000
+"""Bytes of a message's content from which it is parsed in a thread."""
+MAX_CONTENT_BYTES = 50_000_000
+"""Bytes of a content up to which it is parsed: parsing blocks all threads, and no cell can hold
+more.
+"""
+
+
+class Received(NamedTuple):
+    """A message and its channel."""
+
+    channel: str
+    kind: str
+    content: Mapping[str, Any]
+
+
+class Inbox:
+    """The messages of the kernel about one request, in order."""
+
+    def __init__(self, request_id: str) -> None:
+        self.request_id = request_id
+        self._messages: asyncio.Queue[Received] = asyncio.Queue()
+        self._taking_since = 0.0
+
+    def put(self, message: Received) -> None:
+        self._messages.put_nowait(message)
+
+    async def next(self, seconds: float) -> Received | None:
+        """The next message, or None after so many seconds of silence."""
+        if not self._messages.empty():
+            if time.monotonic() - self._taking_since > _SLICE_S:  # outputs pour in
+                await asyncio.sleep(0)
+                self._taking_since = time.monotonic()
+            return self._messages.get_nowait()
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._messages.get()
+        except TimeoutError:
+            return None
+
+
+async def from_socket(channel: Any) -> list[KernelMessage]:
+    """The waiting messages of a zmq channel, in order; waits for the first one.
+
+    Messages that cannot be read or lack the kernel's signature are logged and left out.
+    """
+    frames = await channel.socket.recv_multipart(copy=False)
+    waiting: Any = zmq.Socket.shadow(channel.socket)
+    until = time.monotonic() + _SLICE_S
+    messages: list[KernelMessage] = []
+    while True:
+        try:
+            messages.append(await _read(channel.session, frames))
+        except Exception:  # of any kind: no message of a kernel may end its reader
+            log.exception("A message of a kernel cannot be read and was left out.")
+        if time.monotonic() > until:
+            return messages
+        try:
+            frames = waiting.recv_multipart(zmq.NOBLOCK, copy=False)
+        except zmq.Again:
+            return messages
+
+
+async def from_queue(channel: Any) -> list[KernelMessage]:
+    """The next message of a gateway channel.
+
+    The channel is a queue that a thread fills; its own waiting would spin. Raises ConnectionError.
+    """
+    while True:
+        try:
+            message: KernelMessage = await channel.get_msg(timeout=0)
+        except Empty:
+            await asyncio.sleep(0.02)
+        except RuntimeError as error:
+            raise ConnectionError("its websocket was closed") from error
+        else:
+            return [message]
+
+
+async def _read(session: Any, frames: list[Any]) -> KernelMessage:
+    _, parts = session.feed_identities(frames, copy=False)
+    size = len(parts[4]) if len(parts) > 4 else 0
+    if size < _THREAD_BYTES:
+        return _deserialize(session, parts)
+    if size <= MAX_CONTENT_BYTES:
+        return await asyncio.to_thread(_deserialize, session, parts)
+    return await asyncio.to_thread(_without_content, session, parts)
+
+
+def _deserialize(session: Any, parts: list[Any]) -> KernelMessage:
+    message: KernelMessage = session.deserialize(parts, copy=False)
+    return message
+
+
+def _without_content(session: Any, parts: list[Any]) -> KernelMessage:
+    message: KernelMessage = session.deserialize(parts, content=False, copy=False)
+    return {**message, "content": too_large(message["header"]["msg_type"], message["content"])}

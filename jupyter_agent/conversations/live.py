@@ -168,7 +168,7 @@ class LiveTurn:
                 await self._store([*ending.events, over])
             finally:
                 self.state = ending.state
-                for question in self._questions.unanswered():
+                for question in self._questions.waiting():
                     self._questions.close(question.id, WITHDRAWN)
                 self._publish()
                 self._announce()
@@ -394,8 +394,8 @@ class LiveTurn:
         an answer, the question counts as expired.
         """
         async with self._lock:
-            unanswered = [question.id for question in self._questions.unanswered()]
-            closed = [id for id in unanswered if ids is None or id in ids]
+            waiting = [question.id for question in self._questions.waiting()]
+            closed = [id for id in waiting if ids is None or id in ids]
             if not closed:
                 return
             entries = [QuestionClosed(id) for id in closed]

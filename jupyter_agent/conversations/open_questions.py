@@ -36,14 +36,14 @@ class OpenQuestions:
         """The question with this id."""
         return self._questions[id][0]
 
-    def unanswered(self) -> list[Approval]:
+    def waiting(self) -> list[Approval]:
         """The questions without an answer, whether or not they have expired."""
         return [approval for approval, answer in self._questions.values() if not answer.done()]
 
     def answerable(self) -> list[Approval]:
         """Those that have not expired."""
         now = datetime.now(UTC)
-        return [approval for approval in self.unanswered() if approval.expires > now]
+        return [approval for approval in self.waiting() if approval.expires > now]
 
     def close(self, id: str, answer: Answer | None) -> None:
         """Give the question its answer; None if it gets none."""

@@ -1,4 +1,4 @@
-"""The tools by name, and what is wrong with a call."""
+"""The tools by name, and how the faults of a call are reported."""
 
 from __future__ import annotations
 

@@ -347,7 +347,7 @@ async def test_a_run_begins_though_the_kernels_first_answers_on_shell_are_lost(
             return messages[len(dropped) :]
         return messages
 
-    monkeypatch.setattr("jupyter_agent.kernel.channels.from_socket", receive)
+    monkeypatch.setattr("jupyter_agent.kernel.client.from_socket", receive)
     shown = Shown()
     reply = await asyncio.wait_for(kernel.execute("print('ran')", shown), 60)
     assert (reply.status, shown.text, lost) == ("ok", "ran\n", 2)
@@ -365,7 +365,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
             raise zmq.ZMQError(zmq.ENOTSOCK)
         return messages
 
-    monkeypatch.setattr("jupyter_agent.kernel.channels.from_socket", receive)
+    monkeypatch.setattr("jupyter_agent.kernel.client.from_socket", receive)
     return event
 
 
@@ -450,7 +450,7 @@ async def test_a_connection_that_cannot_be_made_is_given_up(
     async def receive(channel: Any) -> list[KernelMessage]:
         raise zmq.ZMQError(zmq.ENOTSOCK)
 
-    monkeypatch.setattr("jupyter_agent.kernel.channels.from_socket", receive)
+    monkeypatch.setattr("jupyter_agent.kernel.client.from_socket", receive)
     kernels = Kernels(
         jp_serverapp.session_manager,
         jp_serverapp.kernel_manager,

@@ -58,7 +58,7 @@ async def test_the_result_of_a_run_that_ends_while_it_is_described_is_of_one_mom
         asyncio.run_coroutine_threadsafe(run.wait(), loop).result()
         return [], ""
 
-    monkeypatch.setattr("jupyter_agent.tools.run.pick_last", until_it_ended)
+    monkeypatch.setattr("jupyter_agent.tools.run_results.pick_last", until_it_ended)
     body = {"notebook": PATH, "input": {"run_id": run.id, "wait": 0.01}, "mode": "auto"}
     for status, shown in (("running", False), ("ok", True)):
         result = (await call("POST", "tools", "wait_for_run", body=body)).body

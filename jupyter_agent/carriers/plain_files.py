@@ -102,8 +102,11 @@ class PlainFiles:
         file = self.path_of(path)
         if file is None:
             return False
+        folder = os.path.dirname(file)
+        while not os.path.isdir(folder) and folder != os.path.dirname(folder):
+            folder = os.path.dirname(folder)  # the folder itself may be on its way
         try:
-            changed = os.stat(os.path.dirname(file)).st_mtime
+            changed = os.stat(folder).st_mtime
         except OSError:
             return False
         if abs(time.time() - changed) <= _GAP:

@@ -51,12 +51,7 @@ from jupyter_agent.document.steps import (
     simulate,
 )
 from jupyter_agent.document.values import as_json
-from jupyter_agent.errors import (
-    AgentError,
-    CellNotFound,
-    Locked,
-    ToolError,
-)
+from jupyter_agent.errors import AgentError, CellNotFound, Locked, NotebookNotFound, ToolError
 from jupyter_agent.tasks import surely
 
 _MAX_GONE = 2
@@ -434,7 +429,12 @@ class Notebook:
 
     async def _is_current(self) -> bool:
         carrier = self._carrier
-        if carrier is None or self.lock.locked() or not await carrier.is_current():
+        if carrier is None or self.lock.locked():
+            return False
+        try:
+            if not await carrier.is_current():
+                return False
+        except NotebookNotFound:  # or only renamed: a refresh finds that out
             return False
         return carrier is self._carrier and not self.lock.locked()
 
@@ -453,17 +453,22 @@ class Notebook:
             yield carrier
 
     async def _refreshed_carrier(self, *, asks: bool) -> Carrier:
-        """The carrier that has the document now, even if the previous one disappears during the
-        refresh.
+        """The carrier that has the document now, even if during the refresh the previous one
+        disappears or the notebook is renamed.
         """
         attempts = 0
         while True:
-            carrier = self._carrier = await self._choose(self.path, self._carrier)
+            path = self.path
+            carrier = self._carrier = await self._choose(path, self._carrier)
             if not asks and await carrier.is_live():
                 return carrier
             try:
                 await carrier.refresh()
                 return carrier
+            except NotebookNotFound:
+                if self.path == path:
+                    raise
+                # It was renamed a moment ago, and is at its new path.
             except CarrierGone:
                 attempts += 1
                 if attempts > _MAX_GONE:

@@ -11,6 +11,7 @@ import pytest
 from jupyter_server.utils import ensure_async
 
 from jupyter_agent.carriers.listener import ContentsListener
+from jupyter_agent.carriers.plain_files import PlainFiles
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.errors import NotebookNotFound
@@ -64,6 +65,24 @@ async def test_a_renamed_folder_is_followed(
     assert (notebook.path, other.path) == ("new/a.ipynb", "older.ipynb")
     assert not (root / "old").exists()
     assert cells_of(root / "new" / "a.ipynb")[0]["source"] == "x = 2"
+
+
+@pytest.mark.parametrize(("old", "new"), [("old/a.ipynb", "old/b.ipynb"), ("old", "new")])
+async def test_a_notebook_that_is_read_while_jupyter_renames_it_is_not_missing(
+    notebooks: Notebooks, write: Write, root: Path, monkeypatch: Any, old: str, new: str
+) -> None:
+    (root / "old").mkdir()
+    write("old/a.ipynb", [code("a", "x = 1")])
+    notebook = await notebooks.get("old/a.ipynb")
+    (root / old).rename(root / new)  # the event about it comes later
+    look = PlainFiles.is_recreated
+
+    async def look_after_the_event(files: PlainFiles, path: str) -> bool:
+        await notebooks.note_rename(old, new)
+        return await look(files, path)
+
+    monkeypatch.setattr(PlainFiles, "is_recreated", look_after_the_event)
+    assert [cell.source for cell in await notebook.read()] == ["x = 1"]
 
 
 async def test_a_notebook_found_by_its_new_path_before_the_rename_is_known_is_one_afterwards(

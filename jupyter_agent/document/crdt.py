@@ -7,29 +7,25 @@ and at most one run of neighbouring cells inserted or deleted per transaction.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, Protocol, cast
 
 from jupyter_ydoc import YNotebook
-from pycrdt import Array, Map, Subscription, Text, UndoManager
+from pycrdt import Array, Map, Text
 
-from jupyter_agent.document.cell import Cell, CellState, CellType, Change, Output
+from jupyter_agent.document.cell import Cell, CellState, CellType, Output
 from jupyter_agent.document.line_ends import like_all, restore, unify
-from jupyter_agent.document.merge import MergeConflict, Span, merge, text_operations
+from jupyter_agent.document.merge import Span, text_operations
+from jupyter_agent.document.observed_cells import ObservedCells
 from jupyter_agent.document.outputs import batches, size_of
 from jupyter_agent.document.values import (
     FIRST_WITH_IDS,
     append_outputs,
     as_shared,
-    cell_value,
-    is_cell,
     nbformat_cell,
     shared_cell,
-    snapshot,
 )
 from jupyter_agent.errors import CellNotFound
 
@@ -67,22 +63,8 @@ class StructuralEdits(Protocol):
         """Give the cell this type; it loses its trust and what only its former type has."""
 
 
-@dataclass
-class _Partial:
-    """A cached cell of which only parts have to be read again."""
-
-    value: dict[str, Any]
-    """The cell as it was last read."""
-    outputs: list[dict[str, Any] | None]
-    """The outputs, None for each that has to be read."""
-    keys: set[str] = field(default_factory=set)
-    """Other keys that have to be read."""
-
-
 class SharedCells:
-    """The cells of a document. Snapshots are cached until the document's observer reports a change
-    of their cell.
-    """
+    """The cells of a document."""
 
     def __init__(self, document: YNotebook, *, keeps_line_ends: bool = False) -> None:
         r"""`keeps_line_ends`: no one types in the document, so its cells may have `\r\n`."""
@@ -98,35 +80,17 @@ class SharedCells:
         """The server whose runs the cells show, if the document outlives a server."""
         self.on_follow: Callable[[YNotebook], None] | None = None
         """Called when the cells become those of another replica of the document."""
-        self._values: list[dict[str, Any] | _Partial | None] = []
-        self._identities: list[object] = []
-        self._writes: list[int] = []
-        """`Cell.writes` of each cell."""
         self._write_numbers = count(1)
-        self._snapshots: dict[str, tuple[dict[str, Any], Cell]] = {}
-        """By id, with the value each snapshot was made of: most cells of a large notebook stay the
-        same.
-        """
-        self._ids: list[str] | None = None
-        self._subscription: Subscription | None = None
-        self._observe()
+        self._observed = ObservedCells(self._cells, self._write_numbers)
 
     def follow(self, document: YNotebook) -> None:
         """Switch to the cells of this document."""
         self.close()
         self.document = document
         self.rerun_by_user = set()
-        self._observe()
+        self._observed = ObservedCells(self._cells, self._write_numbers)
         if self.on_follow is not None:
             self.on_follow(document)
-
-    def _observe(self) -> None:
-        self._ids = None
-        self._values = [None] * len(self._cells)
-        self._identities = [object() for _ in self._values]
-        self._writes = [0] * len(self._values)
-        self._snapshots.clear()
-        self._subscription = self._cells.observe_deep(self._on_change)
 
     @property
     def keeps_ids(self) -> bool:
@@ -144,35 +108,19 @@ class SharedCells:
 
     def close(self) -> None:
         """Stop observing the document."""
-        if self._subscription is not None:
-            self._cells.unobserve(self._subscription)
-            self._subscription = None
+        self._observed.close()
 
     # ---- reading
 
     async def catch_up(self) -> None:
         """Take the missing snapshots without holding up the event loop for long."""
-        for index in range(len(self._values)):
-            if index >= len(self._values):
-                return
-            if not isinstance(self._values[index], dict):
-                value = self._value(index)
-                if len(value.get("outputs") or ()) > _MANY:
-                    outputs, writes = self._last_outputs(value), self._writes[index]
-                    cell = await asyncio.to_thread(snapshot, index, value, outputs, writes)
-                    self._snapshots[value["id"]] = value, cell
-                else:
-                    self._snapshot(index)
-                if index % 50 == 0:
-                    await asyncio.sleep(0)
+        await self._observed.catch_up()
 
     def ids(self) -> list[str]:
         """The ids of all cells in order. Like all that read them, it raises UnreadableNotebook if
         the document contains something that is not a cell.
         """
-        if self._ids is None:
-            self._ids = [self._value(index)["id"] for index in range(len(self._values))]
-        return self._ids
+        return self._observed.ids()
 
     def index(self, cell_id: str) -> int:
         """The current index of the cell. Raises CellNotFound."""
@@ -185,25 +133,25 @@ class SharedCells:
         """The cell as the shared document holds it; the same object while the cell is unchanged.
         Read only.
         """
-        return self._value(self.index(cell_id))
+        return self._observed.value(self.index(cell_id))
 
     def values(self) -> list[dict[str, Any]]:
         """All cells in the form of `value`."""
-        return [self._value(index) for index in range(len(self._values))]
+        return self._observed.values()
 
     def get(self, cell_id: str) -> Cell:
         """A snapshot of the cell. Raises CellNotFound."""
-        return self._snapshot(self.index(cell_id))
+        return self._observed.snapshot(self.index(cell_id))
 
     def identity(self, cell_id: str) -> object:
         """An object that changes when a copy replaces the cell, also in another document. Anything
         written into the original after the copy was made is not in the copy.
         """
-        return self._identities[self.index(cell_id)]
+        return self._observed.identities[self.index(cell_id)]
 
     def all(self) -> list[Cell]:
         """Snapshots of all cells in order."""
-        return [self._snapshot(index) for index in range(len(self._values))]
+        return self._observed.snapshots()
 
     def live_cell(self, cell_id: str) -> Map[Any]:
         """The live cell. Do not store it: a move, a revert or a new attachment replaces it."""
@@ -290,13 +238,10 @@ class SharedCells:
 
     def append_outputs(self, cell_id: str, outputs: Sequence[Output], origin: str = EDIT) -> None:
         """Append outputs to the cell, in one transaction: see `batches`."""
-        index, new = self.index(cell_id), len(outputs)
+        index = self.index(cell_id)
         with self.transaction(origin):
             append_outputs(self.live_cell(cell_id)["outputs"], outputs)
-        partial = self._values[index]
-        if isinstance(partial, _Partial) and partial.outputs[-new:] == [None] * new:
-            # Saves reading them back.
-            partial.outputs[-new:] = [as_shared(dict(output)) for output in outputs]
+        self._observed.fill_in_outputs(index, outputs)
 
     def insert(self, index: int, cell_id: str, state: CellState) -> None:
         """Insert a cell in this state."""
@@ -314,14 +259,14 @@ class SharedCells:
         if "\n" in now or "\n" not in source:
             return restore(source, now)
         return like_all(
-            source, (self._value(index)["source"] for index in range(len(self._values)))
+            source, (self._observed.value(index)["source"] for index in range(len(self._observed)))
         )
 
     async def delete(self, cell_id: str) -> None:
         """Delete the cell."""
         index = self.index(cell_id)
         if self.structural_edits is not None:
-            await self.structural_edits.remove(cell_id, self._value(index)["source"])
+            await self.structural_edits.remove(cell_id, self._observed.value(index)["source"])
         else:
             self._remove(cell_id, index)
 
@@ -337,9 +282,9 @@ class SharedCells:
         if self.structural_edits is not None:
             await self.structural_edits.move(cell_id, index)
         else:
-            identity, at = self._identities[old], index + (index > old)
-            self._insert(at, shared_cell(self._value(old)))
-            self._identities[at] = identity  # the copy has everything that was written
+            identity, at = self._observed.identities[old], index + (index > old)
+            self._insert(at, shared_cell(self._observed.value(old)))
+            self._observed.identities[at] = identity  # the copy has everything that was written
             self._remove(cell_id, old + (at <= old))
 
     async def move_others(self, cell_id: str, index: int) -> None:
@@ -364,7 +309,7 @@ class SharedCells:
             elif state.outputs or state.execution_count is not None:
                 self.write_outputs(cell_id, state.outputs, state.execution_count)
             return
-        old = self._value(index)
+        old = self._observed.value(index)
         common = {key: item for key, item in old.items() if key not in _OF_ONE_TYPE}
         metadata = {key: item for key, item in old["metadata"].items() if key != "trusted"}
         value = {**nbformat_cell(cell_id, state), **common, "metadata": metadata}
@@ -387,182 +332,8 @@ class SharedCells:
     def _cells(self) -> Array[Any]:
         return cast("Array[Any]", self.document.ycells)
 
-    def _value(self, index: int) -> dict[str, Any]:
-        value = self._values[index]
-        if isinstance(value, _Partial):
-            value = self._values[index] = _complete(value, cast("Map[Any]", self._cells[index]))
-        if value is None:
-            value = self._values[index] = cell_value(self._cells[index])
-        return value
-
-    def _snapshot(self, index: int) -> Cell:
-        value = self._value(index)
-        of, cell = self._snapshots.get(value["id"], (None, None))
-        if cell is None or of is not value:
-            cell = snapshot(index, value, self._last_outputs(value), self._writes[index])
-        elif cell.index != index:
-            cell = replace(cell, index=index)
-        else:
-            return cell
-        self._snapshots[value["id"]] = value, cell
-        return cell
-
-    def _last_outputs(self, value: Mapping[str, Any]) -> tuple[Sequence[Any], Sequence[Output]]:
-        """The cell's outputs in its last snapshot, both as the document holds them and as JSON."""
-        if (entry := self._snapshots.get(value["id"])) is None:
-            return (), ()
-        of, cell = entry
-        return of.get("outputs") or (), cell.outputs
-
-    def _on_change(self, events: Sequence[Any]) -> None:
-        """Invalidate what changed. Called within the commit, so it reads nothing from the
-        document.
-        """
-        for event in events:
-            if not event.path:
-                self._ids = None
-                self._splice(event.delta)
-        for event in events:  # these paths count all insertions and deletions
-            if event.path[1:] == ["outputs"]:
-                self._splice_outputs(event.path[0], event.delta)
-        for event in events:
-            if event.path and event.path[1:] != ["outputs"]:
-                self._forget(event)
-
-    def _partial(self, index: int) -> _Partial | None:
-        value = self._values[index]
-        if isinstance(value, dict) and "outputs" in value:
-            value = self._values[index] = _Partial(value, list(value["outputs"] or ()))
-        return value if isinstance(value, _Partial) else None
-
-    def _splice_outputs(self, index: int, delta: Sequence[Mapping[str, Any]]) -> None:
-        if (partial := self._partial(index)) is None:
-            self._values[index] = None
-            return
-        position = 0
-        for step in delta:
-            if "retain" in step:
-                position += step["retain"]
-            elif "delete" in step:
-                del partial.outputs[position : position + step["delete"]]
-            else:
-                new = len(step["insert"])
-                partial.outputs[position:position] = [None] * new
-                position += new
-
-    def _forget(self, event: Any) -> None:
-        index, *path = event.path
-        keys = [path[0]] if path else list(event.keys)
-        partial = self._partial(index)
-        if not path and event.keys.get("execution_count", {}).get("newValue") is not None:
-            self._writes[index] = next(self._write_numbers)
-        if partial is None or (not path and "outputs" in keys):
-            self._values[index] = None
-        elif path[:1] == ["outputs"]:
-            partial.outputs[path[1]] = None
-        else:
-            partial.keys.update(keys)
-
-    def _splice(self, delta: Sequence[Mapping[str, Any]]) -> None:
-        position = 0
-        for step in delta:
-            if "retain" in step:
-                position += step["retain"]
-            elif "delete" in step:
-                deleted = slice(position, position + step["delete"])
-                for value in self._values[deleted]:
-                    if value is not None:
-                        last_value = value.value if isinstance(value, _Partial) else value
-                        self._snapshots.pop(last_value["id"], None)
-                del self._values[deleted], self._identities[deleted], self._writes[deleted]
-            else:
-                new = len(step["insert"])
-                self._values[position:position] = [None] * new
-                self._identities[position:position] = [object() for _ in range(new)]
-                self._writes[position:position] = [0] * new
-                position += new
-
-
-class Retraction:
-    """Takes back the transactions made on a document in its `with` block, without touching what
-    others did in the meantime.
-    """
-
-    def __init__(self, cells: SharedCells) -> None:
-        self._cells = cells
-        self._histories: list[tuple[YNotebook, UndoManager]] = []
-        """One for each replica in which edits were made, the latest last."""
-
-    def __enter__(self) -> Retraction:
-        self._follow(self._cells.document)
-        self._cells.on_follow = self._follow
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # Undo managers need the document to themselves when they are freed. The garbage collector,
-        # which would find them in the cycle that a raised exception makes, sometimes frees them in
-        # the middle of a transaction.
-        self._cells.on_follow = None
-        self._histories.clear()
-
-    def __call__(self, changes: Sequence[Change] = ()) -> None:
-        """`changes`: what the transactions did, if it is known. A replaced word returns beside its
-        replacement, so text that others have inserted since is sometimes between its letters: then
-        the text is merged instead.
-        """
-        merged = {change.cell_id: self._text_without(change) for change in changes}
-        for document, history in reversed(self._histories):
-            while history.can_undo():
-                history.undo()
-                document.ystate["dirty"] = True  # the edit may have been saved in the meantime
-        for cell_id, text in merged.items():
-            if text is not None and cell_id in self._cells.ids():
-                self._cells.write_source(cell_id, text)
-
-    def _text_without(self, change: Change) -> str | None:
-        """The cell's text without the change; None if the change is not one of text, or others have
-        changed the same lines since.
-        """
-        before, after = change.before, change.after
-        if before is None or after is None or before.source == after.source:
-            return None
-        if change.cell_id not in self._cells.ids():
-            return None
-        with suppress(MergeConflict):
-            return merge(after.source, self._cells.get(change.cell_id).source, before.source)
-        return None
-
-    def _follow(self, document: YNotebook) -> None:
-        history = UndoManager(scopes=[document.ycells], capture_timeout_millis=0)
-        history.include_origin(EDIT)
-        self._histories.append((document, history))
-
 
 _OF_ONE_TYPE = ("cell_type", "outputs", "execution_count", "execution_state", "attachments")
-
-
-def _complete(partial: _Partial, shared: Map[Any]) -> dict[str, Any] | None:
-    """The cell's value with its missing parts read; None if the whole cell has to be read."""
-    value, live = dict(partial.value), shared["outputs"]
-    if len(partial.outputs) != len(live):
-        return None
-    for key in partial.keys:
-        value.pop(key, None)
-        if key in shared:
-            value[key] = _as_python(shared[key])
-    read = [place for place, output in enumerate(partial.outputs) if output is None]
-    outputs = [*partial.outputs]
-    for place in read:
-        outputs[place] = _as_python(live[place])
-    value["outputs"] = [outputs[place] for place in read]
-    if not is_cell(value):
-        return None
-    value["outputs"] = outputs
-    return value
-
-
-def _as_python(shared: Any) -> Any:
-    return shared.to_py() if isinstance(shared, Map | Array | Text) else shared
 
 
 def rewrite(text: Text, new: str, within: Span | None = None) -> None:

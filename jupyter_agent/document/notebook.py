@@ -26,7 +26,7 @@ from typing import Any
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Carrier, CarrierGone, Place, SaveResult
 from jupyter_agent.document.cell import CarrierName, Cell, CellType, Change
-from jupyter_agent.document.crdt import Retraction, SharedCells
+from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.identities import Naming, Namings
 from jupyter_agent.document.insertions import Insertions, Mark
@@ -34,6 +34,7 @@ from jupyter_agent.document.line_ends import unify
 from jupyter_agent.document.merge import merge_typing
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
+from jupyter_agent.document.retraction import Retraction
 from jupyter_agent.document.steps import (
     ClearOutputs,
     Delete,

@@ -20,73 +20,41 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Carrier, CarrierGone, Place, SaveResult
 from jupyter_agent.document.cell import CarrierName, Cell, CellType, Change
 from jupyter_agent.document.crdt import SharedCells
+from jupyter_agent.document.edit_result import Edit, LastEdit, net_changes, with_neighbours
 from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.identities import Naming, Namings
 from jupyter_agent.document.insertions import Insertions, Mark
-from jupyter_agent.document.line_ends import unify
-from jupyter_agent.document.merge import merge_typing
+from jupyter_agent.document.make_steps import check_steps, make_step, put
 from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
 from jupyter_agent.document.retraction import Retraction
 from jupyter_agent.document.steps import (
-    ClearOutputs,
     Delete,
     Insert,
     Move,
-    SimulatedCells,
     Step,
     Update,
-    check_clear,
-    check_delete,
-    check_move,
-    check_update,
     may_remove,
-    new_cell,
-    simulate,
 )
 from jupyter_agent.document.values import as_json
-from jupyter_agent.errors import AgentError, CellNotFound, Locked, NotebookNotFound, ToolError
+from jupyter_agent.errors import AgentError, CellNotFound, Locked, NotebookNotFound
 from jupyter_agent.tasks import surely
 
 _MAX_GONE = 2
 """Carriers that may disappear, one after the other, while an operation starts."""
-_NEIGHBOURS = 5
-"""Cells on each side that the journal records: users may delete some before an undo."""
 
 Operation = Callable[[SharedCells], Coroutine[Any, Any, EditOutcome]]
 """One edit of one cell within a transaction."""
 
 ChooseCarrier = Callable[[str, Carrier | None], Awaitable[Carrier]]
 """Chooses where the document of a path is now, given its last carrier."""
-
-
-@dataclass(frozen=True)
-class Edit:
-    """The result of an edit."""
-
-    cell: Cell | None
-    """The cell as it is now; None if it was deleted."""
-    changes: list[Change]
-    saved: SaveResult
-    merged: bool = False
-    """The user had changed the cell since the model read it; both changes are in it."""
-
-
-@dataclass(frozen=True)
-class LastEdit:
-    """A text that one of our edits gave a cell."""
-
-    turn_id: str | None
-    """None if the edit belongs to no turn."""
-    version: str
-    """Version of the cell right after the edit."""
 
 
 class Notebook:
@@ -290,36 +258,22 @@ class Notebook:
         If an edit cannot be made, raises its error and changes nothing. With several edits, the
         error's facts have the edit's number from 1 as `edit`.
         """
-        operations = [self._operation_of(step) for step in steps]
+        operations = [partial(self._make_step, step) for step in steps]
         if len(steps) > 1:
-            operations[0] = self._check_all_first(operations[0], steps)
+            operations[0] = partial(self._make_first_step, steps)
         return await self._carry_out_all(operations, removes=any(map(may_remove, steps)))
 
-    def _check_all_first(self, first: Operation, steps: Sequence[Step]) -> Operation:
-        """The first operation, after a check that no later one would be refused: a page shows each
-        change of a cell at once.
-        """
+    async def _make_step(self, step: Step, cells: SharedCells) -> EditOutcome:
+        return await make_step(step, cells, self.place, self.running)
 
-        async def check_and_make(cells: SharedCells) -> EditOutcome:
-            simulated = SimulatedCells(cells.all())
-            for number, step in enumerate(steps, start=1):
-                try:
-                    simulate(simulated, step, place=self.place, running=self.running)
-                except ToolError as error:
-                    refusal = f"None of the {len(steps)} edits was made, because of edit {number}. "
-                    facts = {**error.facts, "edit": number}
-                    raise error.saying(refusal + error.message, facts) from error
-            return await first(cells)
-
-        return check_and_make
+    async def _make_first_step(self, steps: Sequence[Step], cells: SharedCells) -> EditOutcome:
+        """Check first that no later step would be refused: a page shows each change at once."""
+        check_steps(steps, cells, self.place, self.running)
+        return await self._make_step(steps[0], cells)
 
     async def put(self, cell_id: str, index: int) -> None:
         """Within an edit: give the cell this index. The user's current cell stays; others move."""
-        cells = self._live_cells()
-        if self.place is not None and self.place.cell_id == cell_id:
-            await cells.move_others(cell_id, index)
-        else:
-            await cells.move(cell_id, index)
+        await put(self._live_cells(), cell_id, index, self.place)
 
     async def restore(
         self,
@@ -380,51 +334,6 @@ class Notebook:
                 await carrier.close()
 
     # ---- what an edit does
-
-    def _operation_of(self, step: Step) -> Operation:
-        async def operation(cells: SharedCells) -> EditOutcome:
-            match step:
-                case Insert():
-                    new = new_cell(cells, step)
-                    cells.insert(new.index, new.id, new.state())
-                    return EditOutcome(new.id, "insert")
-                case Update():
-                    return await self._update(cells, step)
-                case Delete():
-                    cell = check_delete(cells, step, self.place)
-                    await cells.delete(cell.id)
-                    return EditOutcome(cell.id, "delete", before=cell)
-                case Move():
-                    cell, at = check_move(cells, step)
-                    await self.put(cell.id, at)
-                    return EditOutcome(cell.id, "move", before=cell)
-                case ClearOutputs():
-                    cell = check_clear(cells, step, self.running)
-                    if cell.outputs or cell.execution_count is not None:
-                        cells.write_outputs(cell.id, (), None)
-                    return EditOutcome(cell.id, "outputs", before=cell)
-
-        return operation
-
-    async def _update(self, cells: SharedCells, wanted: Update) -> EditOutcome:
-        cell, after = check_update(cells, wanted, self.place)
-        text = after.source
-        if after.type != cell.type:  # first: a copy replaces the cell
-            bare = replace(cell.state(), type=after.type, outputs=(), execution_count=None)
-            await cells.retype(cell.id, bare)
-        now = cells.get(cell.id)
-        within = edits.replaced_span(cell, wanted.old_string, text, wanted.replace_all)
-        if now.source == cell.source:
-            cells.write_source(cell.id, text, within)
-        else:
-            cells.write_source(cell.id, merge_typing(text, cell.source, now.source))
-        if after.metadata != cell.metadata:
-            cells.write_metadata(cell.id, wanted.metadata.apply_to(now.metadata))
-        base = None if wanted.base is None else unify(wanted.base)
-        merged = wanted.source is not None and base not in (None, cell.source)
-        return EditOutcome(
-            cell.id, "update", before=cell, source=text, within=within, merged=merged
-        )
 
     # ---- how an operation goes
 
@@ -487,13 +396,13 @@ class Notebook:
                     outcomes.append(await operation(cells))
                     made.append(
                         [
-                            _with_neighbours(each, order)
+                            with_neighbours(each, order)
                             if each.kind in ("delete", "move")
                             else each
                             for each in outcomes[-1].changes(carrier.path, cells)
                         ]
                     )
-                net = _net([each for changes in made for each in changes])
+                net = net_changes([each for changes in made for each in changes])
                 edits.refuse_invalid(net)
                 return net
 
@@ -586,21 +495,3 @@ def _nbformat_cell(value: Mapping[str, Any]) -> dict[str, Any]:
     )
     metadata = {key: item for key, item in cell["metadata"].items() if key != "trusted"}
     return {**cell, "metadata": metadata}
-
-
-def _net(changes: Sequence[Change]) -> list[Change]:
-    """The combined effect of these changes on each cell: a later change may undo an earlier one."""
-    net: dict[str, Change] = {}
-    for change in changes:
-        first = net.get(change.cell_id)
-        net[change.cell_id] = replace(change, before=first.before, within=None) if first else change
-    return [each for each in net.values() if each.before or each.after]
-
-
-def _with_neighbours(change: Change, order: Sequence[str]) -> Change:
-    """The change with the ids above and below the cell."""
-    if change.before is None:
-        return change
-    index = change.before.index
-    above, below = order[:index][-_NEIGHBOURS:], order[index + 1 :][:_NEIGHBOURS]
-    return replace(change, before=replace(change.before, above=above[::-1], below=below))

@@ -14,10 +14,11 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell, CellState, Change
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.merge import MergeConflict, merge, merge_typing
+from jupyter_agent.document.merge import merge_typing
 from jupyter_agent.document.merge_cells import merge_objects
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.recognition import Recognition, content_of, lines_of
+from jupyter_agent.document.revert import UndoConflict, outputs_of, revert_changes
 from jupyter_agent.legible import quoted_id
 
 _UNKNOWN = "The notebook stores no cell ids, so it is unknown which cell this was."
@@ -60,7 +61,7 @@ async def undo(
     change that was nothing but an earlier run is not undone then. Raises the errors of an edit if
     the notebook cannot be changed; nothing is undone then.
     """
-    conflicts: dict[str, _Conflict] = {}
+    conflicts: dict[str, UndoConflict] = {}
     returned: set[str] = set()
     run_again: set[str] = set()
     current: dict[str, Cell | None] = {}
@@ -109,7 +110,7 @@ async def undo(
     return UndoOutcome(undone, conflict_facts, remarks)
 
 
-def _describe(path: str, cell_id: str, left: _Conflict, cell: Cell | None) -> dict[str, Any]:
+def _describe(path: str, cell_id: str, left: UndoConflict, cell: Cell | None) -> dict[str, Any]:
     """A cell that was left alone, for the user who undoes."""
     return {
         "notebook": path,
@@ -167,15 +168,6 @@ def _place(ids: Sequence[str], before: CellState, elsewhere: Collection[str]) ->
     return min(before.index, len(ids))
 
 
-class _Conflict(Exception):
-    """The cell cannot be undone."""
-
-    def __init__(self, reason: str, why: str) -> None:
-        super().__init__(why)
-        self.reason = reason
-        self.why = why
-
-
 class _Reversal:
     """The plan of what to do to each cell: everything that can be refused is refused before
     anything is done.
@@ -189,7 +181,7 @@ class _Reversal:
         turn: Sequence[Change],
         doubtful: Collection[str],
     ) -> None:
-        self.conflicts: dict[str, _Conflict] = {}
+        self.conflicts: dict[str, UndoConflict] = {}
         """Cell id -> why it is left alone."""
         self.returned = set[str]()
         """Cells in conflict that are restored as they were when deleted: what someone does to them
@@ -223,7 +215,7 @@ class _Reversal:
                     self.run_again.add(cell_id)
                 if missing := _added_lines(own).difference(lines_of(now.source if now else "")):
                     self._missing[cell_id] = missing
-            except _Conflict as left:
+            except UndoConflict as left:
                 self.conflicts[cell_id] = left
                 if now is None and own[-1].after is None:
                     self._former[cell_id] = own[-1].before
@@ -320,19 +312,19 @@ class _Reversal:
         )
         metadata = merge_objects(planned.metadata, now.metadata, former.metadata)
         self._cells.write_metadata(now.id, metadata)
-        if planned.type == former.type == now.type and _outputs_of(now.state()) == _outputs_of(
+        if planned.type == former.type == now.type and outputs_of(now.state()) == outputs_of(
             planned
         ):
-            if _outputs_of(planned) != _outputs_of(former):
+            if outputs_of(planned) != outputs_of(former):
                 self._cells.write_outputs(now.id, former.outputs, former.execution_count)
 
     # ---- one cell
 
     def _reverse(self, now: Cell | None, changes: Sequence[Change]) -> CellState | None:
-        """The cell without its changes. Raises _Conflict."""
+        """The cell without its changes. Raises UndoConflict."""
         first, last = changes[0], changes[-1]
         if first.cell_id in self._doubtful:
-            raise _Conflict("deleted" if now is None else "changed", _UNKNOWN)
+            raise UndoConflict("deleted" if now is None else "changed", _UNKNOWN)
         if now is not None and first.before is not None and _equals(now.state(), first.before):
             return now.state()  # someone reverted it, or an undo that could not report it
         if now is not None:
@@ -342,14 +334,14 @@ class _Reversal:
         elif first.before is None:
             return None
         else:
-            raise _Conflict("deleted", "The cell was deleted since.")
-        former = _revert_changes(state, changes)
+            raise UndoConflict("deleted", "The cell was deleted since.")
+        former = revert_changes(state, changes)
         if first.before is not None:
             if now is not None:
                 self._refuse(now, former)
             return former
         if first.after is None or content_of(former) != content_of(first.after):
-            raise _Conflict(
+            raise UndoConflict(
                 "changed", "The cell was inserted by the assistant and has been changed since."
             )
         if now is not None:
@@ -358,20 +350,20 @@ class _Reversal:
 
     def _refuse(self, now: Cell, former: CellState) -> None:
         if now.locked and (now.type, now.source) != (former.type, former.source):
-            raise _Conflict("locked", "The cell was locked since.")
+            raise UndoConflict("locked", "The cell was locked since.")
         if now.type != former.type:
             self._refuse_in_use(now)
-        if now.running and _outputs_of(now.state()) != _outputs_of(former):
-            raise _Conflict("running", "The cell is running.")
+        if now.running and outputs_of(now.state()) != outputs_of(former):
+            raise UndoConflict("running", "The cell is running.")
 
     def _refuse_in_use(self, now: Cell) -> None:
         place = self._notebook.place
         if place is not None and place.editing and place.cell_id == now.id:
-            raise _Conflict("typing", "The user is typing in the cell right now.")
+            raise UndoConflict("typing", "The user is typing in the cell right now.")
         if now.running:
-            raise _Conflict("running", "The cell is running.")
+            raise UndoConflict("running", "The cell is running.")
         if not now.deletable:
-            raise _Conflict("locked", "The cell was locked since.")
+            raise UndoConflict("locked", "The cell was locked since.")
 
 
 def _added_lines(changes: Sequence[Change]) -> set[str]:
@@ -381,92 +373,19 @@ def _added_lines(changes: Sequence[Change]) -> set[str]:
     return set(lines).difference(lines_of(first.source) if first else ())
 
 
-def _revert_changes(state: CellState, changes: Sequence[Change]) -> CellState:
-    """The state without the changes. Raises _Conflict."""
-    for change in reversed(changes):
-        before, after = change.before, change.after
-        if before is None or after is None:
-            continue
-        if change.kind == "update":
-            state = _revert_update(state, before, after)
-        same_type = state.type == before.type == after.type
-        if change.kind == "outputs" and same_type and _outputs_of(state) == _outputs_of(after):
-            state = replace(state, outputs=before.outputs, execution_count=before.execution_count)
-    return state
-
-
-def _revert_update(state: CellState, before: CellState, after: CellState) -> CellState:
-    try:
-        source = merge(after.source, state.source, before.source)
-    except MergeConflict:
-        raise _Conflict("changed", "These lines were edited since.") from None
-    if before.type != after.type:
-        if state.type != after.type:
-            raise _Conflict("changed", "The type of the cell was changed again since.")
-        if _parts_of_one_type(state) != _parts_of_one_type(after):
-            why = "The cell has outputs or pictures since, which its former type does not have."
-            raise _Conflict("changed", why)
-        state = replace(
-            state,
-            type=before.type,
-            outputs=before.outputs,
-            execution_count=before.execution_count,
-            attachments=before.attachments,
-        )
-    unchanged = state.stored == after.stored  # no one changed line endings
-    stored = before.text_as_stored if unchanged else None
-    metadata = _revert_metadata(state, before, after)
-    return replace(state, source=source, stored=stored, metadata=metadata)
-
-
-def _revert_metadata(state: CellState, before: CellState, after: CellState) -> dict[str, Any]:
-    """The metadata with the change's effect on single keys, and on single tags, undone. Raises
-    _Conflict.
-    """
-    metadata = dict(state.metadata)
-    for key in before.metadata.keys() | after.metadata.keys():
-        old, new, now = (each.get(key) for each in (before.metadata, after.metadata, metadata))
-        if old == new or now == old:
-            continue
-        if now != new:
-            old = _without_tags(now or [], old or [], new or [])
-            if old is None:
-                raise _Conflict("changed", f"`{key}` in its metadata was changed again since.")
-        metadata.pop(key, None)
-        if old or (key in before.metadata and before.metadata[key] == old):
-            metadata[key] = old
-    return metadata
-
-
-def _without_tags(now: object, before: object, after: object) -> list[Any] | None:
-    """The present list without the change of another one; None if they are not lists."""
-    if not (isinstance(now, list) and isinstance(before, list) and isinstance(after, list)):
-        return None
-    stay = [item for item in now if item in before or item not in after]
-    return stay + [item for item in before if item not in after and item not in now]
-
-
 def _equals(state: CellState, before: CellState) -> bool:
     written, former = (
-        (each.type, each.source, dict(each.metadata), each.attachments or {}, _outputs_of(each))
+        (each.type, each.source, dict(each.metadata), each.attachments or {}, outputs_of(each))
         for each in (state, before)
     )
     return written == former
-
-
-def _outputs_of(state: CellState) -> tuple[list[Any], int | None]:
-    return list(state.outputs), state.execution_count
 
 
 def _is_run_again(now: CellState, former: CellState, changes: Sequence[Change]) -> bool:
     before = changes[0].before
     if before is None or any(change.kind != "outputs" for change in changes):
         return False
-    return _outputs_of(now) == _outputs_of(former) != _outputs_of(before)
-
-
-def _parts_of_one_type(state: CellState) -> tuple[Any, ...]:
-    return *_outputs_of(state), state.attachments or {}
+    return outputs_of(now) == outputs_of(former) != outputs_of(before)
 
 
 def _cell_ids(changes: Sequence[Change]) -> list[str]:

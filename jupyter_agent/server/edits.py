@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from jupyter_agent.document.cell import CellType
-from jupyter_agent.document.notebook import Edit
+from jupyter_agent.document.edit_result import Edit
 from jupyter_agent.document.steps import (
     ClearOutputs,
     Delete,

@@ -22,7 +22,7 @@ from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.document.carrier import with_items
 from jupyter_agent.document.cell import Cell, CellType
-from jupyter_agent.document.notebook import Edit
+from jupyter_agent.document.edit_result import Edit
 from jupyter_agent.errors import InvalidInput, NotConfirmed, RequestError
 from jupyter_agent.legible import CELL_ID
 from jupyter_agent.server.answers.notebooks import (

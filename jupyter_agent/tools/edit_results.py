@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from jupyter_agent.document.cell import Cell, version_of
+from jupyter_agent.document.edit_result import Edit
 from jupyter_agent.document.merge import LARGEST_MATCH, differing_ranges
-from jupyter_agent.document.notebook import Edit
 from jupyter_agent.errors import NotebookNotFound
 from jupyter_agent.legible import quoted_id
 from jupyter_agent.text.notebook import whole

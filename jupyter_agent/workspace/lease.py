@@ -9,8 +9,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 
 from jupyter_agent.document.cell import Cell, Change, version_of
+from jupyter_agent.document.edit_result import Edit, LastEdit
 from jupyter_agent.document.line_ends import unify
-from jupyter_agent.document.notebook import Edit, LastEdit, Notebook
+from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.steps import (
     ClearOutputs,
     Delete,

@@ -25,7 +25,8 @@ from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.namings import StoredNamings
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.document.cell import Cell, CellType, Change
-from jupyter_agent.document.notebook import Edit, Notebook
+from jupyter_agent.document.edit_result import Edit
+from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.steps import MetadataPatch, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import ToolError

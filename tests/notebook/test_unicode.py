@@ -15,7 +15,8 @@ import pytest
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Change
-from jupyter_agent.document.notebook import Edit, Notebook
+from jupyter_agent.document.edit_result import Edit
+from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.steps import (
     Delete,
     Insert,

@@ -130,6 +130,25 @@ async def test_a_turn_over_two_notebooks_is_undone_in_one_call(
     assert [cells(path) for path in files] == before
 
 
+async def test_two_undos_at_once_undo_each_change_once(
+    call: Call, replies: list[FakeReply], files: list[Path]
+) -> None:
+    before = [cells(path) for path in files]
+    turn_id = await do(call, replies)
+    undos = await asyncio.gather(*(call("POST", "turns", turn_id, "undo") for _ in range(3)))
+    changes = (await call("GET", "turns", turn_id, "changes")).body
+    assert all(change["undone"] and change["conflict"] is None for change in changes)
+    assert sum(len(undo.body["undone"]) for undo in undos) == len(changes)
+    for undo in undos:
+        assert undo.body["conflicts"] == []
+        nothing = "Nothing to undo: the changes are undone already. "
+        assert undo.body["message"].startswith(nothing) is not bool(undo.body["undone"])
+    audit = (await call("GET", "turns", turn_id)).body["audit"]
+    undone = [(each["notebook"], each["cell_id"]) for each in audit if each["tool"] == "undo"]
+    assert len(undone) == len(set(undone))
+    assert [cells(path) for path in files] == before
+
+
 async def test_an_undo_that_is_given_up_says_of_each_notebook_what_is_true(
     agent: Assistant, call: Call, replies: list[FakeReply], files: list[Path],
     monkeypatch: pytest.MonkeyPatch,

@@ -404,7 +404,7 @@ class TurnRunner:
         self._refuse_running(turn)
         for run in self._services.runs.of_turn(turn.id):
             await self._journal(turn, run)
-        return await undo_turn(self.stores, turn, work, cells)
+        return await undo_turn(self.stores, turn, work, self._dispatcher.toolbox, cells)
 
     def _refuse_running(self, turn: TurnRecord) -> None:
         for run in self._services.runs.of_turn(turn.id):

@@ -26,6 +26,7 @@ from jupyter_agent.document.undo import UndoOutcome, undo
 from jupyter_agent.errors import Conflict, ToolError
 from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.tasks import surely
+from jupyter_agent.tools.base import Toolbox
 from jupyter_agent.tools.sources import server_of
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
@@ -46,7 +47,7 @@ class UndoneTurn:
     undone: Sequence[Change]
     conflicts: Sequence[Mapping[str, Any]]
     remarks: Sequence[str] = ()
-    """See `UndoOutcome`."""
+    """See `UndoOutcome`; also sentences on calls whose effect is unknown."""
     effects: Sequence[str] = ()
     """Sentences on other effects that stay: notebooks that it created, and those on MCP servers."""
     nothing: str = ""
@@ -84,7 +85,11 @@ def _stays(conflicts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 async def undo_turn(
-    stores: TurnStores, turn: TurnRecord, work: Workspace, cells: Collection[CellKey] | None = None
+    stores: TurnStores,
+    turn: TurnRecord,
+    work: Workspace,
+    toolbox: Toolbox,
+    cells: Collection[CellKey] | None = None,
 ) -> UndoneTurn:
     """Undo the changes of a turn, or only those of some cells.
 
@@ -102,6 +107,8 @@ async def undo_turn(
             remarks += result.remarks
     finally:
         stores.announce(turn.conversation_id, turn.id)
+    if cells is None:
+        remarks += await _unknown_calls(stores, turn, toolbox)
     return UndoneTurn(
         undone=undone,
         conflicts=conflicts,
@@ -109,6 +116,20 @@ async def undo_turn(
         effects=await _remaining_effects(stores, turn, work) if cells is None else (),
         nothing="" if undone or conflicts or remarks else _why_nothing(every, cells),
     )
+
+
+async def _unknown_calls(stores: TurnStores, turn: TurnRecord, toolbox: Toolbox) -> list[str]:
+    """Sentences on calls that a crash of the server cut off before they were in the journal."""
+    tools = [
+        call["tool"]
+        for call in await stores.conversations.calls(turn.id)
+        if call["state"] == "unknown" and not toolbox.only_reads(call["tool"])
+    ]
+    return [
+        f"The server ended in the middle of `{quoted(tool)}`: whether that took effect is unknown, "
+        "and it is not undone."
+        for tool in dict.fromkeys(tools)
+    ]
 
 
 def _to_undo(

@@ -176,6 +176,12 @@ def _spans(cell: Cell, old_string: str, replace_all: bool) -> list[Span]:
             if start >= spans[-1][1]:
                 spans.append((start, start + len(old_string)))
         return spans
+    if not old_string:
+        raise NotOnce(
+            f"`old_string` is empty, so cell `{cell.id}` was not changed. "
+            f"Give the whole text as `source` instead. {_current_text(cell)}",
+            current=cell.describe(),
+        )
     occurrence = f"occurs {len(starts)} times"
     if starts:
         places = [_position(cell.source, start) for start in starts[:_PLACES]]

@@ -77,6 +77,7 @@ async def test_a_part_of_the_text_is_replaced(notebook: Notebook, file: Path) ->
     ("old", "found"),
     [
         ("z", "does not occur"),
+        ("", "is empty, .* Give the whole text as `source`"),
         (" = ", "occurs 2 times \\(line 1, character 2; line 2, character 2\\)"),
     ],
 )

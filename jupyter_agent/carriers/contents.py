@@ -337,9 +337,17 @@ class Disk:
             await self._remove_folders(made)
             if isinstance(error, OverwriteRefused):
                 raise there from None
-            if refusal is not None and isinstance(error, ToolError):
-                raise refusal from error
-            raise
+            if not isinstance(error, ToolError):
+                raise
+            why = refusal or error
+            if isinstance(why, Locked):
+                why = Locked(
+                    f"No notebook can be created at `{path}`: its folder is read-only. Choose "
+                    "another path."
+                )
+            if why is error:
+                raise
+            raise why from error
 
     async def _has_cells(self, path: str, ids: Sequence[str]) -> bool:
         """Whether there is a notebook at that path, with these cells."""

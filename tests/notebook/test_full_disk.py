@@ -199,7 +199,10 @@ async def test_nothing_is_half_done_where_nothing_may_be_written(
         "delete": lambda: notebook.delete("a"),
         "create": lambda: notebooks.create("new.ipynb"),
     }
-    with pytest.raises(Locked, match="read-only"):
+    told = (
+        "at `new.ipynb`: its folder is read-only" if edit == "create" else "`a.ipynb` is read-only"
+    )
+    with pytest.raises(Locked, match=told):
         await steps[edit]()
     assert saved == []
     assert path.read_bytes() == before

@@ -145,7 +145,7 @@ class Assistant:
             self.models,
             AffordableModels(self.models, allowances, budgets),
             Access(self.services, self.dispatcher, rules, allowances, stores.trust),
-            RunJournal(stores, self.services.runs, self.redactor),
+            RunJournal(stores, self.services.runs, self.redactor, self.toolbox),
             self.dispatcher,
             self.services,
             rules.server_tools,

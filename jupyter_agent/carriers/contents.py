@@ -328,15 +328,34 @@ class Disk:
         if await self.exists(path):
             raise there
         made, refusal = await self._make_folders(posixpath.dirname(path))
+        ids = [cell["id"] for cell in content["cells"]]
         try:
             await self.write(path, content, sign=True, expects=lambda _: False, creates=True)
         except BaseException as error:
+            if isinstance(error, ToolError) and await self._has_cells(path, ids):
+                return  # a manager that fails late: without space for its checkpoint, for example
             await self._remove_folders(made)
             if isinstance(error, OverwriteRefused):
                 raise there from None
-            if refusal is not None and isinstance(error, ToolError):
-                raise refusal from error
-            raise
+            if not isinstance(error, ToolError):
+                raise
+            why = refusal or error
+            if isinstance(why, Locked):
+                why = Locked(
+                    f"No notebook can be created at `{path}`: its folder is read-only. Choose "
+                    "another path."
+                )
+            if why is error:
+                raise
+            raise why from error
+
+    async def _has_cells(self, path: str, ids: Sequence[str]) -> bool:
+        """Whether there is a notebook at that path, with these cells."""
+        try:
+            found = await self.load(path)
+        except ToolError:
+            return False
+        return [cell["id"] for cell in found.content["cells"]] == ids
 
     async def _make_folders(self, path: str) -> tuple[list[str], ToolError | None]:
         """The folders that were made, outermost first, and the error if one could not be made: a

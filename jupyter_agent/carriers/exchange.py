@@ -272,12 +272,19 @@ class FileWrites:
     def _copy(self, content: bytes, os_path: str, file: str, save: Save | None) -> None:
         """Write as Jupyter does; this server does nothing else in the meantime."""
         with _folder_lock(os.path.dirname(file)):
-            if save is not None and os.path.lexists(file):
+            existed = os.path.lexists(file)
+            if save is not None and existed:
                 with open(file, "rb") as now:
                     if not save.expects(now.read()):
                         raise OverwriteRefused
-            with self._in_place(os_path, text=False) as target:
-                target.write(content)
+            try:
+                with self._in_place(os_path, text=False) as target:
+                    target.write(content)
+            except OSError:
+                if not existed:  # else Jupyter restores its copy, or the caller the old text
+                    with suppress(OSError):
+                        os.unlink(file)
+                raise
 
     def _may_exchange(self) -> bool:
         return (

@@ -115,10 +115,13 @@ class FileCarrier:
         return False  # finding out is as much work as a refresh
 
     async def is_current(self) -> bool:
-        return not self._is_open() and await self._is_as_loaded()
+        return self.writable and not self._is_open() and await self._is_as_loaded()
 
     async def refresh(self) -> None:
         """Load what others wrote into the file since."""
+        if self._loaded is not None and not self.writable:  # which changes without a write
+            facts = await self._disk.facts(self.path)
+            self._loaded = replace(self._loaded, writable=facts.writable)
         if not await self._is_as_loaded():
             now = await self._disk.load(self.path)
             await self._rescue_overwritten_edits(now)

@@ -25,7 +25,7 @@ from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from jupyter_agent.choices import WhileAway
 from jupyter_agent.document.carrier import Carrier
 from jupyter_agent.document.cell import CarrierName, CellState, CellType
-from jupyter_agent.document.edits import text_for_cell
+from jupyter_agent.document.edits import text_for_cell, validation_error
 from jupyter_agent.document.identities import Namings, NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.values import nbformat_cell, new_id
@@ -145,7 +145,7 @@ class Notebooks:
             "nbformat": 4,
             "nbformat_minor": 5,
             "metadata": {"kernelspec": dict(kernelspec)} if kernelspec else {},
-            "cells": [_new_cell(**cell) for cell in cells],
+            "cells": [_new_cell(index, **cell) for index, cell in enumerate(cells)],
         }
         ids = Counter(cell["id"] for cell in content["cells"]).most_common(1)
         if ids and ids[0][1] > 1:
@@ -419,17 +419,22 @@ def _lost_work_note(current: Carrier | None) -> str:
 
 
 def _new_cell(
+    index: int,
     source: str,
     type: CellType = "code",
     metadata: Mapping[str, Any] | None = None,
     id: str | None = None,
 ) -> dict[str, Any]:
+    """Raises InvalidInput for a cell that the notebook format does not allow."""
+    cell_id = id or new_id()
     state = CellState(
         type=type,
         source=text_for_cell(source),
         metadata={key: item for key, item in (metadata or {}).items() if key != "trusted"},
-        index=0,
+        index=index,
         outputs=(),
         execution_count=None,
     )
-    return nbformat_cell(id or new_id(), state)
+    if why := validation_error(cell_id, state):
+        raise InvalidInput(f"Cell {index} of the new notebook is not valid: {why}")
+    return nbformat_cell(cell_id, state)

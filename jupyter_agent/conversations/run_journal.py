@@ -11,6 +11,7 @@ from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.conversations.undo import CellKey, UndoneTurn, undo_turn
 from jupyter_agent.errors import Busy, StoreUnavailable
 from jupyter_agent.tasks import begin, surely
+from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.workspace.redactor import Redactor
 from jupyter_agent.workspace.run import Run
 from jupyter_agent.workspace.runs import Runs
@@ -20,10 +21,13 @@ from jupyter_agent.workspace.workspace import Workspace
 class RunJournal:
     """Journals the changes by runs and undoes turns, for which that has to be complete."""
 
-    def __init__(self, stores: TurnStores, runs: Runs, redactor: Redactor) -> None:
+    def __init__(
+        self, stores: TurnStores, runs: Runs, redactor: Redactor, toolbox: Toolbox
+    ) -> None:
         self._stores = stores
         self._runs = runs
         self._redactor = redactor
+        self._toolbox = toolbox
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def settle(self, turn: TurnRecord) -> None:
@@ -45,7 +49,7 @@ class RunJournal:
         self.refuse_running(turn)
         for run in self._runs.of_turn(turn.id):
             await self._add(turn, run)
-        return await undo_turn(self._stores, turn, work, cells)
+        return await undo_turn(self._stores, turn, work, self._toolbox, cells)
 
     def refuse_running(self, turn: TurnRecord) -> None:
         """Raises Busy if a run of the turn has not ended."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -28,6 +27,7 @@ from jupyter_agent.errors import Conflict, ToolError
 from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.tasks import surely
 from jupyter_agent.tools.sources import server_of
+from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
 
@@ -47,7 +47,7 @@ class UndoneTurn:
     undone: Sequence[Change]
     conflicts: Sequence[Mapping[str, Any]]
     remarks: Sequence[str] = ()
-    """See `UndoOutcome`."""
+    """See `UndoOutcome`; also sentences on calls whose effect is unknown."""
     effects: Sequence[str] = ()
     """Sentences on other effects that stay: notebooks that it created, and those on MCP servers."""
     nothing: str = ""
@@ -85,34 +85,57 @@ def _stays(conflicts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 async def undo_turn(
-    stores: TurnStores, turn: TurnRecord, work: Workspace, cells: Collection[CellKey] | None = None
+    stores: TurnStores,
+    turn: TurnRecord,
+    work: Workspace,
+    toolbox: Toolbox,
+    cells: Collection[CellKey] | None = None,
 ) -> UndoneTurn:
     """Undo the changes of a turn, or only those of some cells.
 
     A notebook that cannot be reached is a conflict of each of its cells; the others are undone.
     """
     every = await stores.journal.of_turn(turn.id)
-    entries = [entry for entry in every if not entry.change.undone and _is_of(entry, cells)]
     undone: list[Change] = []
     conflicts: list[Mapping[str, Any]] = []
     remarks: list[str] = []
-    by_path = sorted(entries, key=lambda entry: entry.change.notebook)  # stable: order is kept
     try:
-        for path, group in groupby(by_path, key=lambda entry: entry.change.notebook):
-            made = [entry.change for entry in every if entry.change.notebook == path]
-            result = await surely(_undo_in(path, list(group), made, stores, turn, work))
+        for path in sorted({entry.change.notebook for entry in _to_undo(every, cells)}):
+            result = await surely(_undo_in(path, cells, stores, turn, work))
             undone += result.undone
             conflicts += result.conflicts
             remarks += result.remarks
     finally:
         stores.announce(turn.conversation_id, turn.id)
+    if cells is None:
+        remarks += await _unknown_calls(stores, turn, toolbox)
     return UndoneTurn(
         undone=undone,
         conflicts=conflicts,
         remarks=remarks,
         effects=await _remaining_effects(stores, turn, work) if cells is None else (),
-        nothing="" if entries else _why_nothing(every, cells),
+        nothing="" if undone or conflicts or remarks else _why_nothing(every, cells),
     )
+
+
+async def _unknown_calls(stores: TurnStores, turn: TurnRecord, toolbox: Toolbox) -> list[str]:
+    """Sentences on calls that a crash of the server cut off before they were in the journal."""
+    tools = [
+        call["tool"]
+        for call in await stores.conversations.calls(turn.id)
+        if call["state"] == "unknown" and not toolbox.only_reads(call["tool"])
+    ]
+    return [
+        f"The server ended in the middle of `{quoted(tool)}`: whether that took effect is unknown, "
+        "and it is not undone."
+        for tool in dict.fromkeys(tools)
+    ]
+
+
+def _to_undo(
+    every: Sequence[JournalEntry], cells: Collection[CellKey] | None
+) -> list[JournalEntry]:
+    return [entry for entry in every if not entry.change.undone and _is_of(entry, cells)]
 
 
 def _why_nothing(every: Sequence[JournalEntry], cells: Collection[CellKey] | None) -> str:
@@ -145,28 +168,39 @@ def _is_of(entry: JournalEntry, cells: Collection[CellKey] | None) -> bool:
 
 async def _undo_in(
     path: str,
-    entries: Sequence[JournalEntry],
-    made: Sequence[Change],
+    cells: Collection[CellKey] | None,
     stores: TurnStores,
     turn: TurnRecord,
     work: Workspace,
 ) -> UndoOutcome:
-    """Undo these entries in one notebook and log it; `made` are all the turn's changes there."""
+    """Undo the changes of these cells in one notebook and log it, before anyone else can undo
+    there.
+    """
+
+    async def entries() -> list[JournalEntry]:
+        every = await stores.journal.of_turn(turn.id)
+        return [entry for entry in every if entry.change.notebook == path]
+
+    async def record(result: UndoOutcome, marks: Sequence[ChangesEntry]) -> None:
+        whys: dict[CellKey, str | None] = dict.fromkeys(
+            (each.notebook, each.cell_id) for each in result.undone
+        )
+        whys |= {(each["notebook"], each["cell_id"]): str(each["why"]) for each in result.conflicts}
+        audit = _audit(work.user, turn.id, "undo", "The user takes the changes back.", whys)
+        await stores.conversations.append(turn.id, [*marks, *audit])
+
     try:
         here = _path_here(path, turn, stores.conversations.database.root)
         async with lease(work, here, WRITE) as nb:
             notebook = (await nb.take()).notebook
-            result = await undo(notebook, [entry.change for entry in entries], made)
+            made = await entries()
+            wanted = _to_undo(made, cells)  # another undo may have held the notebook until now
+            changes, turns = ([each.change for each in some] for some in (wanted, made))
+            result = await undo(notebook, changes, turns)
+            await record(result, list(_marks(wanted, result)))
     except ToolError as error:
-        result, marks = _unreachable(path, entries, error), []
-    else:
-        marks = list(_marks(entries, result))
-    whys: dict[CellKey, str | None] = dict.fromkeys(
-        (each.notebook, each.cell_id) for each in result.undone
-    )
-    whys |= {(each["notebook"], each["cell_id"]): str(each["why"]) for each in result.conflicts}
-    audit = _audit(work.user, turn.id, "undo", "The user takes the changes back.", whys)
-    await stores.conversations.append(turn.id, [*marks, *audit])
+        result = _unreachable(path, _to_undo(await entries(), cells), error)
+        await record(result, ())
     return result
 
 

@@ -24,7 +24,7 @@ from jupyter_agent.document.merge import (
     merge,
     text_operations,
 )
-from jupyter_agent.document.values import nbformat_cell
+from jupyter_agent.document.values import json_error, nbformat_cell
 from jupyter_agent.errors import (
     Busy,
     Conflict,
@@ -176,6 +176,12 @@ def _spans(cell: Cell, old_string: str, replace_all: bool) -> list[Span]:
             if start >= spans[-1][1]:
                 spans.append((start, start + len(old_string)))
         return spans
+    if not old_string:
+        raise NotOnce(
+            f"`old_string` is empty, so cell `{cell.id}` was not changed. "
+            f"Give the whole text as `source` instead. {_current_text(cell)}",
+            current=cell.describe(),
+        )
     occurrence = f"occurs {len(starts)} times"
     if starts:
         places = [_position(cell.source, start) for start in starts[:_PLACES]]
@@ -316,8 +322,8 @@ def refuse_invalid(changes: Sequence[Change]) -> None:
     for change in changes:
         if change.after is None:
             continue
-        why = _validation_error(change.cell_id, change.after)
-        if why and not (change.before and _validation_error(change.cell_id, change.before)):
+        why = validation_error(change.cell_id, change.after)
+        if why and not (change.before and validation_error(change.cell_id, change.before)):
             raise InvalidInput(f"Cell `{change.cell_id}` would no longer be valid: {why}")
 
 
@@ -396,7 +402,8 @@ def _has_type(cell: Cell, change: Change) -> bool:
     return not retyped or (after is not None and cell.type == after.type)
 
 
-def _validation_error(cell_id: str, state: CellState) -> str:
+def validation_error(cell_id: str, state: CellState) -> str:
+    """Why the notebook format does not allow the cell; empty if it does."""
     try:
         nbformat.validate(
             nbformat_cell(cell_id, state),
@@ -407,7 +414,7 @@ def _validation_error(cell_id: str, state: CellState) -> str:
         )
     except nbformat.ValidationError as error:
         return str(error).splitlines()[0]
-    return ""
+    return json_error(state.metadata)
 
 
 def _current_text(cell: Cell) -> str:

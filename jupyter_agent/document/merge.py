@@ -386,20 +386,25 @@ def _alignment(old: str, new: str) -> Iterator[tuple[int, int]]:
 
 def _common_subsequence(a: Sequence[str], b: Sequence[str]) -> Iterator[tuple[int, int]]:
     """The pairs from the end."""
-    places: dict[str, int] = {}
+    size = len(a) // 8 + 1
+    places = {item: bytearray(size) for item in set(b)}
     for i, item in enumerate(a):
-        places[item] = places.get(item, 0) | 1 << i
+        if item in places:  # in bytes, since a change of one bit would copy all of an integer
+            places[item][i >> 3] |= 1 << (i & 7)
+    masks = {item: int.from_bytes(bits, "little") for item, bits in places.items()}
     every = (1 << len(a)) - 1
-    rows = [every]
+    row = every
+    rows = [row.to_bytes(size, "little")]
     for item in b:
-        row = rows[-1]
-        both = row & places.get(item, 0)
-        rows.append((row + both | row - both) & every)
+        both = row & masks[item]
+        row = (row + both | row - both) & every
+        rows.append(row.to_bytes(size, "little"))
     i, j = len(a), len(b)
     while i and j:
-        if rows[j] >> i - 1 & 1:
+        at, bit = i - 1 >> 3, 1 << (i - 1 & 7)
+        if rows[j][at] & bit:
             i -= 1
-        elif not rows[j - 1] >> i - 1 & 1:
+        elif not rows[j - 1][at] & bit:
             j -= 1
         else:
             i, j = i - 1, j - 1

@@ -246,12 +246,17 @@ class _Reversal:
 
     def moved_lines(self) -> list[str]:
         """Where lines are now that the changes wrote and that are no longer in their cells."""
+        own = {
+            change.cell_id: lines_of(change.before.source)
+            for change in reversed(self._turn)
+            if change.before is not None
+        }
         sentences = []
         for cell_id, lines in self._missing.items():
             holders = [
                 cell.id
                 for cell in self._cells.all()
-                if cell.id not in self._former and lines.intersection(lines_of(cell.source))
+                if lines.intersection(lines_of(cell.source)).difference(own.get(cell.id, ()))
             ]
             cells = " and ".join(f"`{quoted_id(each)}`" for each in holders[:_MOST])
             if holders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, get_args
@@ -47,6 +48,15 @@ def as_json(value: Any) -> Any:
         case list():
             return [as_json(item) for item in value]
     return value
+
+
+def json_error(metadata: Mapping[str, Any]) -> str:
+    """Why no page could read a file with this metadata; empty if it could."""
+    try:
+        json.dumps(as_shared(metadata), allow_nan=False)
+    except ValueError:
+        return "its metadata has NaN or an infinite number, which are not JSON"
+    return ""
 
 
 def shared_output(output: Output) -> Map[Any]:

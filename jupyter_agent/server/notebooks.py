@@ -23,6 +23,7 @@ from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.document.carrier import with_items
 from jupyter_agent.document.cell import Cell, CellType
 from jupyter_agent.document.edit_result import Edit
+from jupyter_agent.document.values import json_error
 from jupyter_agent.errors import InvalidInput, NotConfirmed, RequestError
 from jupyter_agent.legible import CELL_ID
 from jupyter_agent.server.answers.notebooks import (
@@ -239,7 +240,7 @@ class NotebookHandler(DocumentHandler):
             raise InvalidInput("Give `metadata`: keys with their new values.")
         async with lease(self.work, path, WRITE) as nb:
             notebook = (await nb.take()).notebook
-            _refuse_invalid(with_items(notebook.cached_metadata, body.metadata))
+            _refuse_invalid(notebook.cached_metadata, body.metadata)
             notebook.write_metadata(body.metadata)
             saved = await notebook.save()
         metadata = dict(notebook.cached_metadata)
@@ -302,14 +303,17 @@ async def _call_result(nb: Lease) -> Result:
     return await results_of(nb.kernel.runs, nb.work, pictures=0)
 
 
-def _refuse_invalid(metadata: Mapping[str, Any]) -> None:
-    """Raises InvalidInput for metadata that would make the notebook invalid."""
-    bare = {"cells": [], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+def _refuse_invalid(metadata: Mapping[str, Any], items: Mapping[str, Any]) -> None:
+    """Raises InvalidInput for items that would make the notebook invalid."""
+    whole = with_items(metadata, items)
+    bare = {"cells": [], "metadata": whole, "nbformat": 4, "nbformat_minor": 5}
+    why = json_error(items)
     try:
         nbformat.validate(bare)
     except nbformat.ValidationError as error:
         why = str(error).splitlines()[0]
-        raise InvalidInput(f"The notebook would no longer be valid: {why}") from None
+    if why:
+        raise InvalidInput(f"The notebook would no longer be valid: {why}")
 
 
 def _file_text(content: Mapping[str, Any]) -> str:

@@ -45,6 +45,11 @@ class Toolbox:
         tool = self._tools.get(name) or self._former.get(name)
         return tool.name if tool else name
 
+    def only_reads(self, name: str) -> bool:
+        """Whether a call of this tool changes nothing; False for an unknown tool."""
+        tool = self._tools.get(name) or self._former.get(name)
+        return tool is not None and tool.effect == "read"
+
     def specs(self) -> list[dict[str, Any]]:
         """The tools for the model, sorted by name so that the cached prefix stays the same."""
         return self._specs

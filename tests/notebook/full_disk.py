@@ -44,6 +44,9 @@ async def main(manager: str, atomic: bool) -> None:
         await notebook.update("a", source="z" * 100_000, base="x = 1")
     assert json.loads(path.read_text(encoding="utf-8")) == before
     assert [cell.source for cell in await notebook.read()] == ["x = 1", "y" * 50_000]
+    with pytest.raises(ToolError, match=f"nothing was changed: .*{os.strerror(27)}"):
+        await notebooks.create("new/b.ipynb", cells=[{"source": "z" * 200_000, "type": "code"}])
+    assert not (root / "new").exists()
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     await notebook.update("a", source="z" * 100_000, base="x = 1")

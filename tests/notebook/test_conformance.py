@@ -461,7 +461,7 @@ async def test_a_deleted_notebook_is_not_made_again(
     assert desk.on_disk() == [("n", "another 1")]
 
 
-async def test_a_read_only_notebook_is_read_and_not_edited(
+async def test_a_read_only_notebook_is_read_and_not_edited_until_it_is_writable(
     desk: Desk, notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     get = desk.contents.get
@@ -469,15 +469,18 @@ async def test_a_read_only_notebook_is_read_and_not_edited(
     async def read_only(*args: Any, **kwargs: Any) -> Any:
         return {**await get(*args, **kwargs), "writable": False}
 
-    monkeypatch.setattr(desk.contents, "get", read_only)
-    if desk.carrier == "tab":
-        desk.somebody.writable = False
-    await desk.notebooks.close()
-    assert (await notebook.cell("a")).source == "x = 1\ny = 2"
-    with pytest.raises(Locked, match="read-only"):
-        await notebook.update("a", old_string="1", new_string="2")
-    assert (await desk.synced()).source("a") == "x = 1\ny = 2"
-    assert desk.saves == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.contents, "get", read_only)
+        if desk.carrier == "tab":
+            patch.setattr(desk.somebody, "writable", False)
+        await desk.notebooks.close()
+        assert (await notebook.cell("a")).source == "x = 1\ny = 2"
+        with pytest.raises(Locked, match="read-only"):
+            await notebook.update("a", old_string="1", new_string="2")
+        assert (await desk.synced()).source("a") == "x = 1\ny = 2"
+        assert desk.saves == 0
+    assert (await notebook.update("a", old_string="1", new_string="2")).saved.saved
+    assert desk.on_disk()[0] == ("a", "x = 2\ny = 2")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])

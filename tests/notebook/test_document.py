@@ -19,6 +19,7 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.steps import Insert, MetadataPatch, Update
 from jupyter_agent.document.values import shared_cell, shared_output
 from jupyter_agent.errors import (
     CellNotFound,
@@ -76,6 +77,7 @@ async def test_a_part_of_the_text_is_replaced(notebook: Notebook, file: Path) ->
     ("old", "found"),
     [
         ("z", "does not occur"),
+        ("", "is empty, .* Give the whole text as `source`"),
         (" = ", "occurs 2 times \\(line 1, character 2; line 2, character 2\\)"),
     ],
 )
@@ -159,6 +161,28 @@ async def test_a_cell_is_moved_and_deleted(notebook: Notebook, file: Path) -> No
     edit = await notebook.delete("b")
     assert edit.cell is None
     assert [cell["id"] for cell in cells_of(file)] == ["c", "a"]
+
+
+@pytest.mark.parametrize(
+    "number", [float("nan"), float("-inf"), 10**400], ids=["NaN", "infinite", "huge"]
+)
+async def test_no_number_that_a_page_cannot_read_gets_into_a_notebook(
+    notebook: Notebook, notebooks: Notebooks, file: Path, number: float
+) -> None:
+    """JupyterLab could no longer open it."""
+    before, metadata = file.read_bytes(), {"score": [number]}
+    for edit in (
+        Update(cell_id="a", metadata=MetadataPatch(items=metadata)),
+        Insert(source="x", metadata=metadata),
+    ):
+        with pytest.raises(InvalidInput, match="NaN or an infinite number, which are not JSON"):
+            await notebook.make([edit])
+    with pytest.raises(InvalidInput, match="Cell 1 of the new notebook is not valid: .*NaN"):
+        await notebooks.create(
+            "new.ipynb", cells=[{"source": ""}, {"source": "x", "metadata": metadata}]
+        )
+    assert file.read_bytes() == before
+    assert not file.with_name("new.ipynb").exists()
 
 
 async def test_unknown_cells_and_places_are_named(notebook: Notebook) -> None:

@@ -163,6 +163,15 @@ async def test_a_file_that_stays_damaged_is_said_to_be(
     await notebooks.close()
 
 
+async def test_a_new_notebook_without_space_for_its_checkpoint_is_made(
+    notebooks: Notebooks, contents: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "create_checkpoint", _full)
+    made = await notebooks.create("new/a.ipynb", cells=[{"source": "x", "type": "code"}])
+    assert [cell.source for cell in await made.read()] == ["x"]
+    assert [cell["source"] for cell in cells_of(root / "new" / "a.ipynb")] == ["x"]
+
+
 @pytest.mark.parametrize("edit", ["update", "insert", "move", "delete", "create"])
 async def test_nothing_is_half_done_where_nothing_may_be_written(
     notebooks: Notebooks,
@@ -190,7 +199,10 @@ async def test_nothing_is_half_done_where_nothing_may_be_written(
         "delete": lambda: notebook.delete("a"),
         "create": lambda: notebooks.create("new.ipynb"),
     }
-    with pytest.raises(Locked, match="read-only"):
+    told = (
+        "at `new.ipynb`: its folder is read-only" if edit == "create" else "`a.ipynb` is read-only"
+    )
+    with pytest.raises(Locked, match=told):
         await steps[edit]()
     assert saved == []
     assert path.read_bytes() == before

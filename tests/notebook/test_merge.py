@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -126,6 +127,14 @@ def test_operations_make_the_new_text_from_right_to_left() -> None:
             assert start <= end <= last
             text, last = text[:start] + replacement + text[end:], start
         assert text == "".join(new)
+
+
+@pytest.mark.parametrize(("old", "new"), [("x" * 10**6, "\n"), ("\n", "x" * 10**6)])
+def test_a_million_characters_and_a_short_text_are_compared_at_once(old: str, new: str) -> None:
+    began = time.process_time()
+    operations = list(text_operations(old, new))
+    assert time.process_time() - began < 10  # a minute, if each character costs as much as all
+    assert operations == [(0, len(old), new)]
 
 
 def test_unchanged_text_is_never_touched() -> None:

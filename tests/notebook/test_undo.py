@@ -27,7 +27,7 @@ from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.document.edit_result import Edit
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.document.steps import MetadataPatch, Update
+from jupyter_agent.document.steps import Insert, MetadataPatch, Move, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import ToolError
 
@@ -564,6 +564,34 @@ async def test_an_undo_tells_where_lines_are_that_somebody_took_to_other_cells(
         cell_id for cell_id, source in since if cell_id == "a" or "new" in source
     ]
     assert [(cell["id"], cell["source"]) for cell in cells_of(path)] == since
+
+
+async def test_an_undo_tells_of_lines_that_somebody_took_to_a_cell_that_the_turn_changed_too(
+    notebooks: Notebooks, write: Write
+) -> None:
+    """But not of lines that the turn itself took from there: they are back."""
+    path = write("a.ipynb", [code("a", "x = 1\nold = 1"), code("b", "y = 1"), code("z", "z")])
+    notebook = await notebooks.get("a.ipynb")
+    (insert, *rest) = await notebook.make(
+        [
+            Insert(source="new = 1\nold = 1", index=3),
+            Update(cell_id="a", source="x = 1", base="x = 1\nold = 1"),
+            Move(cell_id="b", index=0),
+        ]
+    )
+    made = insert.changes[0].cell_id
+    merged = [code("b", "y = 1\nnew = 1"), code("a", "x = 1"), code("z", "z")]
+    write("a.ipynb", merged)  # someone merged the new cell into `b`
+    undone = await undo(
+        notebook, [*insert.changes, *(each for one in rest for each in one.changes)]
+    )
+    assert undone.conflicts == []
+    (sentence,) = undone.remarks
+    assert f"written into cell `{made}`" in sentence
+    assert "the same lines are in `b`." in sentence
+    assert [cell["source"] for cell in cells_of(path)] == [
+        "x = 1\nold = 1", "y = 1\nnew = 1", "z"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,10 @@ def kill(desk: Desk, number: int) -> str:
             assert {made["state"] for made in turn["calls"]} <= ends
             undone = server.request("POST", f"turns/{turn['id']}/undo", {})
             assert undone["conflicts"] == []
+            opened = {made["tool"] for made in turn["calls"] if made["state"] == "unknown"}
+            cut_off = opened - {"get_notebook_state"}
+            assert all(f"in the middle of `{tool}`" in undone["message"] for tool in cut_off)
+            assert not (cut_off and "as before" in undone["message"])
     assert desk.ran == ran  # nothing is run again by itself
     return state
 

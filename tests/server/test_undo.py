@@ -130,6 +130,25 @@ async def test_a_turn_over_two_notebooks_is_undone_in_one_call(
     assert [cells(path) for path in files] == before
 
 
+async def test_two_undos_at_once_undo_each_change_once(
+    call: Call, replies: list[FakeReply], files: list[Path]
+) -> None:
+    before = [cells(path) for path in files]
+    turn_id = await do(call, replies)
+    undos = await asyncio.gather(*(call("POST", "turns", turn_id, "undo") for _ in range(3)))
+    changes = (await call("GET", "turns", turn_id, "changes")).body
+    assert all(change["undone"] and change["conflict"] is None for change in changes)
+    assert sum(len(undo.body["undone"]) for undo in undos) == len(changes)
+    for undo in undos:
+        assert undo.body["conflicts"] == []
+        nothing = "Nothing to undo: the changes are undone already. "
+        assert undo.body["message"].startswith(nothing) is not bool(undo.body["undone"])
+    audit = (await call("GET", "turns", turn_id)).body["audit"]
+    undone = [(each["notebook"], each["cell_id"]) for each in audit if each["tool"] == "undo"]
+    assert len(undone) == len(set(undone))
+    assert [cells(path) for path in files] == before
+
+
 async def test_an_undo_that_is_given_up_says_of_each_notebook_what_is_true(
     agent: Assistant, call: Call, replies: list[FakeReply], files: list[Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -153,7 +172,7 @@ async def test_an_undo_that_is_given_up_says_of_each_notebook_what_is_true(
     work = Workspace(services=agent.services, user="local", authorize=anything)
     with monkeypatch.context() as patched:
         patched.setattr(store, "append", slow)
-        undoing = asyncio.create_task(undo_turn(agent.runner.stores, turn, work))
+        undoing = asyncio.create_task(undo_turn(agent.runner.stores, turn, work, agent.toolbox))
         await soon(storing)
         undoing.cancel()
         await asyncio.sleep(0)
@@ -287,6 +306,25 @@ def test_a_whole_turn_is_undone_after_the_server_was_killed(tmp_path: Path, ids:
         undone = second.request("POST", f"turns/{done['turn_id']}/undo", {})
         assert undone["conflicts"] == []
     assert json.dumps(cells(tmp_path / "coffee.ipynb")) == json.dumps(before)
+
+
+async def test_the_undo_of_a_turn_with_calls_that_a_crash_cut_off_says_that_they_may_stay(
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    edit = calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")
+    replies += [[calls("get_notebook_state"), edit], [says("Done.")]]
+    turn_id = (await call("POST", "chat", body=ask("do it", stream=False))).body["turn_id"]
+    await agent.runner.stores.conversations.database.execute(
+        "UPDATE calls SET state = 'unknown' WHERE turn_id = ?", turn_id
+    )
+    undone = (await call("POST", "turns", turn_id, "undo")).body
+    cut_off = (
+        "The server ended in the middle of `update_cell`: whether that took effect is unknown, and "
+        "it is not undone."
+    )
+    assert undone["message"] == f"1 change undone. {KERNELS} {cut_off}"
+    again = (await call("POST", "turns", turn_id, "undo")).body
+    assert again["message"] == f"0 changes undone. {KERNELS} {cut_off}"
 
 
 async def test_an_edit_that_somebody_changed_at_the_same_moment_is_in_the_journal_and_undone(

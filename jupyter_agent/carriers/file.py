@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import zip_longest
-from operator import is_
-from typing import Any, cast
+from typing import Any
 
 from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
 from jupyter_agent.carriers.contents import Disk, LoadedNotebook
 from jupyter_agent.carriers.exchange import OverwriteRefused
-from jupyter_agent.carriers.nbformat_file import Unusable, as_stored, plain
+from jupyter_agent.carriers.file_cells import (
+    OF_RUN,
+    changed_cells,
+    clears_unseen,
+    content_of,
+    count_parts,
+    has_metadata,
+    is_running,
+    patch,
+    rebase,
+    rebuild,
+    text_of,
+    without_state,
+)
+from jupyter_agent.carriers.nbformat_file import Unusable, plain
 from jupyter_agent.document.carrier import Place, SaveResult, with_items
 from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import FILE, OWN_METHODS, SharedCells
@@ -25,7 +36,7 @@ from jupyter_agent.document.line_ends import restore, unify
 from jupyter_agent.document.long_work import gc_frozen
 from jupyter_agent.document.merge import MergeConflict, keeps_edit
 from jupyter_agent.document.merge_cells import both_changed, merge_cell
-from jupyter_agent.document.values import as_json, as_shared, shared_cell
+from jupyter_agent.document.values import shared_cell
 from jupyter_agent.errors import (
     Busy,
     Conflict,
@@ -47,8 +58,6 @@ _TRIES = 3
 """Attempts to write an edit while another program saves the file at the same time."""
 _BATCH = 50
 """Cells handled between two breaks for the event loop."""
-_OF_RUN = frozenset({"outputs", "execution_count"})
-"""Keys of a cell that a run writes."""
 _MANY = 2000
 """Cells and outputs. Copies of larger notebooks are so many objects that each save triggers several
 garbage collections, which hold up the event loop.
@@ -147,7 +156,7 @@ class FileCarrier:
         assert self._loaded is not None
         loaded, values = self._loaded, self.cells.values()
         content = await asyncio.to_thread(
-            _content, values, loaded.content, self._clean, dict(self._metadata)
+            content_of, values, loaded.content, self._clean, dict(self._metadata)
         )
         if content is loaded.content:
             self._metadata.clear()
@@ -185,15 +194,17 @@ class FileCarrier:
         self, content: Mapping[str, Any], written: Mapping[str, Any], loaded: LoadedNotebook
     ) -> None:
         """`written` are the values by id that the content was made of."""
-        with gc_frozen(_count_parts(content) > _MANY):
+        with gc_frozen(count_parts(content) > _MANY):
             if (keep := self._recovery()) is not None:
-                text = await asyncio.to_thread(_text, loaded.content)
+                text = await asyncio.to_thread(text_of, loaded.content)
                 await keep(self.path, text)
             marked, sign = await asyncio.to_thread(self._mark_trusted, content, loaded)
             async with self._disk.save_lock(self.path):
                 now = await self._write_and_read(content, marked, loaded, sign=sign)
             self._loaded = replace(loaded, content=content)
-            for key in [key for key, item in self._metadata.items() if _has(content, key, item)]:
+            for key in [
+                key for key, item in self._metadata.items() if has_metadata(content, key, item)
+            ]:
                 del self._metadata[key]
             self._track_edit(loaded.content, content)
             await self._update_document(now, written)
@@ -218,7 +229,9 @@ class FileCarrier:
         )
         if gone and self._rescue is not None and self._loaded is not None:
             with suppress(ToolError):  # the others' version has to be shown, copy or not
-                await self._rescue(self.path, await asyncio.to_thread(_text, self._loaded.content))
+                await self._rescue(
+                    self.path, await asyncio.to_thread(text_of, self._loaded.content)
+                )
 
     async def _write_and_read(
         self,
@@ -262,12 +275,12 @@ class FileCarrier:
             raise self._conflict()
         for old, new in zip(before, now.content["cells"], strict=True):
             value = self.cells.value(old["id"])
-            mine = _patch(old, _without_state(value))
+            mine = patch(old, without_state(value))
             try:
                 merge_cell(old, mine, new)
             except MergeConflict as error:
                 raise self._conflict() from error
-            clears = not _runs(value) and _clears_unseen(old, mine, new)
+            clears = not is_running(value) and clears_unseen(old, mine, new)
             if clears or both_changed(old, mine, new):
                 raise self._conflict()
         changed = now.content != self._loaded.content
@@ -362,7 +375,7 @@ class FileCarrier:
         """
         before, cells = self._loaded, loaded.content["cells"]
         old = {cell["id"]: cell for cell in before.content["cells"]} if before else {}
-        changed = await asyncio.to_thread(_changed_cells, old, cells)
+        changed = await asyncio.to_thread(changed_cells, old, cells)
         self._loaded = loaded
         if before is None or not self._same_cells(before.content["cells"], cells):
             await self._build(loaded.content, old)
@@ -388,7 +401,7 @@ class FileCarrier:
             cell = file.get(value["id"])
             if value["id"] in known or cell is None:
                 continue
-            if _patch(cell, _without_state(value)) is cell:
+            if patch(cell, without_state(value)) is cell:
                 unchanged[value["id"]] = value
             if number % _BATCH == 0:
                 await asyncio.sleep(0)
@@ -415,7 +428,7 @@ class FileCarrier:
             with document.ydoc.transaction():
                 document.ycells.extend(
                     [
-                        shared_cell(_rebuild(old.get(cell["id"]), now.get(cell["id"]), cell))
+                        shared_cell(rebuild(old.get(cell["id"]), now.get(cell["id"]), cell))
                         for cell in cells[start : start + _BATCH]
                     ]
                 )
@@ -431,150 +444,17 @@ class FileCarrier:
         if written:
             gone = old.keys() - new.keys()
             if not new.get("outputs"):
-                gone |= _OF_RUN & old.keys()
+                gone |= OF_RUN & old.keys()
             new = {**new, **{key: old[key] for key in gone}}
         value = self.cells.value(cell_id)
-        mine = _patch(old, _without_state(value))
-        now = _rebase(old, mine, new, running=_runs(value))
+        mine = patch(old, without_state(value))
+        now = rebase(old, mine, new, running=is_running(value))
         if now["source"] != mine["source"]:
             text = restore(unify(now["source"]), new["source"])
             self.cells.write_source(cell_id, unify(text), stored=text, origin=FILE)
         self.cells.write_metadata(cell_id, now["metadata"], origin=FILE)
         rest = {key: item for key, item in now.items() if key not in OWN_METHODS}
         self.cells.write_rest(cell_id, rest, origin=FILE)
-        if any(now.get(key) != mine.get(key) for key in _OF_RUN):
+        if any(now.get(key) != mine.get(key) for key in OF_RUN):
             count = now.get("execution_count")
             self.cells.write_outputs(cell_id, now["outputs"], count, origin=FILE)
-
-
-def _content(
-    values: Sequence[Mapping[str, Any]],
-    loaded: Mapping[str, Any],
-    clean: Mapping[str, Mapping[str, Any]],
-    metadata: Mapping[str, Any],
-) -> Mapping[str, Any]:
-    """The notebook's JSON with these values of the document and these keys in its metadata;
-    `loaded` itself if nothing differs. `clean` are the values that equal the file's. Slow with much
-    output.
-    """
-    file = {cell["id"]: cell for cell in loaded["cells"]}
-    cells = []
-    for value in values:
-        cell, was = file.get(value["id"]), clean.get(value["id"])
-        if cell is not None and was is not None:
-            cells.append(cell if was is value else _patch_cell(cell, was, value))
-        else:
-            cells.append(_patch(cell, _without_state(value)))
-    same = len(cells) == len(loaded["cells"]) and all(
-        a is b for a, b in zip(cells, loaded["cells"], strict=True)
-    )
-    changed: dict[str, Any] = {} if same else {"cells": cells}
-    if not all(_has(loaded, key, item) for key, item in metadata.items()):
-        changed["metadata"] = with_items(loaded["metadata"], metadata)
-    return {**loaded, **changed} if changed else loaded
-
-
-def _count_parts(content: Mapping[str, Any]) -> int:
-    """The number of its cells and outputs."""
-    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
-    return len(content["cells"]) + sum(len(cell["outputs"]) for cell in code)
-
-
-def _has(content: Mapping[str, Any], key: str, item: Any) -> bool:
-    """Whether the notebook's metadata has this value; for None, whether it lacks the key."""
-    if item is None:
-        return key not in content["metadata"]
-    return key in content["metadata"] and bool(content["metadata"][key] == item)
-
-
-def _changed_cells(
-    old: Mapping[str, Mapping[str, Any]], cells: Sequence[Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
-    """The cells that differ from the old ones with their ids. Slow for a large notebook."""
-    return [cell for cell in cells if cell != old.get(cell["id"])]
-
-
-def _rebase(
-    old: Mapping[str, Any], mine: Mapping[str, Any], new: Mapping[str, Any], *, running: bool
-) -> Mapping[str, Any]:
-    """The file's new cell, plus what the document's has beyond the file's old one. The outputs of a
-    running cell come from its run, and are newer than the file.
-    """
-    if running:
-        new = {**new, **{key: old[key] for key in _OF_RUN & old.keys()}}
-    try:
-        return merge_cell(old, mine, new)
-    except MergeConflict:
-        return merge_cell(old, {**mine, "source": old["source"]}, new)
-
-
-def _rebuild(
-    old: Mapping[str, Any] | None, value: Mapping[str, Any] | None, new: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """The cell of a new document: like `_rebase`, if there was one of this type."""
-    if old is None or value is None:
-        return new
-    if not new["cell_type"] == old["cell_type"] == value["cell_type"]:
-        return new
-    if new == old:
-        return value
-    state = {key: value[key] for key in value if key == "execution_state"}
-    return {**_rebase(old, _patch(old, _without_state(value)), new, running=_runs(value)), **state}
-
-
-def _runs(value: Mapping[str, Any]) -> bool:
-    return bool(value.get("execution_state") == "running")
-
-
-def _clears_unseen(old: Mapping[str, Any], mine: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether outputs were cleared here that are not those of the file now."""
-    was, here, there = (cell.get("outputs", []) for cell in (old, mine, new))
-    return not here and was != [] and there not in (was, [])
-
-
-def _text(content: Mapping[str, Any]) -> str:
-    return json.dumps(as_stored(content), ensure_ascii=False, indent=1, sort_keys=True)
-
-
-def _without_state(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell of the document without the keys that no file has."""
-    return {key: item for key, item in value.items() if key != "execution_state"}
-
-
-def _patch_cell(
-    loaded: Mapping[str, Any], was: Mapping[str, Any], value: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """Like `_patch`; `was` is the document's value that equals `loaded`. Outputs that are still
-    the same objects are not compared.
-    """
-    file, old, new = loaded.get("outputs"), was.get("outputs"), value.get("outputs")
-    now = _without_state(value)
-    if not file or not old or not new or len(file) != len(old):
-        return cast("Mapping[str, Any]", _patch(loaded, now))
-    outputs = [
-        stored if then is output else _patch(stored, output)
-        for output, then, stored in zip_longest(new, old, file)
-    ][: len(new)]
-    bare = {key: item for key, item in loaded.items() if key != "outputs"}
-    rest = _patch(bare, {key: item for key, item in now.items() if key != "outputs"})
-    if len(outputs) == len(file) and all(map(is_, outputs, file)):
-        outputs = file
-        if rest is bare:
-            return loaded
-    return {**rest, "outputs": outputs}
-
-
-def _patch(loaded: Any, now: Any) -> Any:
-    """`loaded` changed to `now`, a value of the document; `loaded` itself if both are equal."""
-    if isinstance(loaded, Mapping) and isinstance(now, Mapping):
-        kept = [key for key in loaded if key in now] + [key for key in now if key not in loaded]
-        merged = {key: _patch(loaded.get(key), now[key]) for key in kept}
-        same = len(merged) == len(loaded) and all(merged[key] is loaded.get(key) for key in merged)
-        return loaded if same else merged
-    return loaded if _same(as_shared(loaded), now) else as_json(now)
-
-
-def _same(a: Any, b: Any) -> bool:
-    return bool(a == b) or json.dumps(a, sort_keys=True) == json.dumps(
-        b, sort_keys=True
-    )  # NaN != NaN

@@ -30,6 +30,8 @@ End: TypeAlias = Literal["died", "restarted"]
 ConnectionEnd: TypeAlias = Literal["died", "restarted", "broke"]
 """How a connection ended: with the process, or it broke and the process may continue."""
 _CHANNELS = ("iopub", "shell", "control")
+_FROM_THREADS = ("stream", "display_data", "update_display_data", "clear_output")
+"""Kinds of messages that code may send after its end."""
 KernelMessage: TypeAlias = dict[str, Any]
 _GREETING_S = 5.0
 """Seconds in which an idle kernel answers on shell."""
@@ -110,6 +112,8 @@ class Connection:
         self._running: dict[str, float] = {}
         self._announced = set[str]()
         """Running requests whose code the kernel sent to all its clients (`execute_input`)."""
+        self._last_code = ""
+        """The last request whose code was announced."""
         self._probes: dict[str, asyncio.Event] = {}
         self._handled: dict[str, asyncio.Event] = {}
         """Message id -> set once the kernel has processed the message."""
@@ -419,6 +423,10 @@ class Connection:
             ours = request_id in self._inboxes or request_id in self._late
             if ours and self.widgets.take(request_id, kind, content):
                 return
+            sent_by_us = parent.get("session") == self._client.session.session
+            if sent_by_us and not ours and kind in _FROM_THREADS:
+                # ipykernel sends a thread's output as that of its last request, whatever that is.
+                request_id = self._last_code
         if (inbox := self._inboxes.get(request_id)) is not None:
             inbox.put(received)
         elif (take := self._late.get(request_id)) is not None:
@@ -434,6 +442,7 @@ class Connection:
         if kind == "execute_input":
             self._announced.intersection_update(self._running)
             self._announced.add(parent.get("msg_id", ""))
+            self._last_code = parent.get("msg_id", "")
         if kind != "status":
             return
         if (probe := self._probes.pop(parent.get("msg_id", ""), None)) is not None:

@@ -15,6 +15,7 @@ from jupyter_server.serverapp import ServerApp
 
 from jupyter_agent.agent.attempt import Audit, Record
 from jupyter_agent.agent.dispatch import Dispatcher
+from jupyter_agent.agent.entries import entries_of
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Rule
 from jupyter_agent.carriers.leftovers import KnownTabs, Leftovers
@@ -162,7 +163,7 @@ class Assistant:
     def _rules(self) -> Rules:
         options = self.options
         return Rules(
-            rules=[Rule(**rule) for rule in options.rules],
+            rules=entries_of(Rule, "rules", options.rules),
             share=options.share,
             server_tools=tuple(dict.fromkeys(options.server_tools)),
             trust_instructions=options.trust_instructions,

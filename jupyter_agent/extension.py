@@ -44,6 +44,8 @@ class JupyterAgent(ExtensionApp):
     _starting: asyncio.Task[None] | None = None
     _asked: asyncio.Event
     """Set when a request to us has arrived."""
+    _refused: Exception | None = None
+    """Why the configuration was refused."""
 
     default_model = Unicode(
         "",
@@ -258,6 +260,13 @@ class JupyterAgent(ExtensionApp):
     def _default_key_file(self) -> str:
         return str(Path(self.store_dir) / "keys.json")
 
+    def _link_jupyter_server_extension(self, serverapp: ServerApp) -> None:
+        try:
+            super()._link_jupyter_server_extension(serverapp)
+        except Exception as error:  # Jupyter warns, and continues with the defaults
+            self._refused = error
+            raise
+
     def initialize_settings(self) -> None:
         """Settings for pages before the assistant is loaded."""
         assert self.serverapp is not None
@@ -289,6 +298,8 @@ class JupyterAgent(ExtensionApp):
         return self._loading
 
     async def _load(self) -> Assistant:
+        if self._refused is not None:
+            raise self._refused
         server = self.serverapp
         assert server is not None
         module = await asyncio.to_thread(import_module, "jupyter_agent.assistant")

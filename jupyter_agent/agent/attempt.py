@@ -26,6 +26,7 @@ from jupyter_agent.events import CallDenied, CallFailed, CallOutput, CellsChange
 from jupyter_agent.legible import ModelText
 from jupyter_agent.tasks import surely
 from jupyter_agent.tools.base import TEXTS, ModelResult, Progress, Question, Tool
+from jupyter_agent.tools.guard import check_result, failures_of_plugs
 from jupyter_agent.workspace.lease import Lease
 from jupyter_agent.workspace.workspace import Workspace
 
@@ -208,10 +209,12 @@ class Attempt:
             elif self.ruling.asks:
                 raise NeedsApproval(self.ruling.decision.reason)
             await nb.refuse_hidden(tool.acts_on)
-            returned = await tool.run(nb, progress and _masking_progress(progress, nb.work))
+            with failures_of_plugs(tool):
+                returned = await tool.run(nb, progress and _masking_progress(progress, nb.work))
+                result = ModelResult.of(returned, nb.work.services.redactor)
+                check_result(tool, result)
             if tool.executes and (kernel := await nb.kernel.find()) is not None:
                 self.policy.bind_grants(act, kernel.life)
-            result = ModelResult.of(returned, nb.work.services.redactor)
         except ToolError as error:
             if self.again is None or not isinstance(error, Busy):
                 raise await self._failure(error) from error
@@ -232,7 +235,9 @@ class Attempt:
     async def _question(self) -> Question:
         nb, tool = self.nb, self.ruling.call.tool
         await nb.refuse_hidden(tool.acts_on)
-        question = replace(await tool.question(nb), loads=await loads_of(tool, nb))
+        with failures_of_plugs(tool):
+            question = await tool.question(nb)
+        question = replace(question, loads=await loads_of(tool, nb))
         if not tool.in_one_kernel:
             return question
         spec = question.kernelspec or await nb.kernel.spec()

@@ -29,6 +29,7 @@ from jupyter_agent.workspace.reads import News
 CUT_OFF = ModelText("The reply was cut off, so this call was not executed. Make a smaller call.")
 _CUT = "\n[... {left} characters cut ...]\n"
 LAST_STEP = "Not executed: the limit of this turn is reached."
+REFUSED = "Not executed: the model refused to answer."
 UNANSWERED = Answer(approved=False, reason="Nobody answered in time.")
 _ALONE = (
     "Declined: this needs an answer, and nobody can answer in this turn. Do not try the same in "
@@ -58,10 +59,10 @@ def refuse_calls(transcript: Transcript, calls: Sequence[Call]) -> list[Entry]:
     return [*failed, *transcript.append("user", results)]
 
 
-def drop_calls(calls: Sequence[Call]) -> list[Entry]:
+def drop_calls(calls: Sequence[Call], why: str) -> list[Entry]:
     """Report the calls of a last reply: they are not executed and not part of the history."""
     return [
-        CallInvalid(call_id=call.id, tool=call.name, input=call.input, error=LAST_STEP)
+        CallInvalid(call_id=call.id, tool=call.name, input=call.input, error=why)
         for call in calls
         if call.error is None
     ]

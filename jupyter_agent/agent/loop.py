@@ -14,7 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from jupyter_agent.agent.calls import drop_calls, refuse_calls, run_calls
+from jupyter_agent.agent.calls import LAST_STEP, REFUSED, drop_calls, refuse_calls, run_calls
 from jupyter_agent.agent.compaction import ELIDED, SUMMARISED, compact
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.reply import Call, Reply, receive
@@ -91,7 +91,9 @@ async def _steps(turn: Turn, meter: Meter) -> Ending:
             answer: list[Entry] = [
                 *turn.transcript.append("assistant", outcome.keep, model=turn.model.id),
                 *refuse_calls(turn.transcript, outcome.refuse),
-                *drop_calls(outcome.drop),
+                *drop_calls(
+                    outcome.drop, REFUSED if outcome.finish == "content-filter" else LAST_STEP
+                ),
             ]
             if outcome.finish:
                 answer += [*reply.fail_open_service_calls(), *_explanation(reply, outcome)]
@@ -304,8 +306,8 @@ def _explanation(reply: Reply, outcome: StepOutcome) -> Iterator[Notice]:
     """Explains to the reader a refusal, or an end without an answer."""
     if outcome.finish == "content-filter":
         reason = reply.details.get("explanation")
-        why = reason or "The model gave no reason."
-        text = f"The model refused to answer: {why} Rephrase the question or choose another model."
+        why = f": {reason}" if reason else " and gave no reason."
+        text = f"The model refused to answer{why} Rephrase the question or choose another model."
         yield Notice(kind="refusal", text=text, facts={"explanation": reason} if reason else {})
     elif not reply.text:
         yield Notice(kind="no-answer", text="The model ended without an answer.")

@@ -17,6 +17,9 @@ from pkgutil import iter_modules
 from typing import Any, Literal, TypeAlias, get_args
 from unicodedata import normalize
 
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass as checked_dataclass
+
 from jupyter_agent.agent.people import Person
 from jupyter_agent.choices import MODES, Mode
 from jupyter_agent.tools.base import Action
@@ -92,7 +95,7 @@ class Act:
         return writes and name in _INSTRUCTING
 
 
-@dataclass(frozen=True, kw_only=True)
+@checked_dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class Rule:
     """A verdict for the calls that match; all other fields are shell patterns.
 

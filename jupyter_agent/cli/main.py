@@ -109,16 +109,23 @@ def parser(word: str | None = None) -> argparse.ArgumentParser:
 
 
 def _add_plug(commands: Any, point: EntryPoint) -> None:
-    """Raises UnusablePlug."""
+    """Raises UnusablePlug; then nothing was added."""
     if point.name in commands.choices:
         raise UnusablePlug(point, "has the name of a command of jupyter_agent")
     add_to = entry_points.load(point, FunctionType)
+    trial = argparse.ArgumentParser()
     try:
-        add_to(commands)
-    except Exception as error:  # whatever it does
-        raise UnusablePlug(point, f"cannot be added: {error}") from error
-    if point.name not in commands.choices:
+        add_to(added := trial.add_subparsers())
+        trial.format_help()
+    except (Exception, SystemExit) as error:  # whatever it does
+        raise UnusablePlug(point, f"cannot be added: {entry_points.describe(error)}") from error
+    if taken := commands.choices.keys() & added.choices.keys():
+        raise UnusablePlug(point, f"adds `{min(taken)}`, which is another command")
+    if point.name not in added.choices:
         raise UnusablePlug(point, "adds a command of another name")
+    if not callable(added.choices[point.name].get_default("command")):
+        raise UnusablePlug(point, "adds a command without a function, its default for `command`")
+    add_to(commands)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.offline import add_store, shorten
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import standard
-from jupyter_agent.client.server import ServerRefused
 from jupyter_agent.client.servers import ask_any
 from jupyter_agent.client.stores import Unknown, open_store
 from jupyter_agent.conversations.usage import GROUPINGS, cost_of, report, tokens_of
@@ -54,9 +54,12 @@ def run(given: argparse.Namespace) -> int:
     """Prints a line per day, model or notebook, and the sum; 1 with a message if there is no
     data."""
     console = standard()
+    if given.first and given.last and given.first > given.last:
+        console.tell("`--from` has to be no later than `--to`.")
+        return Exit.USAGE
     try:
         report = (None if given.store else _ask(given)) or _look_up(given)
-    except (Unknown, ServerRefused) as error:
+    except Unknown as error:
         console.tell(shorten(str(error), 1000))
         return 1
     if given.json:

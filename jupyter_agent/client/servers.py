@@ -29,6 +29,8 @@ _END_SECONDS = 30.0
 """Timeout for our own server to stop with its kernels; then it is killed."""
 _OUTPUT_LINES = 12
 """Of the output of a server that could not be started."""
+_LOADING_FAILED = "jupyter_agent | extension failed loading"
+"""In the log, before the traceback."""
 _TOKENS = ("JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN")
 """Environment variables with the token of a server whose runtime file does not have it."""
 
@@ -261,11 +263,20 @@ def _wait_until_started(process: subprocess.Popen[bytes], root: Path, log: IO[by
     address = json.loads(line)
     server = Server(address["url"], address["token"], root.resolve(), own=True)
     if not _has_assistant(server):
-        raise ServerRefused(
-            "The assistant is not switched on in Jupyter here: "
-            "`jupyter server extension enable jupyter_agent`."
-        )
+        raise ServerRefused(_why_without_assistant(log))
     return server
+
+
+def _why_without_assistant(log: IO[bytes]) -> str:
+    log.seek(0)
+    _, failed, traceback = log.read().decode(errors="replace").rpartition(_LOADING_FAILED)
+    if failed:
+        cause = traceback.strip().splitlines()[-1].strip()
+        return f"The assistant cannot be loaded here: {cause}"
+    return (
+        "The assistant is not switched on in Jupyter here: "
+        "`jupyter server extension enable jupyter_agent`."
+    )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from jupyter_agent.agent.entries import entries_of
 from jupyter_agent.agent.people import Person
 from jupyter_agent.choices import Mode
 from jupyter_agent.errors import RequestError
@@ -68,7 +69,9 @@ class Allowances:
         Raises ValueError with the entry and the field that is invalid.
         """
         self._everybody = everybody
-        self._entries = [_entry(place, each) for place, each in enumerate(entries)]
+        self._entries = entries_of(Allowance, "allowances", entries)
+        for place, entry in enumerate(self._entries):
+            _check_default(place, entry)
 
     def of(self, person: Person) -> Allowance:
         """What this person may use."""
@@ -80,15 +83,8 @@ class Allowances:
         return merged
 
 
-def _entry(place: int, fields: Mapping[str, Any]) -> Allowance:
-    try:
-        entry = Allowance.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, ("allowances", place, *first["loc"])))
-        raise ValueError(f"{where}: {first['msg']}.") from None
+def _check_default(place: int, entry: Allowance) -> None:
     if entry.default_model and not entry.permits(entry.default_model):
         raise ValueError(
             f"allowances.{place}.default_model: `{entry.default_model}` is not among its `models`."
         )
-    return entry

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Mapping
 from queue import Empty
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import zmq
 import zmq.asyncio
@@ -25,6 +25,10 @@ MAX_CONTENT_BYTES = 50_000_000
 """Bytes of a content up to which it is parsed: parsing blocks all threads, and no cell can hold
 more.
 """
+End: TypeAlias = Literal["died", "restarted"]
+"""How a kernel process ended: by itself, or on request (a restart or shutdown)."""
+ConnectionEnd: TypeAlias = Literal["died", "restarted", "broke"]
+"""How a connection ended: with the process, or it broke and the process may continue."""
 
 
 class Received(NamedTuple):
@@ -116,3 +120,7 @@ def _deserialize(session: Any, parts: list[Any]) -> KernelMessage:
 def _without_content(session: Any, parts: list[Any]) -> KernelMessage:
     message: KernelMessage = session.deserialize(parts, content=False, copy=False)
     return {**message, "content": too_large(message["header"]["msg_type"], message["content"])}
+
+
+class KernelGone(ConnectionError):
+    """A gateway no longer has this kernel."""

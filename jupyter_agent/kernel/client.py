@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import zmq
 import zmq.asyncio
@@ -20,7 +20,10 @@ from websocket import WebSocketBadStatusException, WebSocketException
 
 from jupyter_agent.kernel import scratch
 from jupyter_agent.kernel.channels import (
+    ConnectionEnd,
+    End,
     Inbox,
+    KernelGone,
     KernelMessage,
     Received,
     from_queue,
@@ -31,11 +34,9 @@ from jupyter_agent.kernel.widgets import Widgets
 
 log = logging.getLogger(__name__)
 
-End: TypeAlias = Literal["died", "restarted"]
-"""How a kernel process ended: by itself, or on request (a restart or shutdown)."""
-ConnectionEnd: TypeAlias = Literal["died", "restarted", "broke"]
-"""How a connection ended: with the process, or it broke and the process may continue."""
 _CHANNELS = ("iopub", "shell", "control")
+_FROM_THREADS = ("stream", "display_data", "update_display_data", "clear_output")
+"""Kinds of messages that code may send after its end."""
 _GREETING_S = 5.0
 """Seconds in which an idle kernel answers on shell."""
 _WAKE_S = 0.3
@@ -48,10 +49,6 @@ _KEEP_S = 5.0
 """Seconds for a kernel to process `scratch.keep_results`."""
 _MAX_LATE_REQUESTS = 100
 """Requests whose late messages are still delivered."""
-
-
-class KernelGone(ConnectionError):
-    """A gateway no longer has this kernel."""
 
 
 class Connection:
@@ -74,6 +71,8 @@ class Connection:
         self._running: dict[str, float] = {}
         self._announced = set[str]()
         """Running requests whose code the kernel sent to all its clients (`execute_input`)."""
+        self._last_code = ""
+        """The last request whose code was announced."""
         self._probes: dict[str, asyncio.Event] = {}
         self._handled: dict[str, asyncio.Event] = {}
         """Message id -> set once the kernel has processed the message."""
@@ -383,6 +382,10 @@ class Connection:
             ours = request_id in self._inboxes or request_id in self._late
             if ours and self.widgets.take(request_id, kind, content):
                 return
+            sent_by_us = parent.get("session") == self._client.session.session
+            if sent_by_us and not ours and kind in _FROM_THREADS:
+                # ipykernel sends a thread's output as that of its last request, whatever that is.
+                request_id = self._last_code
         if (inbox := self._inboxes.get(request_id)) is not None:
             inbox.put(received)
         elif (take := self._late.get(request_id)) is not None:
@@ -398,6 +401,7 @@ class Connection:
         if kind == "execute_input":
             self._announced.intersection_update(self._running)
             self._announced.add(parent.get("msg_id", ""))
+            self._last_code = parent.get("msg_id", "")
         if kind != "status":
             return
         if (probe := self._probes.pop(parent.get("msg_id", ""), None)) is not None:

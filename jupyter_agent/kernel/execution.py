@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from jupyter_agent.errors import KernelUnavailable
-from jupyter_agent.kernel.channels import Inbox, Received
-from jupyter_agent.kernel.client import Connection, ConnectionEnd
+from jupyter_agent.kernel.channels import ConnectionEnd, Inbox, Received
+from jupyter_agent.kernel.client import Connection
 from jupyter_agent.kernel.outputs import (
     OutputSink,
     count_of,

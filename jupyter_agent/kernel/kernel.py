@@ -15,7 +15,8 @@ from jupyter_core.utils import ensure_async
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import Busy, KernelUnavailable
-from jupyter_agent.kernel.client import Connection, End, KernelGone
+from jupyter_agent.kernel.channels import End, KernelGone
+from jupyter_agent.kernel.client import Connection
 from jupyter_agent.kernel.execution import Execution
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.kernel.scratch import MARK, SCRATCH

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
-from jupyter_agent.kernel.client import Connection, End
+from jupyter_agent.kernel.channels import End
+from jupyter_agent.kernel.client import Connection
 
 ExecutionStatus: TypeAlias = Literal["ok", "error", "timeout", "interrupted", "died", "restarted"]
 

@@ -170,7 +170,7 @@ class ExportHandler(ConversationHandlerBase):
         if self.choice("format", ("json", "md")) == "md":
             whole = await self.with_messages(conversation_id)
             text = markdown(whole["title"], whole["messages"])
-            await self.finish(text, set_content_type="text/markdown; charset=utf-8")
+            self.finish(text, set_content_type="text/markdown; charset=utf-8")
             return
         whole = await self.with_messages(conversation_id, replaced=True)
         whole["history"] = await self.store.history(self.owner, conversation_id)

@@ -207,7 +207,7 @@ class NotebookHandler(DocumentHandler):
             shown = await asyncio.to_thread(
                 render, cells, stale=stale, focus=focus, budget=budget, fence=nb.work.fence
             )
-            await self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
+            self.finish(shown.text, set_content_type="text/plain; charset=utf-8")
             return
         facts = {
             "path": nb.path,
@@ -217,7 +217,7 @@ class NotebookHandler(DocumentHandler):
             "metadata": dict(now.metadata),
         }
         text = await asyncio.to_thread(_json, facts, now.cells, stale, outputs)
-        await self.finish(text, set_content_type="application/json")
+        self.finish(text, set_content_type="application/json")
 
     async def _download(self, path: str) -> None:
         async with lease(self.work, path, READ) as nb:
@@ -225,7 +225,7 @@ class NotebookHandler(DocumentHandler):
         text = await asyncio.to_thread(_file_text, content)
         name = quote(posixpath.basename(nb.path))
         self.set_header("Content-Disposition", f"attachment; filename*=utf-8''{name}")
-        await self.finish(text, set_content_type="application/x-ipynb+json")
+        self.finish(text, set_content_type="application/x-ipynb+json")
 
     @operation(
         "write",

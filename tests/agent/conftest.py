@@ -188,6 +188,7 @@ class Restart(TinyTool):
 class Crash(TinyTool):
     """Has a bug."""
 
+    __module__ = "jupyter_agent.tools.crash"  # our own
     name: ClassVar[str] = "crash"
 
     async def run(self, nb: Lease, progress: Progress | None = None) -> Result:

@@ -365,6 +365,13 @@ async def test_a_refusal_leaves_the_question_alone(bench: Bench) -> None:
     assert bench.stored[-1]["role"] == "user"
     assert bench.desk.cells["a"] == "x = 1"
     assert "against the policy" in bench.told(Notice)[0].text
+    assert bench.told(CallInvalid)[0].error == "Not executed: the model refused to answer."
+
+
+async def test_a_refusal_without_a_reason_says_so(bench: Bench) -> None:
+    await bench.run(ScriptedModel([Scripted(stop_reason="refusal")]))
+    text = "The model refused to answer and gave no reason. Rephrase the question or choose another"
+    assert bench.told(Notice)[0].text == f"{text} model."
 
 
 async def test_an_empty_answer_after_results_is_asked_for_once_more(bench: Bench) -> None:

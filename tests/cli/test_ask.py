@@ -188,6 +188,19 @@ def test_ctrl_c_stops_the_turn_and_tells_what_was_done(
     assert somewhere.sources()["b2"] == "x = 2"
 
 
+def test_ctrl_c_during_a_run_tells_what_takes_its_outputs_back(
+    desk: Desk, replies: list[FakeReply]
+) -> None:
+    gate = Gate(desk.folder / "gate")
+    replies += [[calls("create_cells", cells=[{"source": gate.waits}], run=True)], [says("Never.")]]
+    with desk.terminal("ask", NOTEBOOK, "Wait", "--mode", "auto") as terminal:
+        terminal.expect("run it..., 2 s")
+        terminal.type("\x03")
+        terminal.expect("Stopped, 1 cell changed, other outputs in 1 cell.")
+        terminal.expect("Take it back: jupyter agent undo t_")
+        assert terminal.ended() == 130
+
+
 def test_ctrl_c_at_a_question_stops_the_turn(desk: Desk, replies: list[FakeReply]) -> None:
     replies += [[EDIT], [says("Never.")]]
     with desk.terminal("ask", NOTEBOOK, "Set x to 2") as terminal:

@@ -73,6 +73,22 @@ def test_it_tells_the_policy_of_the_administrator(desk: Desk) -> None:
     assert f"{'models allowed':<26}demo:*, lab:*" in lines
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('max_mode = "free"', "The 'max_mode' trait of a JupyterAgent instance expected any of"),
+        ('default_model = "x"\nc.JupyterAgent.rules = [{"verdict": "no"}]', "rules.0.verdict: "),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_told(desk: Desk, line: str, said: str) -> None:
+    desk.configure(f"c.JupyterAgent.{line}\n")
+    for command in (("doctor",), ("show", str(desk.notebook))):
+        done = desk.type(*command)
+        assert done.code == 1
+        assert "The assistant cannot be loaded here: " in done.out + done.err
+        assert said in done.out + done.err
+
+
 def test_it_names_who_switched_the_assistant_off(desk: Desk) -> None:
     (desk.folder / ".config" / "jupyter_server_config.d").mkdir()
     off = desk.folder / ".config" / "jupyter_server_config.d" / "other.json"

@@ -32,6 +32,19 @@ async def test_code_shows_its_outputs_in_order_and_replies(kernels: Kernels) -> 
     assert (kernel.state, kernel.language, kernel.name) == ("idle", "python", "python3")
 
 
+async def test_what_a_thread_prints_long_after_its_code_is_shown(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    shown = Shown()
+    await kernel.execute(
+        "import threading, time\n"
+        "def late():\n    for n in range(4):\n        time.sleep(0.3)\n        print(n)\n"
+        "threading.Thread(target=late).start()",
+        shown,
+    )
+    await until(lambda: "3" in shown.text)
+    assert shown.text == "0\n1\n2\n3\n"
+
+
 @pytest.mark.full
 async def test_the_kernel_is_the_one_of_the_notebooks_session(
     kernels: Kernels, jp_serverapp: ServerApp

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Protocol
 
@@ -34,5 +35,6 @@ def installer(folder_of_all: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         (metadata / "entry_points.txt").write_text(f"[jupyter_agent.{group}]\n{points}")
         (folder / f"{package}.py").write_text(module)
         monkeypatch.syspath_prepend(folder)
+        monkeypatch.delitem(sys.modules, package, raising=False)  # of an earlier test
 
     return put

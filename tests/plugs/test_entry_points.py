@@ -245,7 +245,30 @@ def test_a_command_of_another_package_runs_and_is_listed(
     assert "shout" in capsys.readouterr().out
     assert "shout" in parser().format_help()
     assert "`ask` of lab_shout (lab_shout:add_to) has the name of a command" in caplog.text
-    assert "`whisper` of lab_whisper (lab_whisper:add_to) cannot be added" in caplog.text
+    assert (
+        "`whisper` of lab_whisper (lab_whisper:add_to) adds `ask`, which is another" in caplog.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        ("print words in capitals", "print words 100%", "cannot be added: ValueError("),
+        ("    parser.set_defaults(command=run)\n", "", "adds a command without a function"),
+        ('"shout"', '"cry"', "adds a command of another name"),
+        ("    parser =", "    commands.nothing\n    parser =", "cannot be added: AttributeError("),
+        ("    parser =", "    raise SystemExit(2)\n    parser =", "cannot be added: SystemExit(2)"),
+    ],
+)
+def test_a_command_that_cannot_be_used_is_named_and_the_others_are_listed(
+    old: str, new: str, cause: str, install: Install, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert old in SHOUT
+    install("lab_odd_shout", SHOUT.replace(old, new), "commands", shout="add_to")
+    listed = parser().format_help()
+    assert "shout" not in listed
+    assert "verify" in listed
+    assert f"The plug `shout` of lab_odd_shout (lab_odd_shout:add_to) {cause}" in caplog.text
 
 
 # ---- sources of tools

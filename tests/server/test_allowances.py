@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.agent.entries import entries_of
 from jupyter_agent.agent.people import Person
 from jupyter_agent.agent.permissions import Rule
 from jupyter_agent.assistant import Assistant
@@ -195,6 +196,20 @@ def test_the_first_entry_that_has_a_field_decides_it() -> None:
 def test_an_entry_that_does_not_fit_is_named(entry: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Allowances(Allowance(), [entry])
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"verdict": "forbid"}, "rules.1.verdict: Input should be 'deny', 'ask' or 'allow'."),
+        ({"tool": "run_code"}, "rules.1.verdict: Field required."),
+        ({"verdict": "deny", "tols": "run_code"}, "rules.1.tols: Unexpected keyword argument."),
+        ({"verdict": "deny", "tool": ["run_code"]}, "rules.1.tool: Input should be a valid str"),
+    ],
+)
+def test_a_rule_that_does_not_fit_is_named(rule: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        entries_of(Rule, "rules", [{"verdict": "ask"}, rule])
 
 
 def test_a_rule_for_a_group_is_about_its_members_only() -> None:

@@ -85,20 +85,36 @@ async def test_a_server_that_stops_before_anybody_asks_does_not_load_us(
     assert loaded == []
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("providers", {"mine": {"kind": "telepathy"}}),
+        ("rules", [{"verdict": "telepathy"}]),
+        ("max_mode", "telepathy"),
+        ("server_tools", ["telepathy"]),
+    ],
+)
 class TestWithAConfigurationThatCannotBeUsed:
+    """Without the assistant: with the defaults, restrictions would be lost."""
+
     @pytest.fixture
-    def jp_server_config(self) -> dict[str, Any]:
+    def jp_server_config(self, option: str, value: Any) -> dict[str, Any]:
         return {
-            "ServerApp": {"jpserver_extensions": {"jupyter_agent": True}},
-            "JupyterAgent": {"providers": {"mine": {"kind": "telepathy"}}},
+            "ServerApp": {
+                "jpserver_extensions": {"jupyter_agent": True},
+                "reraise_server_extension_failures": False,  # as outside of tests
+            },
+            "JupyterAgent": {option: value},
         }
 
     async def test_jupyter_works_and_the_log_says_why_we_do_not(
-        self, jp_fetch: Any, jp_serverapp: Any, caplog: pytest.LogCaptureFixture
+        self, option: str, jp_fetch: Any, jp_serverapp: Any, caplog: pytest.LogCaptureFixture
     ) -> None:
         await jp_serverapp.extension_manager.start_all_extensions()
         with pytest.raises(HTTPClientError) as caught:
             await jp_fetch("api", "agent", "status")
         assert caught.value.code == 404
-        assert "telepathy" in caplog.text
+        (failure,) = [each for each in caplog.records if "extension failed load" in each.msg]
+        assert failure.exc_info is not None
+        assert option in str(failure.exc_info[1])
         assert (await jp_fetch("api", "status")).code == 200

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -18,6 +19,7 @@ from jupyter_agent.assistant import Assistant
 from jupyter_agent.tools.run import RunCode
 from tests.fakes import FakeAnthropic, calls, says
 from tests.fakes.script import FakeReply
+from tests.waiting import until
 
 from .conftest import PATH, Call, ask
 
@@ -312,3 +314,24 @@ async def test_odd_characters_survive(
     assert (await call("POST", "chat", body=body)).body["state"] == "done"
     assert "🙂" in fake.requests[0]["messages"][-1]["content"][-1]["text"]
     assert (await call("GET", "conversations", "talk")).status == 200
+
+
+@pytest.mark.parametrize("query", ["", "?format=text", "?format=ipynb"])
+async def test_a_client_that_leaves_before_its_answer_is_no_error(
+    query: str,
+    notebook: Path,
+    call: Call,
+    jp_http_port: int,
+    jp_base_url: str,
+    jp_auth_header: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert (await call("GET", "status")).status == 200  # it is loaded
+    address = f"{jp_base_url}api/agent/notebooks/{quote(PATH)}{query}"
+    token = f"Authorization: {jp_auth_header['Authorization']}"
+    _, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+    writer.write(f"GET {address} HTTP/1.1\r\nHost: localhost\r\n{token}\r\n\r\n".encode())
+    await writer.drain()
+    writer.close()
+    await until(lambda: f"GET {address}" in caplog.text)
+    assert "Uncaught" not in caplog.text

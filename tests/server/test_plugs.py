@@ -52,6 +52,44 @@ async def test_a_tool_and_a_route_of_another_package_are_like_ours(
 
 
 @pytest.fixture
+def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    install = installer(tmp_path / "packages", monkeypatch)
+    run = "async def run(self, nb, progress=None):\n"
+    head, _, _ = COUNT_WORDS.partition(run)
+    install("lab_failing", f"{head}{run}        {body}\n", "tools", count_words="CountWords")
+
+
+@pytest.mark.plugs
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise KeyError('no list')", "KeyError('no list')"),
+        ("raise SystemExit(2)", "SystemExit(2)"),
+        ("return 'words'", "AttributeError("),
+        ("return Result(text='words', facts={'words': {1}})", "TypeError("),
+        ("return Result(text='words', images=['picture'])", "ValueError("),
+    ],
+)
+async def test_a_tool_of_another_package_that_fails_ends_its_call_only(
+    failing: None,
+    said: str,
+    call: Call,
+    notebook: Path,
+    fake: FakeAnthropic,
+    replies: list[FakeReply],
+) -> None:
+    counts, reads = calls("count_words", cell_id="b2"), calls("read_cells", cell_ids=["b2"])
+    replies += [[counts, reads], [says("Done.")]]
+    done = (await call("POST", "chat", body=ask("How long?", stream=False))).body
+    assert done["state"] == "done"
+    failed, read = fake.requests[1]["messages"][-1]["content"]
+    text = failed["content"][0]["text"]
+    assert failed["is_error"]
+    assert f"The tool `count_words` of the package `lab_failing` failed: {said}" in text
+    assert "is_error" not in read
+
+
+@pytest.fixture
 def sensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install = installer(tmp_path / "packages", monkeypatch)
     install("lab_sensors", SENSORS, "sources", sensors="Sensors")

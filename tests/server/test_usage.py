@@ -248,7 +248,7 @@ def test_the_command_asks_a_running_server_and_reads_the_store_where_none_runs(
         assert told == over_rest
         assert told["groups"][0]["model"] == "demo:tour"
         refused = jupyter_agent(tmp_path, "usage", "--from", "2026-11-02", "--to", "2026-11-01")
-        assert (refused.returncode, refused.stdout) == (1, "")
+        assert (refused.returncode, refused.stdout) == (2, "")
         assert "no later than" in refused.stderr
     read = json.loads(jupyter_agent(tmp_path, "usage", "--by", "model", "--json").stdout)
     assert read["groups"] == told["groups"]

@@ -25,7 +25,7 @@ from typing import Any
 
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Carrier, CarrierGone, Place, SaveResult
-from jupyter_agent.document.cell import CarrierName, Cell, CellType, Change
+from jupyter_agent.document.cell import CarrierName, Cell, Change
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.edit_result import Edit, LastEdit, net_changes, with_neighbours
 from jupyter_agent.document.edits import EditOutcome
@@ -36,11 +36,7 @@ from jupyter_agent.document.output_writer import CellOutputs, Displays
 from jupyter_agent.document.outputs import LIMIT
 from jupyter_agent.document.retraction import Retraction
 from jupyter_agent.document.steps import (
-    Delete,
-    Insert,
-    Move,
     Step,
-    Update,
     may_remove,
 )
 from jupyter_agent.document.values import as_json
@@ -187,70 +183,6 @@ class Notebook:
         return self._carrier.place if self._carrier else None
 
     # ---- editing
-
-    async def insert(
-        self,
-        *,
-        source: str,
-        type: CellType = "code",
-        after: str | None = None,
-        before: str | None = None,
-        index: int | None = None,
-    ) -> Edit:
-        """Insert a cell after or before another or at an index; at the end if none is given."""
-        step = Insert(source=source, type=type, after=after, before=before, index=index)
-        (edit,) = await self.make([step])
-        return edit
-
-    async def update(
-        self,
-        cell_id: str,
-        *,
-        source: str | None = None,
-        base: str | None = None,
-        old_string: str | None = None,
-        new_string: str | None = None,
-        type: CellType | None = None,
-        expect: str | None = None,
-    ) -> Edit:
-        """Change a cell's text, type or both (see Update). Raises Conflict, NotRead, NotOnce,
-        Locked or Busy; nothing is changed then.
-        """
-        (edit,) = await self.make(
-            [
-                Update(
-                    cell_id=cell_id,
-                    source=source,
-                    base=base,
-                    old_string=old_string,
-                    new_string=new_string,
-                    type=type,
-                    expect=expect,
-                )
-            ]
-        )
-        return edit
-
-    async def delete(self, cell_id: str, *, expect: str | None = None) -> Edit:
-        """Delete a cell. Raises Conflict, Locked or Busy (the user types in it); nothing is changed
-        then.
-        """
-        (edit,) = await self.make([Delete(cell_id=cell_id, expect=expect)])
-        return edit
-
-    async def move(
-        self,
-        cell_id: str,
-        *,
-        after: str | None = None,
-        before: str | None = None,
-        index: int | None = None,
-        expect: str | None = None,
-    ) -> Edit:
-        """Move a cell after or before another or to an index; to the end if none is given."""
-        step = Move(cell_id=cell_id, after=after, before=before, index=index, expect=expect)
-        (edit,) = await self.make([step])
-        return edit
 
     async def make(self, steps: Sequence[Step]) -> list[Edit]:
         """Make several edits, of one cell or of many, in this order: all or none.

@@ -32,8 +32,10 @@ from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import PROTOCOL, TabLink, Tabs
 from jupyter_agent.document.crdt import SharedCells
+from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.text.notebook import render
 from jupyter_agent.text.search import search
+from tests.notebook.editing import make_edit
 
 Took: TypeAlias = Callable[[str, Awaitable[Any]], Awaitable[Any]]
 
@@ -174,11 +176,13 @@ async def measure(notebooks: Notebooks, took: Took) -> None:
     notebook = await took("open", notebooks.get("a.ipynb"))
     print(f"-- as a {notebook.carrier}")
     await took("read", notebook.read())
-    await took("first edit", notebook.update("c5", old_string="=", new_string="=="))
-    await took("edit", notebook.update("c5", old_string="==", new_string="="))
-    made = (await took("insert", notebook.insert(source="new", index=3))).cell
-    await took("move", notebook.move("c7", index=1))
-    await took("delete", notebook.delete(made.id))
+    await took(
+        "first edit", make_edit(notebook, Update(cell_id="c5", old_string="=", new_string="=="))
+    )
+    await took("edit", make_edit(notebook, Update(cell_id="c5", old_string="==", new_string="=")))
+    made = (await took("insert", make_edit(notebook, Insert(source="new", index=3)))).cell
+    await took("move", make_edit(notebook, Move(cell_id="c7", index=1)))
+    await took("delete", make_edit(notebook, Delete(cell_id=made.id)))
     outputs = notebook.outputs("c9")
     outputs.start()
     outputs.display({"output_type": "display_data", "data": {"text/plain": "1"}, "metadata": {}})

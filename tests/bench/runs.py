@@ -21,7 +21,9 @@ from typing import Any
 import zmq
 import zmq.asyncio
 
+from jupyter_agent.document.steps import Delete, Insert
 from jupyter_agent.workspace.runs import Runs
+from tests.notebook.editing import make_edit
 from tests.workshop import workshop
 
 LOOK = 0.002
@@ -107,7 +109,7 @@ async def main(lines: int) -> None:
                 async with raw.measured():
                     await floor(client, source)
                 alone = time.perf_counter() - started
-                edit = await notebook.insert(source=source)
+                edit = await make_edit(notebook, Insert(source=source))
                 assert edit.cell is not None
                 started = time.perf_counter()
                 async with ours.measured():
@@ -120,7 +122,7 @@ async def main(lines: int) -> None:
                     f" = {seconds / alone:4.1f} x, {ours}; {kept:9,} characters in the cell\n"
                 )
                 sys.stdout.flush()
-                await notebook.delete(edit.cell.id)
+                await make_edit(notebook, Delete(cell_id=edit.cell.id))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,9 @@ import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
+from jupyter_agent.document.steps import Insert
 from jupyter_agent.workspace.runs import Runs
+from tests.notebook.editing import make_edit
 from tests.workshop import workshop
 
 pytestmark = pytest.mark.full
@@ -202,7 +204,7 @@ async def through_us(folder: Path) -> list[Outputs]:
     async with workshop(folder) as (notebook, kernel, _):
         runs = Runs()
         for number, (_, source) in enumerate(cells()):
-            edit = await notebook.insert(source=source, index=number)
+            edit = await make_edit(notebook, Insert(source=source, index=number))
             assert edit.cell is not None
             if source:  # nbclient skips empty cells
                 await runs.start(notebook, kernel, edit.cell, owner="ada").wait(60)

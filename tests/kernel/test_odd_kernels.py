@@ -18,12 +18,14 @@ from shown import Shown
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.steps import Insert
 from jupyter_agent.errors import Busy, KernelUnavailable
 from jupyter_agent.kernel.channels import KernelMessage, from_socket
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.variables import variables
 from jupyter_agent.workspace.runs import Runs
 from tests.gates import FOREVER, Gate
+from tests.notebook.editing import make_edit
 from tests.waiting import until
 
 Install = Callable[..., None]
@@ -271,7 +273,7 @@ async def test_ten_thousand_random_messages_end_no_run_and_harm_no_notebook(
     notebooks, runs = Notebooks(jp_serverapp.contents_manager, Tabs()), Runs()
     notebook = await notebooks.get("a.ipynb")
     for source in (f"random messages {seed}", "next"):
-        cell = (await notebook.insert(source=source)).cell
+        cell = (await make_edit(notebook, Insert(source=source))).cell
         assert cell is not None
         run = runs.start(notebook, kernel, cell, owner="ada")
         assert await run.wait(120)

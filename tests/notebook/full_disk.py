@@ -21,7 +21,9 @@ from nbformat.v4 import new_code_cell, new_notebook, writes
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.steps import Update
 from jupyter_agent.errors import ToolError
+from tests.notebook.editing import make_edit
 
 from .conftest import sign_in_memory
 
@@ -41,7 +43,7 @@ async def main(manager: str, atomic: bool) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write past the limit fails, as on a full disk
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, most))
     with pytest.raises(ToolError, match=f"nothing was changed: .*{os.strerror(27)}"):
-        await notebook.update("a", source="z" * 100_000, base="x = 1")
+        await make_edit(notebook, Update(cell_id="a", source="z" * 100_000, base="x = 1"))
     assert json.loads(path.read_text(encoding="utf-8")) == before
     assert [cell.source for cell in await notebook.read()] == ["x = 1", "y" * 50_000]
     with pytest.raises(ToolError, match=f"nothing was changed: .*{os.strerror(27)}"):
@@ -49,7 +51,7 @@ async def main(manager: str, atomic: bool) -> None:
     assert not (root / "new").exists()
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    await notebook.update("a", source="z" * 100_000, base="x = 1")
+    await make_edit(notebook, Update(cell_id="a", source="z" * 100_000, base="x = 1"))
     assert json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"] == ["z" * 100_000]
     assert sorted(os.listdir(root)) == [".ipynb_checkpoints", "a.ipynb"]
     await notebooks.close()

@@ -31,6 +31,8 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.document.steps import Update
+from tests.notebook.editing import make_edit
 
 from .conftest import sign_in_memory
 
@@ -61,7 +63,7 @@ async def edit(folder: Path, tell: Callable[[bytes], object]) -> None:
         text = notebook.cached_cell("id-0").source
         tell(b"%d\n" % number)
         number += 1
-        await notebook.update("id-0", source=f"edit {number}", base=text)
+        await make_edit(notebook, Update(cell_id="id-0", source=f"edit {number}", base=text))
 
 
 def killed(folder: Path, source: random.Random) -> int:

@@ -29,7 +29,9 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.document.steps import Update
 from jupyter_agent.errors import Conflict, NotConfirmed, UnreadableNotebook
+from tests.notebook.editing import make_edit
 
 from .conftest import code, notebook_json, sign_in_memory
 
@@ -83,7 +85,9 @@ async def race(
     orders.send((theirs, way, source.random() * LONGEST))
     told = ""
     try:
-        edit = await notebook.update("agent", source=f"# {number}", base=f"# {number - 1}")
+        edit = await make_edit(
+            notebook, Update(cell_id="agent", source=f"# {number}", base=f"# {number - 1}")
+        )
         told = edit.saved.note
         confirmed = True
     except (Conflict, NotConfirmed, UnreadableNotebook) as error:

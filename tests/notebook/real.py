@@ -22,7 +22,9 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.steps import Update
 from jupyter_agent.document.undo import undo
+from tests.notebook.editing import make_edit
 
 from .conftest import sign_in_memory
 
@@ -68,7 +70,9 @@ async def look(contents: Any, root: Path, original: Path) -> tuple[str, str, str
     notebooks = Notebooks(contents, Tabs())
     notebook = await notebooks.get("ours.ipynb")
     cell = next(cell for cell in await notebook.read() if cell.source.strip() and not cell.locked)
-    edit = await notebook.update(cell.id, source=cell.source + MARK, base=cell.source)
+    edit = await make_edit(
+        notebook, Update(cell_id=cell.id, source=cell.source + MARK, base=cell.source)
+    )
     await notebooks.close()
     await jupyters(contents, "theirs.ipynb", cell.index)
     ours = lines_changed(text, (root / "ours.ipynb").read_text(encoding="utf-8"))

@@ -15,8 +15,9 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.edit_result import Edit
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.document.steps import MetadataPatch, Update
+from jupyter_agent.document.steps import Delete, Insert, MetadataPatch, Move, Update
 from jupyter_agent.document.undo import undo
+from tests.notebook.editing import make_edit
 
 from .browser import Tab
 from .conftest import cells_of, code, markdown
@@ -62,15 +63,21 @@ async def test_everything_is_as_before_byte_by_byte(
     notebook: Notebook, journal: Journal, root: Path
 ) -> None:
     before = (root / "a.ipynb").read_bytes()
-    new = journal.add(await notebook.insert(source="new", index=1)).cell
+    new = journal.add(await make_edit(notebook, Insert(source="new", index=1))).cell
     assert new is not None
-    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
-    journal.add(await notebook.update("a", old_string="x = 10", new_string="x = 100"))
-    journal.add(await notebook.delete("b"))
-    journal.add(await notebook.move("d", index=0))
-    journal.add(await notebook.update("c", type="markdown"))
-    journal.add(await notebook.update(new.id, old_string="new", new_string="newer"))
-    journal.add(await notebook.delete("d"))
+    journal.add(
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 10"))
+    )
+    journal.add(
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 10", new_string="x = 100"))
+    )
+    journal.add(await make_edit(notebook, Delete(cell_id="b")))
+    journal.add(await make_edit(notebook, Move(cell_id="d", index=0)))
+    journal.add(await make_edit(notebook, Update(cell_id="c", type="markdown")))
+    journal.add(
+        await make_edit(notebook, Update(cell_id=new.id, old_string="new", new_string="newer"))
+    )
+    journal.add(await make_edit(notebook, Delete(cell_id="d")))
     result = await undo(notebook, journal.changes)
     assert result.conflicts == []
     assert [change.undone for change in result.undone] == [True] * 8
@@ -80,14 +87,16 @@ async def test_everything_is_as_before_byte_by_byte(
 async def test_changes_of_the_same_lines_are_listed_and_left_alone(
     notebook: Notebook, journal: Journal
 ) -> None:
-    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
-    new = journal.add(await notebook.insert(source="new")).cell
+    journal.add(
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 10"))
+    )
+    new = journal.add(await make_edit(notebook, Insert(source="new"))).cell
     assert new is not None
-    journal.add(await notebook.update("c", old_string="x", new_string="y"))
-    journal.add(await notebook.update("d", old_string="y", new_string="x"))
-    await notebook.update("a", old_string="x = 10", new_string="x = 11")
-    await notebook.update(new.id, old_string="new", new_string="mine")
-    await notebook.delete("c")
+    journal.add(await make_edit(notebook, Update(cell_id="c", old_string="x", new_string="y")))
+    journal.add(await make_edit(notebook, Update(cell_id="d", old_string="y", new_string="x")))
+    await make_edit(notebook, Update(cell_id="a", old_string="x = 10", new_string="x = 11"))
+    await make_edit(notebook, Update(cell_id=new.id, old_string="new", new_string="mine"))
+    await make_edit(notebook, Delete(cell_id="c"))
     result = await undo(notebook, journal.changes)
     whys = {conflict["cell_id"]: conflict["why"] for conflict in result.conflicts}
     assert "These lines" in whys["a"]
@@ -104,9 +113,9 @@ async def test_a_deleted_cell_returns_whole(
     notebook: Notebook, journal: Journal, root: Path
 ) -> None:
     before = cells_of(root / "a.ipynb")
-    journal.add(await notebook.delete("a"))
-    journal.add(await notebook.delete("b"))
-    await notebook.insert(source="mine")
+    journal.add(await make_edit(notebook, Delete(cell_id="a")))
+    journal.add(await make_edit(notebook, Delete(cell_id="b")))
+    await make_edit(notebook, Insert(source="mine"))
     await undo(notebook, journal.changes)
     assert cells_of(root / "a.ipynb")[:4] == before
 
@@ -114,21 +123,23 @@ async def test_a_deleted_cell_returns_whole(
 async def test_a_deleted_cell_that_people_had_written_into_returns_with_that_and_keeps_what_follows(
     notebook: Notebook, journal: Journal
 ) -> None:
-    new = journal.add(await notebook.insert(source="new", index=1)).cell
+    new = journal.add(await make_edit(notebook, Insert(source="new", index=1))).cell
     assert new is not None
-    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
-    await notebook.update(new.id, old_string="new", new_string="new\nmine")
-    await notebook.update("a", old_string="x = 10", new_string="x = 11")
-    journal.add(await notebook.delete(new.id))
-    journal.add(await notebook.delete("a"))
+    journal.add(
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 10"))
+    )
+    await make_edit(notebook, Update(cell_id=new.id, old_string="new", new_string="new\nmine"))
+    await make_edit(notebook, Update(cell_id="a", old_string="x = 10", new_string="x = 11"))
+    journal.add(await make_edit(notebook, Delete(cell_id=new.id)))
+    journal.add(await make_edit(notebook, Delete(cell_id="a")))
     for _ in range(2):  # a cell that is left alone may be requested again
         result = await undo(notebook, journal.changes)
         assert {conflict["cell_id"] for conflict in result.conflicts} == {"a", new.id}
         assert [cell.id for cell in notebook.cached_cells()] == ["a", new.id, "b", "c", "d"]
         assert notebook.cached_cell(new.id).source.startswith("new\nmine")
         assert notebook.cached_cell("a").source.startswith("x = 11")
-        await notebook.update(new.id, old_string="mine", new_string="mine!")
-        await notebook.update("a", old_string="x = 11", new_string="x = 11!")
+        await make_edit(notebook, Update(cell_id=new.id, old_string="mine", new_string="mine!"))
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 11", new_string="x = 11!"))
     assert notebook.cached_cell(new.id).source == "new\nmine!!"
     assert notebook.cached_cell("a").source.startswith("x = 11!!")
 
@@ -136,13 +147,17 @@ async def test_a_deleted_cell_that_people_had_written_into_returns_with_that_and
 async def test_a_cell_that_returned_with_a_conflict_and_was_deleted_again_is_the_later_turns(
     notebook: Notebook, journal: Journal
 ) -> None:
-    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
-    await notebook.update("a", old_string="x = 10", new_string="x = 11")
-    journal.add(await notebook.delete("a"))
+    journal.add(
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 10"))
+    )
+    await make_edit(notebook, Update(cell_id="a", old_string="x = 10", new_string="x = 11"))
+    journal.add(await make_edit(notebook, Delete(cell_id="a")))
     first = await undo(notebook, journal.changes)
     assert [change.kind for change in first.undone] == ["delete"]
-    await notebook.update("a", old_string="x = 11", new_string="x = 11  # newer")
-    later = (await notebook.delete("a")).changes
+    await make_edit(
+        notebook, Update(cell_id="a", old_string="x = 11", new_string="x = 11  # newer")
+    )
+    later = (await make_edit(notebook, Delete(cell_id="a"))).changes
     left = [change for change in journal.changes if change.kind != "delete"]
     again = await undo(notebook, left, journal.changes)
     assert [conflict["reason"] for conflict in again.conflicts] == ["deleted"]
@@ -154,8 +169,10 @@ async def test_a_cell_that_returned_with_a_conflict_and_was_deleted_again_is_the
 async def test_updates_of_a_cell_whose_deletion_was_taken_back_by_hand_are_taken_back(
     notebook: Notebook, journal: Journal
 ) -> None:
-    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
-    deleted = journal.add(await notebook.delete("a"))
+    journal.add(
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 10"))
+    )
+    deleted = journal.add(await make_edit(notebook, Delete(cell_id="a")))
     await undo(notebook, deleted.changes)
     assert notebook.cached_cell("a").source.startswith("x = 10")
     assert (await undo(notebook, journal.changes)).conflicts == []
@@ -189,8 +206,10 @@ async def test_outputs_of_the_turn_are_taken_back_and_later_ones_stay(
 async def test_undo_twice_does_nothing_more(
     notebook: Notebook, journal: Journal, root: Path
 ) -> None:
-    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
-    journal.add(await notebook.delete("d"))
+    journal.add(
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 10"))
+    )
+    journal.add(await make_edit(notebook, Delete(cell_id="d")))
     await undo(notebook, journal.changes)
     after = (root / "a.ipynb").read_bytes()
     assert (await undo(notebook, journal.changes)).conflicts == []
@@ -201,9 +220,11 @@ async def test_undo_in_a_tab_leaves_unsaved_typing_and_the_cell_under_the_cursor
     notebooks: Notebooks, contents: Any, tabs: Tabs, notebook: Notebook, journal: Journal
 ) -> None:
     tab = await Tab(tabs, contents, "a.ipynb").open()
-    new = journal.add(await notebook.insert(source="new")).cell
+    new = journal.add(await make_edit(notebook, Insert(source="new"))).cell
     assert new is not None
-    journal.add(await notebook.update("a", old_string="x = 1", new_string="x = 10"))
+    journal.add(
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 10"))
+    )
     tab.type("a", "\n# typed")
     tab.edit_in(new.id)
     result = await undo(notebook, journal.changes)

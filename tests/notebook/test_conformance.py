@@ -18,7 +18,7 @@ from jupyter_server.utils import ensure_async
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.document.steps import Insert, Update
+from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import (
     CellNotFound,
@@ -34,6 +34,7 @@ from jupyter_agent.errors import (
 from jupyter_agent.tools import toolbox
 from jupyter_agent.workspace.lease import lease
 from jupyter_agent.workspace.workspace import READ, WRITE, Workspace
+from tests.notebook.editing import make_edit
 from tests.waiting import until
 
 from .conftest import cells_of, code, markdown, sign_in_memory
@@ -108,23 +109,25 @@ async def test_what_was_typed_is_read_at_once(desk: Desk, notebook: Notebook) ->
 async def test_an_edit_is_seen_and_on_disk_when_it_is_answered(
     desk: Desk, notebook: Notebook
 ) -> None:
-    edit = await notebook.update("b", old_string="é😀", new_string="\r\n\u2028é😀e\u0301")
+    edit = await make_edit(
+        notebook, Update(cell_id="b", old_string="é😀", new_string="\r\n\u2028é😀e\u0301")
+    )
     assert edit.saved.saved
     assert dict(desk.on_disk())["b"] == "# \n\u2028é😀e\u0301"
     assert (await desk.synced()).source("b") == "# \n\u2028é😀e\u0301"
     assert not desk.dirty
-    new = (await notebook.insert(source="z = 3", after="a")).cell
-    text = (await notebook.insert(source="*t*", type="markdown", index=0)).cell
+    new = (await make_edit(notebook, Insert(source="z = 3", after="a"))).cell
+    text = (await make_edit(notebook, Insert(source="*t*", type="markdown", index=0))).cell
     assert new is not None
     assert text is not None
     assert (await desk.synced()).ids() == [text.id, "a", new.id, "b", "c", "d"]
     assert [cell_id for cell_id, _ in desk.on_disk()] == [text.id, "a", new.id, "b", "c", "d"]
     before = cells_of(desk.file)
-    await notebook.move("c", index=0)
-    await notebook.delete("b")
+    await make_edit(notebook, Move(cell_id="c", index=0))
+    await make_edit(notebook, Delete(cell_id="b"))
     assert (await desk.synced()).ids() == ["c", text.id, "a", new.id, "d"]
     assert cells_of(desk.file)[0] == before[4]
-    await notebook.update("a", type="raw")
+    await make_edit(notebook, Update(cell_id="a", type="raw"))
     assert cells_of(desk.file)[2]["cell_type"] == "raw"
 
 
@@ -135,15 +138,18 @@ async def test_windows_lines_that_somebody_else_wrote_are_edited_as_any(
     await desk.synced()
     seen = (await notebook.read())[0]
     assert seen.source == "x = 1\ny = 2\nz = 3\nw = 4"
-    edit = await notebook.update(
-        "a", old_string="y = 2\nz = 3", new_string="y = 2\nz = 5", expect=seen.version
+    edit = await make_edit(
+        notebook,
+        Update(
+            cell_id="a", old_string="y = 2\nz = 3", new_string="y = 2\nz = 5", expect=seen.version
+        ),
     )
     assert edit.cell is not None
     assert edit.cell.source == "x = 1\ny = 2\nz = 5\nw = 4"
     (await desk.synced()).type("a", "0")
     await desk.synced()
     read = f"{seen.source}0".replace("\n", "\r\n")  # as Windows has it
-    await notebook.update("a", source=read.replace("x = 1", "x = 9"), base=read)
+    await make_edit(notebook, Update(cell_id="a", source=read.replace("x = 1", "x = 9"), base=read))
     assert (await notebook.read())[0].source == "x = 9\ny = 2\nz = 5\nw = 40"
     assert (await undo(notebook, edit.changes)).conflicts == []
     assert (await notebook.read())[0].source == "x = 9\ny = 2\nz = 3\nw = 40"
@@ -168,9 +174,9 @@ async def test_what_is_not_there_once_is_refused_with_the_text(
     desk: Desk, notebook: Notebook
 ) -> None:
     with pytest.raises(NotOnce, match="does not occur"):
-        await notebook.update("a", old_string="q", new_string="r")
+        await make_edit(notebook, Update(cell_id="a", old_string="q", new_string="r"))
     with pytest.raises(NotRead, match="x = 1"):
-        await notebook.update("a", source="all new")
+        await make_edit(notebook, Update(cell_id="a", source="all new"))
     assert (await desk.synced()).source("a") == "x = 1\ny = 2"
     assert desk.saves == 0
 
@@ -181,7 +187,7 @@ async def test_a_rewrite_of_what_was_read_keeps_what_was_typed_since(
     base = (await notebook.cell("a")).source
     (await desk.synced()).type("a", "\nz = 3")
     await desk.synced()
-    edit = await notebook.update("a", source="x = 10\ny = 2", base=base)
+    edit = await make_edit(notebook, Update(cell_id="a", source="x = 10\ny = 2", base=base))
     assert edit.merged
     assert (await desk.synced()).source("a") == "x = 10\ny = 2\nz = 3"
     assert dict(desk.on_disk())["a"] == "x = 10\ny = 2\nz = 3"
@@ -194,11 +200,11 @@ async def test_both_in_the_same_line_is_refused_with_the_text_as_it_is(
     (await desk.synced()).type("a", "00", at=5)
     await desk.synced()
     with pytest.raises(Conflict, match="x = 100") as refusal:
-        await notebook.update("a", source="x = 11\ny = 2", base=base)
+        await make_edit(notebook, Update(cell_id="a", source="x = 11\ny = 2", base=base))
     assert refusal.value.facts["current"]["source"] == "x = 100\ny = 2"
     assert (await desk.synced()).source("a") == "x = 100\ny = 2"
     with pytest.raises(Conflict):
-        await notebook.delete("a", expect="0" * 16)
+        await make_edit(notebook, Delete(cell_id="a", expect="0" * 16))
     assert (await desk.synced()).ids() == ["a", "b", "c", "d"]
 
 
@@ -211,7 +217,7 @@ async def let_others_pass(desk: Desk) -> None:
     """Anything that waits for nothing is done then."""
     elsewhere = await desk.notebooks.create("elsewhere.ipynb")
     for _ in range(3):
-        await elsewhere.insert(source="begun later, and done")
+        await make_edit(elsewhere, Insert(source="begun later, and done"))
 
 
 async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
@@ -220,7 +226,7 @@ async def test_a_call_keeps_other_calls_out_between_its_look_and_its_edit(
     work = work_on(desk)
     async with lease(work, None, WRITE) as nb:
         before = (await nb.take()).cells
-        other = asyncio.create_task(notebook.delete("c"))
+        other = asyncio.create_task(make_edit(notebook, Delete(cell_id="c")))
         await let_others_pass(desk)
         assert not other.done()
         (edit,) = await nb.make([Insert(source="z = 3", index=0)])
@@ -337,9 +343,9 @@ async def test_a_call_that_changes_a_line_that_somebody_changed_is_refused_with_
 
 async def test_a_locked_cell_is_left_alone(desk: Desk, notebook: Notebook) -> None:
     with pytest.raises(Locked):
-        await notebook.update("d", old_string="locked", new_string="free")
+        await make_edit(notebook, Update(cell_id="d", old_string="locked", new_string="free"))
     with pytest.raises(Locked):
-        await notebook.delete("d")
+        await make_edit(notebook, Delete(cell_id="d"))
     assert (await desk.synced()).source("d") == "locked"
     assert desk.saves == 0
 
@@ -366,10 +372,12 @@ async def test_undo_takes_back_the_agents_part_and_leaves_the_persons(
 ) -> None:
     before = desk.on_disk()
     changes = [
-        *(await notebook.update("a", old_string="x = 1", new_string="x = 5")).changes,
-        *(await notebook.insert(source="new", after="a")).changes,
-        *(await notebook.delete("c")).changes,
-        *(await notebook.move("b", index=0)).changes,
+        *(
+            await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 5"))
+        ).changes,
+        *(await make_edit(notebook, Insert(source="new", after="a"))).changes,
+        *(await make_edit(notebook, Delete(cell_id="c"))).changes,
+        *(await make_edit(notebook, Move(cell_id="b", index=0))).changes,
     ]
     (await desk.synced()).type("a", "\n# mine")
     await desk.synced()
@@ -387,12 +395,16 @@ async def test_an_edit_is_written_once_and_no_change_is_not_written(
     desk: Desk, notebook: Notebook
 ) -> None:
     before = desk.file.read_bytes()
-    assert (await notebook.update("a", old_string="x = 1", new_string="x = 1")).changes == []
-    assert (await notebook.move("a", index=0)).changes == []
+    assert (
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 1"))
+    ).changes == []
+    assert (await make_edit(notebook, Move(cell_id="a", index=0))).changes == []
     await notebook.read()
     await notebook.save()
     assert (desk.saves, desk.file.read_bytes()) == (0, before)
-    assert (await notebook.update("a", old_string="x = 1", new_string="x = 2")).saved.saved
+    assert (
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
+    ).saved.saved
     await notebook.save()
     await notebook.read()
     assert desk.saves == 1
@@ -401,13 +413,13 @@ async def test_an_edit_is_written_once_and_no_change_is_not_written(
 async def test_the_notebook_is_the_same_when_it_is_opened_again(
     desk: Desk, notebook: Notebook
 ) -> None:
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     seen = await notebook.read()
     await desk.notebooks.close()
     assert desk.notebooks.open() == []
     assert await (await desk.notebooks.get("a.ipynb")).read() == seen
     assert (await desk.synced()).ids() == ["a", "b", "c", "d"]
-    await notebook.update("a", old_string="x = 2", new_string="x = 3")
+    await make_edit(notebook, Update(cell_id="a", old_string="x = 2", new_string="x = 3"))
     assert (await desk.synced()).source("a") == "x = 3\ny = 2"
 
 
@@ -419,7 +431,7 @@ async def test_a_file_that_another_program_changed_is_taken_in_first(
     seen = await notebook.cell("a")
     assert (seen.source, seen.outputs) == ("x = 1\ny = 2\n# pulled", [RICH])
     desk.write([code("a", "x = 1\ny = 2\n# pulled"), code("n", "newer")])
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
     assert edit.saved.saved
     assert desk.on_disk() == [("a", "x = 2\ny = 2\n# pulled"), ("n", "newer")]
     assert (await desk.synced()).source("a") == "x = 2\ny = 2\n# pulled"
@@ -429,7 +441,7 @@ async def test_a_renamed_notebook_is_followed(desk: Desk, notebook: Notebook) ->
     await notebook.read()
     await desk.rename("b.ipynb")
     (await desk.synced()).type("a", " # typed")
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
     assert edit.saved.saved
     assert notebook.path == edit.changes[0].notebook == "b.ipynb"
     assert await desk.notebooks.get("b.ipynb") is notebook
@@ -447,8 +459,8 @@ async def test_a_deleted_notebook_is_not_made_again(
     else:
         desk.file.unlink()
     for attempt in (
-        notebook.update("a", old_string="1", new_string="2"),
-        notebook.delete("c"),
+        make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2")),
+        make_edit(notebook, Delete(cell_id="c")),
         notebook.save(),
         notebook.read(),
     ):
@@ -457,7 +469,7 @@ async def test_a_deleted_notebook_is_not_made_again(
     assert not desk.file.exists()
     desk.write([code("n", "another one")])
     assert [cell.id for cell in await (await desk.notebooks.get("a.ipynb")).read()] == ["n"]
-    await notebook.update("n", old_string="one", new_string="1")
+    await make_edit(notebook, Update(cell_id="n", old_string="one", new_string="1"))
     assert desk.on_disk() == [("n", "another 1")]
 
 
@@ -476,10 +488,12 @@ async def test_a_read_only_notebook_is_read_and_not_edited_until_it_is_writable(
         await desk.notebooks.close()
         assert (await notebook.cell("a")).source == "x = 1\ny = 2"
         with pytest.raises(Locked, match="read-only"):
-            await notebook.update("a", old_string="1", new_string="2")
+            await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
         assert (await desk.synced()).source("a") == "x = 1\ny = 2"
         assert desk.saves == 0
-    assert (await notebook.update("a", old_string="1", new_string="2")).saved.saved
+    assert (
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    ).saved.saved
     assert desk.on_disk()[0] == ("a", "x = 2\ny = 2")
 
 
@@ -509,10 +523,10 @@ async def test_a_failing_disk_is_said(
     monkeypatch.setattr(desk.contents, "save", full)
     if desk.carrier == "file":
         with pytest.raises(ToolError, match="nothing was changed"):
-            await notebook.update("a", old_string="1", new_string="2")
+            await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
         assert (await notebook.cell("a")).source == "x = 1\ny = 2"
     else:
-        edit = await notebook.update("a", old_string="1", new_string="2")
+        edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
         assert not edit.saved.saved
         assert "No space left" in edit.saved.note
         assert (await desk.synced()).source("a") == "x = 2\ny = 2"
@@ -531,7 +545,9 @@ async def test_a_cancelled_edit_is_not_left_behind(
         return await save(*args, **kwargs)
 
     monkeypatch.setattr(desk.contents, "save", slow)
-    edit = asyncio.create_task(notebook.update("a", old_string="1", new_string="2"))
+    edit = asyncio.create_task(
+        make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    )
     await saving.wait()
     edit.cancel()
     go_on.set()
@@ -543,7 +559,7 @@ async def test_a_cancelled_edit_is_not_left_behind(
 
 
 async def test_ten_edits_at_once_are_all_there(desk: Desk, notebook: Notebook) -> None:
-    await asyncio.gather(*(notebook.insert(source=str(number)) for number in range(10)))
+    await asyncio.gather(*(make_edit(notebook, Insert(source=str(number))) for number in range(10)))
     seen = await desk.synced()
     ids = seen.ids()
     assert len(set(ids)) == len(ids) == 14
@@ -555,5 +571,5 @@ async def test_a_cell_deleted_by_the_person_is_not_edited(desk: Desk, notebook: 
     (await desk.synced()).delete_cell("c")
     await desk.synced()
     with pytest.raises(CellNotFound):
-        await notebook.update("c", old_string="x", new_string="y")
+        await make_edit(notebook, Update(cell_id="c", old_string="x", new_string="y"))
     assert (await desk.synced()).ids() == ["a", "b", "d"]

@@ -14,7 +14,9 @@ from jupyter_agent.carriers.listener import ContentsListener
 from jupyter_agent.carriers.plain_files import PlainFiles
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.steps import Insert, Update
 from jupyter_agent.errors import NotebookNotFound
+from tests.notebook.editing import make_edit
 
 from .browser import Tab
 from .conftest import cells_of, code
@@ -61,7 +63,7 @@ async def test_a_renamed_folder_is_followed(
         await notebook.close()
     await ensure_async(contents.rename("old", "new"))
     await moves()
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert (notebook.path, other.path) == ("new/a.ipynb", "older.ipynb")
     assert not (root / "old").exists()
     assert cells_of(root / "new" / "a.ipynb")[0]["source"] == "x = 2"
@@ -102,7 +104,7 @@ async def test_a_notebook_found_by_its_new_path_before_the_rename_is_known_is_on
             assert await notebooks.get(path) is in_use
         assert await notebooks.get("0.ipynb") is await notebooks.get(path) is in_use
         first = in_use
-    assert await early.update("a", source="x = 2", base="x = 1")
+    assert await make_edit(early, Update(cell_id="a", source="x = 2", base="x = 1"))
 
 
 async def test_who_asks_for_the_old_path_gets_a_new_notebook_that_is_there(
@@ -206,8 +208,8 @@ async def test_a_notebook_that_another_program_renamed_is_not_made_again(
     outputs.finish(1)
     (root / "a.ipynb").rename(root / "b.ipynb")
     steps = {
-        "edit": lambda: notebook.update("a", old_string="1", new_string="2"),
-        "new cell": lambda: notebook.insert(source="y"),
+        "edit": lambda: make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2")),
+        "new cell": lambda: make_edit(notebook, Insert(source="y")),
         "save of a run": notebook.save,
     }
     with pytest.raises(NotebookNotFound):

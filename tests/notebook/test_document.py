@@ -19,7 +19,7 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.document.steps import Insert, MetadataPatch, Update
+from jupyter_agent.document.steps import Delete, Insert, MetadataPatch, Move, Update
 from jupyter_agent.document.values import shared_cell, shared_output
 from jupyter_agent.errors import (
     CellNotFound,
@@ -30,6 +30,7 @@ from jupyter_agent.errors import (
     NotOnce,
     NotRead,
 )
+from tests.notebook.editing import make_edit
 from tests.waiting import until
 
 from .conftest import cells_of, code, markdown
@@ -53,10 +54,10 @@ def file(root: Path, notebook: Notebook) -> Path:
 async def test_an_inserted_cell_is_where_it_was_asked_for_and_on_disk(
     notebook: Notebook, file: Path
 ) -> None:
-    first = await notebook.insert(source="1", index=0)
-    after = await notebook.insert(source="2", after="a")
-    before = await notebook.insert(source="3", type="markdown", before="c")
-    last = await notebook.insert(source="4")
+    first = await make_edit(notebook, Insert(source="1", index=0))
+    after = await make_edit(notebook, Insert(source="2", after="a"))
+    before = await make_edit(notebook, Insert(source="3", type="markdown", before="c"))
+    last = await make_edit(notebook, Insert(source="4"))
     ids = [edit.cell.id for edit in (first, after, before, last) if edit.cell]
     expected = [ids[0], "a", ids[1], "b", ids[2], "c", ids[3]]
     assert [cell["id"] for cell in cells_of(file)] == expected
@@ -65,7 +66,9 @@ async def test_an_inserted_cell_is_where_it_was_asked_for_and_on_disk(
 
 
 async def test_a_part_of_the_text_is_replaced(notebook: Notebook, file: Path) -> None:
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 'é😀'")
+    edit = await make_edit(
+        notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 'é😀'")
+    )
     assert cells_of(file)[0]["source"] == "x = 'é😀'\ny = 2"
     (change,) = edit.changes
     assert change.before is not None
@@ -83,7 +86,7 @@ async def test_a_part_of_the_text_is_replaced(notebook: Notebook, file: Path) ->
 )
 async def test_an_old_string_must_occur_once(notebook: Notebook, old: str, found: str) -> None:
     with pytest.raises(NotOnce, match=found) as error:
-        await notebook.update("a", old_string=old, new_string="!")
+        await make_edit(notebook, Update(cell_id="a", old_string=old, new_string="!"))
     assert "x = 1\ny = 2" in error.value.message
     assert error.value.facts["current"]["source"] == "x = 1\ny = 2"
 
@@ -109,26 +112,26 @@ async def test_what_nobody_sees_keeps_no_edit_from_its_place_or_is_named(
     path = write("t.ipynb", [code("a", text)])
     notebook = await notebooks.get("t.ipynb")
     if found is None:
-        await notebook.update("a", old_string=old, new_string="HERE")
+        await make_edit(notebook, Update(cell_id="a", old_string=old, new_string="HERE"))
         (cell,) = cells_of(path)
         assert cell["source"].count("HERE") == 1
         assert abs(len(cell["source"]) - len(text)) == abs(len("HERE") - len(old))
     else:
         with pytest.raises(NotOnce) as error:
-            await notebook.update("a", old_string=old, new_string="!")
+            await make_edit(notebook, Update(cell_id="a", old_string=old, new_string="!"))
         assert found in error.value.message
         assert notebook.cached_cell("a").source == text
 
 
 async def test_a_rewrite_needs_the_text_or_the_version_that_it_replaces(notebook: Notebook) -> None:
     with pytest.raises(NotRead, match="x = 1"):
-        await notebook.update("a", source="new")
+        await make_edit(notebook, Update(cell_id="a", source="new"))
     version = notebook.cached_cell("a").version
-    await notebook.update("a", source="new", expect=version)
+    await make_edit(notebook, Update(cell_id="a", source="new", expect=version))
     with pytest.raises(Conflict):
-        await notebook.update("a", source="newer", expect=version)
+        await make_edit(notebook, Update(cell_id="a", source="newer", expect=version))
     with pytest.raises(Conflict):
-        await notebook.delete("a", expect=version)
+        await make_edit(notebook, Delete(cell_id="a", expect=version))
     assert notebook.cached_cell("a").source == "new"
 
 
@@ -137,7 +140,7 @@ async def test_another_type_keeps_id_text_and_metadata(notebooks: Notebooks, wri
     cell = code("a", "# A", [output], metadata={"tags": ["keep"]}, execution_count=3)
     path = write("t.ipynb", [cell])
     notebook = await notebooks.get("t.ipynb")
-    await notebook.update("a", type="markdown")
+    await make_edit(notebook, Update(cell_id="a", type="markdown"))
     (cell,) = cells_of(path)
     assert cell == {
         "id": "a",
@@ -145,20 +148,22 @@ async def test_another_type_keeps_id_text_and_metadata(notebooks: Notebooks, wri
         "source": "# A",
         "metadata": {"tags": ["keep"]},
     }
-    await notebook.update("a", type="code", old_string="# A", new_string="a = 1")
+    await make_edit(
+        notebook, Update(cell_id="a", type="code", old_string="# A", new_string="a = 1")
+    )
     (cell,) = cells_of(path)
     assert (cell["cell_type"], cell["source"], cell["outputs"]) == ("code", "a = 1", [])
 
 
 async def test_a_cell_is_moved_and_deleted(notebook: Notebook, file: Path) -> None:
-    edit = await notebook.move("c", before="a")
+    edit = await make_edit(notebook, Move(cell_id="c", before="a"))
     assert [cell["id"] for cell in cells_of(file)] == ["c", "a", "b"]
     assert [change.kind for change in edit.changes] == ["move"]
-    await notebook.move("c", index=1)
+    await make_edit(notebook, Move(cell_id="c", index=1))
     assert [cell["id"] for cell in cells_of(file)] == ["a", "c", "b"]
-    await notebook.move("a")
+    await make_edit(notebook, Move(cell_id="a"))
     assert [cell["id"] for cell in cells_of(file)] == ["c", "b", "a"]
-    edit = await notebook.delete("b")
+    edit = await make_edit(notebook, Delete(cell_id="b"))
     assert edit.cell is None
     assert [cell["id"] for cell in cells_of(file)] == ["c", "a"]
 
@@ -187,15 +192,15 @@ async def test_no_number_that_a_page_cannot_read_gets_into_a_notebook(
 
 async def test_unknown_cells_and_places_are_named(notebook: Notebook) -> None:
     with pytest.raises(CellNotFound, match=r"No cell `z`. Cells now: a, b, c."):
-        await notebook.update("z", old_string="a", new_string="b")
+        await make_edit(notebook, Update(cell_id="z", old_string="a", new_string="b"))
     with pytest.raises(CellNotFound):
-        await notebook.insert(source="", after="z")
+        await make_edit(notebook, Insert(source="", after="z"))
     with pytest.raises(InvalidInput, match="index"):
-        await notebook.insert(source="", index=9)
+        await make_edit(notebook, Insert(source="", index=9))
     with pytest.raises(InvalidInput, match="only one"):
-        await notebook.insert(source="", index=0, after="a")
+        await make_edit(notebook, Insert(source="", index=0, after="a"))
     with pytest.raises(InvalidInput, match="itself"):
-        await notebook.move("a", after="a")
+        await make_edit(notebook, Move(cell_id="a", after="a"))
 
 
 @pytest.mark.parametrize(
@@ -213,11 +218,11 @@ async def test_a_locked_cell_stays_as_it_is(
     before = path.read_bytes()
     notebook = await notebooks.get("l.ipynb")
     with pytest.raises(Locked):
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     with pytest.raises(Locked):
-        await notebook.update("a", type="raw")
+        await make_edit(notebook, Update(cell_id="a", type="raw"))
     with pytest.raises(Locked):
-        await notebook.delete("a")
+        await make_edit(notebook, Delete(cell_id="a"))
     assert path.read_bytes() == before
 
 
@@ -225,8 +230,8 @@ async def test_an_undeletable_cell_can_be_edited_only(notebooks: Notebooks, writ
     write("l.ipynb", [code("a", "x = 1", metadata={"deletable": False})])
     notebook = await notebooks.get("l.ipynb")
     with pytest.raises(Locked):
-        await notebook.delete("a")
-    edit = await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Delete(cell_id="a"))
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert edit.changes
 
 

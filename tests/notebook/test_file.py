@@ -21,8 +21,10 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers.plain_files import PlainFiles
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Exists, InvalidInput, ToolError
+from tests.notebook.editing import make_edit
 from tests.waiting import eventually, until
 
 from .conftest import cells_of, code, markdown, notebook_json
@@ -67,7 +69,7 @@ async def test_a_one_line_edit_is_a_one_line_diff(notebooks: Notebooks, write: W
     )
     before = path.read_text(encoding="utf-8")
     notebook = await notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="x = 1", new_string="x = 10")
+    await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 10"))
     after = path.read_text(encoding="utf-8")
     assert changed_lines(before, after) == ['-    "x = 1\\n",', '+    "x = 10\\n",']
 
@@ -81,12 +83,14 @@ async def test_a_real_notebook_keeps_every_other_line(
     old = path.read_text(encoding="utf-8")
     notebook = await notebooks.get(name)
     cell = next(cell for cell in await notebook.read() if cell.source and not cell.locked)
-    edit = await notebook.update(cell.id, source=cell.source + " # 1", base=cell.source)
+    edit = await make_edit(
+        notebook, Update(cell_id=cell.id, source=cell.source + " # 1", base=cell.source)
+    )
     assert edit.saved.note == ""
     gone, come = changed_lines(old, path.read_text(encoding="utf-8"))
     assert (gone[0], come[0]) == ("-", "+")
     assert " # 1" in come
-    await notebook.update(cell.id, old_string=" # 1", new_string="")
+    await make_edit(notebook, Update(cell_id=cell.id, old_string=" # 1", new_string=""))
     assert path.read_text(encoding="utf-8") == old
 
 
@@ -102,10 +106,12 @@ async def test_a_turn_in_a_notebook_of_an_older_format_is_undone_to_the_byte(
     notebook = await notebooks.get(name)
     first, second, third = [cell.id for cell in await notebook.read() if not cell.locked][:3]
     edits = [
-        await notebook.update(first, source="# new", base=notebook.cached_cell(first).source),
-        await notebook.insert(source="new = 1", after=first),
-        await notebook.move(second, index=0),
-        await notebook.delete(third),
+        await make_edit(
+            notebook, Update(cell_id=first, source="# new", base=notebook.cached_cell(first).source)
+        ),
+        await make_edit(notebook, Insert(source="new = 1", after=first)),
+        await make_edit(notebook, Move(cell_id=second, index=0)),
+        await make_edit(notebook, Delete(cell_id=third)),
     ]
     text = path.read_text(encoding="utf-8")
     nbformat.validate(json.loads(text))
@@ -128,8 +134,8 @@ async def test_trust_stays_as_it_came(
     if signed:
         contents.notary.sign(nbformat.read(path, as_version=4))
     notebook = await notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="1", new_string="2")
-    new = (await notebook.insert(source="html")).cell
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    new = (await make_edit(notebook, Insert(source="html"))).cell
     assert new is not None
     assert contents.notary.check_signature(nbformat.read(path, as_version=4)) is signed
     outputs = notebook.outputs(new.id)
@@ -137,7 +143,7 @@ async def test_trust_stays_as_it_came(
     outputs.display(RICH)
     outputs.finish(1)
     await notebook.save()
-    await notebook.delete("a")
+    await make_edit(notebook, Delete(cell_id="a"))
     assert contents.notary.check_signature(nbformat.read(path, as_version=4)) is signed
 
 
@@ -168,7 +174,7 @@ async def test_outputs_that_a_hook_strips_stay_in_the_live_document(
 
     contents.pre_save_hook = strip
     notebook = await notebooks.get("a.ipynb")
-    edit = await notebook.update("b", source="y", base="")
+    edit = await make_edit(notebook, Update(cell_id="b", source="y", base=""))
     assert edit.saved.saved
     assert cells_of(path)[0]["outputs"] == []
     assert notebook.cached_cell("a").outputs == [RICH]
@@ -235,7 +241,7 @@ async def test_a_notebook_of_another_program_is_valid_afterwards(
     )
     (root / "a.ipynb").write_text(json.dumps(json.loads(text), indent=4), encoding="utf-8")
     notebook = await notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="x", new_string="z")
+    await make_edit(notebook, Update(cell_id="a", old_string="x", new_string="z"))
     content = json.loads((root / "a.ipynb").read_text(encoding="utf-8"))
     assert content["extra"] == 1
 
@@ -251,11 +257,13 @@ async def test_each_of_many_quick_writes_is_seen(
         path.write_text(text.replace("1000", str(number)), encoding="utf-8")
         assert [cell.source for cell in await notebook.read()] == [f"x = {number}"]
     for number in range(1500, 1520):
-        await notebook.update("a", source=f"x = {number}", base=f"x = {number - 1}")
+        await make_edit(
+            notebook, Update(cell_id="a", source=f"x = {number}", base=f"x = {number - 1}")
+        )
         after = path.read_text(encoding="utf-8").replace(str(number), "9999")
         path.write_text(after, encoding="utf-8")
         assert (await notebook.cell("a")).source == "x = 9999"
-        await notebook.update("a", source=f"x = {number}", base="x = 9999")
+        await make_edit(notebook, Update(cell_id="a", source=f"x = {number}", base="x = 9999"))
 
 
 def test_a_file_is_not_known_by_a_time_that_its_next_write_may_have_too(
@@ -303,7 +311,7 @@ async def test_every_part_of_a_cell_that_another_program_wrote_stays(
     content["cells"][0] |= {"attachments": more, "metadata": {"n": [2]}, "new": 1}
     content["cells"][0]["odd"]["k"] = 2
     path.write_text(json.dumps(content), encoding="utf-8")
-    await notebook.update("c", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="c", old_string="1", new_string="2"))
     assert cells_of(path)[0] == {**content["cells"][0], "source": "text"}
 
 
@@ -345,7 +353,7 @@ async def test_a_save_that_was_cut_off_is_put_right_when_it_is_read(
     path.write_bytes(before[:50])
     notebook = await notebooks.get("a.ipynb")
     assert notebook.cached_cell("a").source == "x = 1"
-    edit = await notebook.update("a", old_string="1", new_string="2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert "`a.ipynb.invalid`" in edit.saved.note
 
 
@@ -371,7 +379,7 @@ async def test_without_a_copy_of_the_contents_manager_ours_is_taken(
     notebooks = Notebooks(contents, Tabs(), recovery=keep)
     notebook = await notebooks.get("a.ipynb")
     (cell,) = await notebook.read()
-    await notebook.update(cell.id, old_string="2", new_string="3")
+    await make_edit(notebook, Update(cell_id=cell.id, old_string="2", new_string="3"))
     cut = path.read_bytes()[:50]
     path.write_bytes(cut)
     os.utime(path, (0, 0))
@@ -390,7 +398,7 @@ async def test_a_notebook_that_a_reader_has_just_taken_away_is_back_and_that_is_
     path = write("a.ipynb", [code("a", "x = 1")])
     notebook = await notebooks.get("a.ipynb")
     path.rename(path.with_name("a.ipynb.invalid"))
-    edit = await notebook.update("a", old_string="1", new_string="2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert edit.saved.saved
     assert "It is back" in notebooks.repairs[0]
     assert cells_of(path)[0]["source"] == "x = 2"
@@ -430,7 +438,9 @@ async def test_a_copy_that_jupyter_left_long_ago_goes_with_the_next_save(
     path = write("a.ipynb", [code("a", "x = 1")])
     left = path.with_name(".~a.ipynb")
     left.write_bytes(path.read_bytes())
-    await (await notebooks.get("a.ipynb")).update("a", old_string="1", new_string="2")
+    await make_edit(
+        await notebooks.get("a.ipynb"), Update(cell_id="a", old_string="1", new_string="2")
+    )
     assert not left.exists()
 
 

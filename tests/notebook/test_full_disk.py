@@ -19,7 +19,9 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
+from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.errors import Locked, NotConfirmed, ToolError
+from tests.notebook.editing import make_edit
 
 from .conftest import cells_of, code
 
@@ -63,7 +65,7 @@ async def test_whichever_call_of_the_storage_fails_nothing_is_half_done(
             failing = FailNth(contents, patch, number, error)
             end = "saved"
             try:
-                await notebook.update("a", old_string="1", new_string="2")
+                await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
             except NotConfirmed:
                 end = "unknown"
             except ToolError:
@@ -73,7 +75,7 @@ async def test_whichever_call_of_the_storage_fails_nothing_is_half_done(
         allowed = {"saved": ["x = 2"], "not saved": ["x = 1"], "unknown": ["x = 1", "x = 2"]}
         assert texts[0] in allowed[end], (number, failing.calls)
         assert [cell.source for cell in await notebook.read()] == texts, (number, failing.calls)
-        await notebook.update("b", old_string="1", new_string="3")
+        await make_edit(notebook, Update(cell_id="b", old_string="1", new_string="3"))
         assert [cell["source"] for cell in cells_of(path)] == [texts[0], "y = 3"]
         await notebooks.close()
         if len(failing.calls) + LOOKS < number:  # no call was left to fail
@@ -115,16 +117,16 @@ async def test_without_a_recovery_copy_nothing_is_written(
     copies = RecoveryCopies(database)
     notebooks = Notebooks(contents, Tabs(), recovery=copies.keep)
     notebook = await notebooks.get("a.ipynb", turn_id="t")
-    await notebook.insert(source=os.urandom(300_000).hex())
+    await make_edit(notebook, Insert(source=os.urandom(300_000).hex()))
     await database.execute("PRAGMA max_page_count = 1")  # no larger than it is
     await notebooks.get("a.ipynb", turn_id="t2")
     before = path.read_bytes()
     with pytest.raises(ToolError, match="No recovery copy .* nothing was changed"):
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert path.read_bytes() == before
     assert (await notebook.cell("a")).source == "x = 1"
     await database.execute("PRAGMA max_page_count = 1000000")
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert len(await copies.of("a.ipynb")) == 2
     await notebooks.close()
     database.close()
@@ -158,7 +160,7 @@ async def test_a_file_that_stays_damaged_is_said_to_be(
 
     monkeypatch.setattr(contents, "save", half)
     with pytest.raises(ToolError, match="damaged now: .*No space left.*recovery copy"):
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert copies == ["x = 1"]
     await notebooks.close()
 
@@ -193,10 +195,10 @@ async def test_nothing_is_half_done_where_nothing_may_be_written(
         monkeypatch.setattr(contents, "save", lambda *_: saved.append("saved"))
     notebook = await notebooks.get("a.ipynb")
     steps = {
-        "update": lambda: notebook.update("a", old_string="1", new_string="2"),
-        "insert": lambda: notebook.insert(source="new"),
-        "move": lambda: notebook.move("a", index=1),
-        "delete": lambda: notebook.delete("a"),
+        "update": lambda: make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2")),
+        "insert": lambda: make_edit(notebook, Insert(source="new")),
+        "move": lambda: make_edit(notebook, Move(cell_id="a", index=1)),
+        "delete": lambda: make_edit(notebook, Delete(cell_id="a")),
         "create": lambda: notebooks.create("new.ipynb"),
     }
     told = (

@@ -21,10 +21,12 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import TabLink, Tabs
 from jupyter_agent.document import long_work
 from jupyter_agent.document.long_work import yield_to_loop
+from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.plugs.rooms import room_carrier
 from jupyter_agent.plugs.rooms.room_shadow import Shadow
 from jupyter_agent.text.notebook import render
+from tests.notebook.editing import make_edit
 
 from . import rooms
 from .browser import Tab
@@ -40,9 +42,9 @@ class Threads:
             (nbformat_file, "parse"),
             (nbformat_file, "matches"),
             (nbformat_file, "missing_ids"),
-            (file, "_content"),
-            (file, "_changed_cells"),
-            (file, "_text"),
+            (file, "content_of"),
+            (file, "changed_cells"),
+            (file, "text_of"),
             (file.FileCarrier, "_mark_trusted"),
         ):
             patch.setattr(place, name, self._told(name, getattr(place, name)))
@@ -66,10 +68,18 @@ async def test_what_takes_long_is_done_in_threads(
 
     notebooks = Notebooks(contents, Tabs(), recovery=recovery)
     notebook = await notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     await notebooks.close()
     assert threads.seen == dict.fromkeys(
-        ["parse", "matches", "missing_ids", "_content", "_changed_cells", "_text", "_mark_trusted"],
+        [
+            "parse",
+            "matches",
+            "missing_ids",
+            "content_of",
+            "changed_cells",
+            "text_of",
+            "_mark_trusted",
+        ],
         {False},
     )
 
@@ -94,7 +104,7 @@ async def test_while_a_large_notebook_is_read_or_saved_garbage_is_not_looked_for
     monkeypatch.setattr(contents, "save", told("save", contents.save))
     notebooks = Notebooks(contents, Tabs())
     notebook = await notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert frozen == {"parse": False, "save": False, "matches": False}
     frozen.clear()
     monkeypatch.setattr(file, "_MANY", 1)
@@ -102,7 +112,7 @@ async def test_while_a_large_notebook_is_read_or_saved_garbage_is_not_looked_for
     if theirs:
         gc.freeze()
     try:
-        await notebook.update("a", old_string="2", new_string="3")
+        await make_edit(notebook, Update(cell_id="a", old_string="2", new_string="3"))
         assert frozen == {"save": True, "matches": True}
         write("a.ipynb", [code("a", "x = 1"), code("b", "z")])
         frozen.clear()
@@ -129,7 +139,7 @@ async def test_a_tab_tells_nothing_of_the_snapshot_that_it_takes_in(
     tab = await Tab(tabs, contents, "a.ipynb").open()
     notebook = await notebooks.get("a.ipynb")
     assert not told
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert tab.source("a") == "x = 2"
     assert told
 
@@ -155,9 +165,9 @@ async def test_others_run_while_an_edit_that_removes_a_cell_is_made_ready(
     monkeypatch.setattr(room_carrier, "Shadow", Told)
     for module in (room_carrier, long_work):
         monkeypatch.setattr(module, "yield_to_loop", typing)
-    edits = [await notebook.move("b", index=0)]
-    edits.append(await notebook.update("b", type="markdown"))
-    edits.append(await notebook.delete("c"))
+    edits = [await make_edit(notebook, Move(cell_id="b", index=0))]
+    edits.append(await make_edit(notebook, Update(cell_id="b", type="markdown")))
+    edits.append(await make_edit(notebook, Delete(cell_id="c")))
     await undo(notebook, [change for edit in edits for change in edit.changes])
     await person.sync()
     assert made == [True]  # one for as long as a page may be away
@@ -188,8 +198,8 @@ async def test_ten_thousand_cells_and_an_output_of_30_mb(notebooks: Notebooks, r
     assert path.stat().st_size > 30_000_000
     notebook = await notebooks.get("a.ipynb")
     assert len(await notebook.read()) == 10_001
-    await notebook.update("c5000", old_string="= 5000", new_string="= -1")
-    new = (await notebook.insert(source="new", after="c0")).cell
+    await make_edit(notebook, Update(cell_id="c5000", old_string="= 5000", new_string="= -1"))
+    new = (await make_edit(notebook, Insert(source="new", after="c0"))).cell
     assert new is not None
     stored_cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     assert [cell["id"] for cell in stored_cells[:3]] == ["c0", new.id, "c1"]

@@ -15,7 +15,9 @@ from nbformat.v4 import new_notebook
 from jupyter_agent.carriers.listener import ContentsListener
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.errors import Conflict, NotebookNotFound, ToolError
+from tests.notebook.editing import make_edit
 
 from .conftest import code, markdown, sign_in_memory
 from .managers import STORAGES, Storage
@@ -99,17 +101,17 @@ async def test_edits_by_id_arrive_one_after_the_other(
 ) -> None:
     notebook = await notebooks.get(storage.path)
     one, two, three = [cell.id for cell in await notebook.read()]
-    edit = await notebook.update(one, old_string="1", new_string="10")
+    edit = await make_edit(notebook, Update(cell_id=one, old_string="1", new_string="10"))
     assert edit.saved.saved
     assert await sources(storage) == ["x = 10", CELLS[1], CELLS[2]]
-    await notebook.update(one, old_string="10", new_string="100")
-    await notebook.update(three, source="y = 4", base=CELLS[2])
-    new = (await notebook.insert(source="w = 9", after=two)).cell
+    await make_edit(notebook, Update(cell_id=one, old_string="10", new_string="100"))
+    await make_edit(notebook, Update(cell_id=three, source="y = 4", base=CELLS[2]))
+    new = (await make_edit(notebook, Insert(source="w = 9", after=two))).cell
     assert new is not None
     assert await sources(storage) == ["x = 100", "# Title", "w = 9", "y = 4"]
     assert [cell.id for cell in await notebook.read()] == [one, two, new.id, three]
-    await notebook.move(new.id, index=0)
-    await notebook.delete(two)
+    await make_edit(notebook, Move(cell_id=new.id, index=0))
+    await make_edit(notebook, Delete(cell_id=two))
     assert await sources(storage) == ["w = 9", "x = 100", "y = 4"]
     await notebooks.close()
     again = await notebooks.get(storage.path)
@@ -120,8 +122,8 @@ async def test_two_edits_at_once_are_both_there(storage: Storage, notebooks: Not
     notebook = await notebooks.get(storage.path)
     one, _, three = [cell.id for cell in await notebook.read()]
     await asyncio.gather(
-        notebook.update(one, old_string="1", new_string="7"),
-        notebook.update(three, old_string="2", new_string="8"),
+        make_edit(notebook, Update(cell_id=one, old_string="1", new_string="7")),
+        make_edit(notebook, Update(cell_id=three, old_string="2", new_string="8")),
     )
     assert await sources(storage) == ["x = 7", "# Title", "y = 8\n\nz = 3"]
 
@@ -136,7 +138,9 @@ async def test_without_a_change_nothing_is_saved(
         raise AssertionError("saved")
 
     monkeypatch.setattr(storage.contents, "save", never)
-    assert (await notebook.update(one, source=CELLS[0], base=CELLS[0])).changes == []
+    assert (
+        await make_edit(notebook, Update(cell_id=one, source=CELLS[0], base=CELLS[0]))
+    ).changes == []
     await notebook.save()
 
 
@@ -147,11 +151,11 @@ async def test_what_somebody_else_saved_is_merged(storage: Storage, notebooks: N
         storage,
         [code("one", "x = 1\n# theirs"), markdown("two", CELLS[1]), code("three", CELLS[2])],
     )
-    edit = await notebook.update(one, source="x = 5", base="x = 1")
+    edit = await make_edit(notebook, Update(cell_id=one, source="x = 5", base="x = 1"))
     assert edit.merged
     assert await sources(storage) == ["x = 5\n# theirs", CELLS[1], CELLS[2]]
     with pytest.raises(Conflict) as conflict:
-        await notebook.update(one, source="x = 6", base="x = 1")
+        await make_edit(notebook, Update(cell_id=one, source="x = 6", base="x = 1"))
     assert conflict.value.facts["current"]["source"] == "x = 5\n# theirs"
 
 
@@ -168,7 +172,7 @@ async def test_what_somebody_else_saves_at_this_moment_stays(
 
     monkeypatch.setattr(notebooks, "_recovery", meanwhile)
     with pytest.raises(Conflict, match="writes `.*` at the same moment.*nothing was changed"):
-        await notebook.update(one, old_string="x = 1", new_string="x = 2")
+        await make_edit(notebook, Update(cell_id=one, old_string="x = 1", new_string="x = 2"))
     assert (await sources(storage))[0] == "theirs = 1"
     assert (await notebook.read())[0].source == "theirs = 1"
 
@@ -181,8 +185,8 @@ async def test_outputs_stay_in_the_live_document(storage: Storage, notebooks: No
     outputs.display(SHOWN)
     outputs.finish(3)
     await notebook.save()
-    await notebook.update(three, old_string="2", new_string="8")
-    await notebook.insert(source="new", after=one)
+    await make_edit(notebook, Update(cell_id=three, old_string="2", new_string="8"))
+    await make_edit(notebook, Insert(source="new", after=one))
     cell = await notebook.cell(one)
     assert (cell.outputs, cell.execution_count) == ([SHOWN], 3)
     stored = (await kept(storage))[0]
@@ -206,12 +210,12 @@ async def test_a_save_that_fails_changes_nothing_and_the_next_one_succeeds(
     with monkeypatch.context() as patch:
         patch.setattr(storage.contents, "save", full)
         with pytest.raises(ToolError, match="No space left"):
-            await notebook.update(one, old_string="1", new_string="2")
+            await make_edit(notebook, Update(cell_id=one, old_string="1", new_string="2"))
         with pytest.raises(ToolError):
-            await notebook.move(one, index=1)
+            await make_edit(notebook, Move(cell_id=one, index=1))
     assert await sources(storage) == CELLS
     assert [cell.source for cell in await notebook.read()] == CELLS
-    await notebook.update(one, old_string="1", new_string="3")
+    await make_edit(notebook, Update(cell_id=one, old_string="1", new_string="3"))
     assert await sources(storage) == ["x = 3", *CELLS[1:]]
 
 
@@ -227,13 +231,13 @@ async def test_a_renamed_notebook_is_followed_and_a_deleted_one_not_made_again(
     (one, *_) = [cell.id for cell in await notebook.read()]
     await ensure_async(storage.contents.rename(storage.path, storage.renamed))
     await asyncio.gather(*events._active_listeners)
-    await notebook.update(one, old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id=one, old_string="1", new_string="2"))
     assert (await sources(storage, storage.renamed))[0] == "x = 2"
     assert not await ensure_async(storage.contents.exists(storage.path))
     await ensure_async(storage.contents.delete(storage.renamed))
     await asyncio.gather(*events._active_listeners)
     with pytest.raises(NotebookNotFound):
-        await notebook.update(one, old_string="2", new_string="3")
+        await make_edit(notebook, Update(cell_id=one, old_string="2", new_string="3"))
     assert not await ensure_async(storage.contents.exists(storage.renamed))
     moves.stop(events)
 
@@ -244,11 +248,11 @@ async def test_a_copy_is_kept_before_the_first_write_of_each_turn(
     notebook = await notebooks.get(storage.path, turn_id="t1")
     (one, *_) = [cell.id for cell in await notebook.read()]
     assert copies == []
-    await notebook.update(one, old_string="1", new_string="2")
-    await notebook.update(one, old_string="2", new_string="3")
+    await make_edit(notebook, Update(cell_id=one, old_string="1", new_string="2"))
+    await make_edit(notebook, Update(cell_id=one, old_string="2", new_string="3"))
     assert copies == [(storage.path, CELLS)]
     await notebooks.get(storage.path, turn_id="t2")
-    await notebook.update(one, old_string="3", new_string="4")
+    await make_edit(notebook, Update(cell_id=one, old_string="3", new_string="4"))
     await notebooks.get(storage.path, turn_id="t1")
-    await notebook.update(one, old_string="4", new_string="5")
+    await make_edit(notebook, Update(cell_id=one, old_string="4", new_string="5"))
     assert [text[0] for _, text in copies] == ["x = 1", "x = 3"]

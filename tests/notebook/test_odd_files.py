@@ -16,9 +16,11 @@ from jupyter_agent.analysis.stale import stale_cells
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Cell
+from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import ToolError, UnreadableNotebook
 from jupyter_agent.text.notebook import render
+from tests.notebook.editing import make_edit
 
 from .conftest import code, markdown, notebook_json, sign_in_memory
 from .managers import STORAGES
@@ -95,7 +97,7 @@ async def test_what_is_read_is_left_as_it_is_until_something_is_written(
     notebook = await notebooks.get("odd.ipynb")
     assert [cell.id for cell in await notebook.read()] == ids
 
-    new = (await notebook.insert(source="new")).cell
+    new = (await make_edit(notebook, Insert(source="new"))).cell
     assert new is not None
     written = json.loads(path.read_text(encoding="utf-8"))
     was = json.loads(raw)
@@ -117,9 +119,11 @@ async def test_ids_are_given_with_the_first_write_which_says_so(
     path.write_bytes(READ[name])
     notebook = await notebooks.get("odd.ipynb")
     ids = [cell.id for cell in await notebook.read()]
-    first = await notebook.update(ids[1], source="# new", base=notebook.cached_cell(ids[1]).source)
+    first = await make_edit(
+        notebook, Update(cell_id=ids[1], source="# new", base=notebook.cached_cell(ids[1]).source)
+    )
     assert ("without an id" if "4.5" in name else "saved as 4.5") in first.saved.note
-    second = await notebook.update(ids[1], old_string="new", new_string="newer")
+    second = await make_edit(notebook, Update(cell_id=ids[1], old_string="new", new_string="newer"))
     assert second.saved.note == ""
     nbformat.validate(json.loads(path.read_text(encoding="utf-8")))
     assert [cell.id for cell in await notebook.read()] == ids
@@ -152,11 +156,11 @@ async def survive(raw: bytes, path: Path, notebooks: Notebooks) -> str:
     ids = [cell.id for cell in cells]
     assert len(set(ids)) == len(ids)
     try:
-        new = (await notebook.insert(source="new", index=0)).cell
+        new = (await make_edit(notebook, Insert(source="new", index=0))).cell
         assert new is not None
         if ids:
-            await notebook.move(ids[-1], index=0)
-            await notebook.delete(new.id)
+            await make_edit(notebook, Move(cell_id=ids[-1], index=0))
+            await make_edit(notebook, Delete(cell_id=new.id))
     except ToolError:
         assert path.read_bytes() == raw
         return "not changed"
@@ -217,12 +221,14 @@ async def test_what_people_bring_is_read_edited_and_put_back(
         notebook = await notebooks.get("theirs.ipynb")
         cells = await notebook.read()
         look_at(cells)
-        changes = [*(await notebook.insert(source="new", index=0)).changes]
+        changes = [*(await make_edit(notebook, Insert(source="new", index=0))).changes]
         for cell in cells:
-            edited = await notebook.update(cell.id, source="!", base=cell.source)
+            edited = await make_edit(
+                notebook, Update(cell_id=cell.id, source="!", base=cell.source)
+            )
             changes += edited.changes
         if cells:
-            changes += (await notebook.delete(cells[-1].id)).changes
+            changes += (await make_edit(notebook, Delete(cell_id=cells[-1].id))).changes
         assert (await undo(notebook, changes)).conflicts == [], seed
         await notebook.save()
         await notebooks.close()

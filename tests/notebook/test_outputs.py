@@ -17,6 +17,8 @@ from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.output_writer import INTERVAL, CellOutputs
 from jupyter_agent.document.outputs import OutputList, type_onto
+from jupyter_agent.document.steps import Delete, Move
+from tests.notebook.editing import make_edit
 from tests.waiting import until
 
 from .conftest import cells_of, code
@@ -269,7 +271,7 @@ async def test_outputs_of_a_deleted_cell_are_dropped(
 ) -> None:
     outputs.start()
     outputs.stream("stdout", "1")
-    await notebook.delete("a")
+    await make_edit(notebook, Delete(cell_id="a"))
     outputs.stream("stdout", "2")
     outputs.display(shown("3"))
     outputs.finish(1)
@@ -283,7 +285,7 @@ async def test_a_moved_cell_keeps_getting_its_outputs(
 ) -> None:
     outputs.start()
     outputs.stream("stdout", "1")
-    await notebook.move("a", index=1)
+    await make_edit(notebook, Move(cell_id="a", index=1))
     assert notebook.cached_cell("a").running
     outputs.stream("stdout", "2")
     outputs.finish(1)

@@ -25,6 +25,7 @@ from jupyter_agent.conversations.recovery import RecoveryCopies
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.document.steps import ClearOutputs, MetadataPatch, Step, Update
 from jupyter_agent.errors import Busy, Conflict, NotConfirmed, NotebookNotFound
+from tests.notebook.editing import make_edit
 
 from .conftest import cells_of, code, notebook_json, sign_in_memory
 
@@ -70,7 +71,7 @@ async def test_what_another_program_saves_while_we_save_is_in_the_file_as_well(
     notebook = await notebooks.get(path.name)
     writes = [THEIRS]
     contents.pre_save_hook = lambda **_: way(path, writes.pop()) if writes else None
-    edit = await notebook.update("a", old_string="1", new_string="2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert edit.saved.note.endswith("it has both changes.")
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
     assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", path.name]
@@ -86,11 +87,11 @@ async def test_a_file_that_git_deletes_and_recreates_is_not_missed(
     loop = asyncio.get_running_loop()
     loop.call_later(0.05, time.sleep, busy)  # nothing else runs in the server
     loop.call_later(0.1, in_place, path, THEIRS)
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
     path.unlink()
     with pytest.raises(NotebookNotFound):
-        await notebook.update("a", old_string="2", new_string="3")
+        await make_edit(notebook, Update(cell_id="a", old_string="2", new_string="3"))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ async def test_where_that_cannot_be_the_file_has_what_they_saved(
     writes = [theirs]
     contents.pre_save_hook = lambda **_: in_place(path, writes.pop()) if writes else None
     with pytest.raises(Conflict, match="nothing was changed"):
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert path.read_text(encoding="utf-8") == theirs
     assert [cell.source for cell in await notebook.read()] == [cell["source"] for cell in cells]
 
@@ -196,7 +197,7 @@ async def test_of_two_programs_that_save_at_once_the_later_one_is_in_the_file(
     notebook = await notebooks.get("a.ipynb")
     writes = [THEIRS.replace("theirs", "later"), THEIRS]
     contents.pre_save_hook = lambda **_: atomically(path, writes.pop()) if writes else None
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert writes == []
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "later"]
 
@@ -209,11 +210,11 @@ async def test_an_edit_that_is_given_up_takes_nothing_of_theirs_back(
     writes = [THEIRS.replace("theirs", f"theirs {number}") for number in range(5)]
     contents.pre_save_hook = lambda **_: in_place(path, writes.pop()) if writes else None
     with pytest.raises(Conflict, match="nothing was changed"):
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     theirs = f"theirs {len(writes)}"
     assert [cell.source for cell in await notebook.read()] == ["x = 1", theirs]
     writes.clear()
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", theirs]
 
 
@@ -237,7 +238,7 @@ async def test_an_edit_that_is_taken_back_tears_no_text_of_theirs(
 
     contents.pre_save_hook = hook
     edit = asyncio.ensure_future(
-        notebook.update("a", old_string="total = 2", new_string="result = 2")
+        make_edit(notebook, Update(cell_id="a", old_string="total = 2", new_string="result = 2"))
     )
     with suppress(Conflict, asyncio.CancelledError):
         await edit
@@ -262,7 +263,7 @@ async def test_who_writes_our_file_while_another_ones_is_given_back_is_the_later
         return holds(*args)
 
     monkeypatch.setattr(Disk, "holds", look)
-    edit = await notebook.update("a", old_string="1", new_string="2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "later"]
     assert "`a.ipynb.overwritten-1`" in edit.saved.note
     assert path.with_name("a.ipynb.overwritten-1").read_text(encoding="utf-8") == THEIRS
@@ -280,7 +281,7 @@ async def test_what_was_written_at_the_same_moment_stays_also_where_a_hook_fails
 
     contents.pre_save_hook = lambda **_: in_place(path, writes.pop()) if writes else None
     contents.register_post_save_hook(fail)
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
     assert [name for name in os.listdir(path.parent) if name.startswith(".~")] == []
 
@@ -301,10 +302,10 @@ async def test_a_save_of_somebody_else_in_the_same_task_is_not_taken_for_ours(
         lambda **_: tasks.append(asyncio.create_task(save())) if theirs and not tasks else None
     )
     with suppress(NotConfirmed):  # it may already be there when the edit is verified
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     await tasks[0]
     assert [cell["source"] for cell in cells_of(path)] == ["x = 1", "theirs"]
-    await notebook.update("a", old_string="1", new_string="3")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="3"))
     assert [cell["source"] for cell in cells_of(path)] == ["x = 3", "theirs"]
     assert sorted(os.listdir(path.parent)) == [".ipynb_checkpoints", "a.ipynb"]
 
@@ -324,7 +325,9 @@ async def test_a_manager_that_writes_in_its_own_way_goes_on_doing_so(
     manager: Any = Own(root_dir=str(tmp_path))
     sign_in_memory(manager)
     notebooks = Notebooks(manager, Tabs())
-    await (await notebooks.get("a.ipynb")).update("a", old_string="1", new_string="2")
+    await make_edit(
+        await notebooks.get("a.ipynb"), Update(cell_id="a", old_string="1", new_string="2")
+    )
     assert cells_of(path)[0]["source"] == "x = 2"
     assert written == [str(path)]
     await notebooks.close()
@@ -341,7 +344,9 @@ async def test_who_opens_a_notebook_that_is_being_edited_reads_a_whole_one(
     async def edit() -> None:
         try:
             for number in range(30):
-                await notebook.update("a", source=f"{number + 1}", base=f"{number}")
+                await make_edit(
+                    notebook, Update(cell_id="a", source=f"{number + 1}", base=f"{number}")
+                )
         finally:
             done.set()
 
@@ -386,10 +391,10 @@ async def test_a_program_that_had_begun_to_write_before_our_save_loses_nothing(
         contents.pre_save_hook = begin
         contents.register_post_save_hook(lambda **_: go_on() if not opened[0].closed else None)
         with pytest.raises(NotConfirmed, match="not in it now"):
-            await notebook.update("a", old_string="1", new_string="2")
+            await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     else:
         monkeypatch.setattr(os, "fsync", begin)  # right before both files change places
-        edit = await notebook.update("a", old_string="1", new_string="2")
+        edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
         assert not edit.saved.note
         assert cells_of(path)[0]["source"] == "x = 2"
         go_on()
@@ -405,7 +410,7 @@ async def test_a_program_that_only_has_the_file_open_holds_nobody_up(
     path = write(f"a.{suffix}", [code("a", "x = 1")])
     with path.open("r+"):
         notebook = await notebooks.get(path.name)
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert cells_of(path)[0]["source"] == "x = 2"
 
 
@@ -431,7 +436,9 @@ async def test_a_file_stays_what_it_is(
             os.link(path, other)
         case "folder":
             path.parent.chmod(0o555)
-    edit = await (await notebooks.get("a.ipynb")).update("a", old_string="1", new_string="2")
+    edit = await make_edit(
+        await notebooks.get("a.ipynb"), Update(cell_id="a", old_string="1", new_string="2")
+    )
     path.parent.chmod(0o755)
     assert edit.saved.saved
     assert cells_of(path)[0]["source"] == "x = 2"
@@ -451,7 +458,9 @@ async def test_a_hook_that_writes_the_file_after_each_save_is_no_other_program(
     path = write("a.ipynb", [code("a", "x = 1")])
     contents.post_save_hook = lambda **_: in_place(path, path.read_text(encoding="utf-8"))
     notebook = await notebooks.get("a.ipynb")
-    assert not (await notebook.update("a", old_string="1", new_string="2")).saved.note
+    assert not (
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    ).saved.note
 
 
 async def test_a_program_that_writes_half_a_notebook_writes_the_rest(
@@ -462,7 +471,7 @@ async def test_a_program_that_writes_half_a_notebook_writes_the_rest(
     halves = [THEIRS[:50]]
     contents.pre_save_hook = lambda **_: in_place(path, halves.pop()) if halves else None
     with pytest.raises(Conflict, match="writes `a.ipynb` at the same moment.*nothing was changed"):
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     in_place(path, path.read_text(encoding="utf-8") + THEIRS[50:])
     assert [cell.source for cell in await notebook.read()] == ["x = 1", "theirs"]
 
@@ -479,7 +488,9 @@ async def test_two_servers_on_one_folder_lose_no_confirmed_edit(
         for _ in range(2000):
             notebook = await notebooks.get("a.ipynb")
             with suppress(Busy, Conflict):  # even if its last edit is no longer there
-                await notebook.update(cell_id, source=str(done + 1), base=str(done))
+                await make_edit(
+                    notebook, Update(cell_id=cell_id, source=str(done + 1), base=str(done))
+                )
                 done += 1
             if done == 20:
                 break

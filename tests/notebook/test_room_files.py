@@ -22,9 +22,11 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.steps import Delete, Update
 from jupyter_agent.document.values import as_json
 from jupyter_agent.plugs.rooms import live_room, room_carrier, room_versions
 from jupyter_agent.plugs.rooms.room_contents import NotSaved
+from tests.notebook.editing import make_edit
 from tests.waiting import until
 
 from .conftest import Restart, cells_of, code, markdown, notebook_json
@@ -468,7 +470,9 @@ async def test_a_script_that_puts_a_file_back_right_after_an_edit_has_its_way(
     for number in range(3):
         write(file, [code("a", "x = 1")])
         notebook = await room_notebooks.get("a.ipynb")
-        assert (await notebook.update("a", old_string="1", new_string="2")).saved.saved, number
+        assert (
+            await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+        ).saved.saved, number
     assert cells_of(file)[0]["source"] == "x = 2"
 
 
@@ -607,7 +611,7 @@ async def test_a_file_that_takes_a_cell_away_while_an_edit_is_made_ready_takes_n
         return copy
 
     monkeypatch.setattr(room_carrier, "full_update", meanwhile)
-    await notebook.delete("c")
+    await make_edit(notebook, Delete(cell_id="c"))
     await away.connect()
     await until(lambda: "b WORD" in str(room_server.live("a.ipynb").document.source))
 

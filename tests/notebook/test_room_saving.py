@@ -17,7 +17,9 @@ import pytest
 from tornado.web import HTTPError
 
 from jupyter_agent.carriers.registry import Notebooks
+from jupyter_agent.document.steps import Update
 from jupyter_agent.plugs.rooms.room_saving import RoomSaver
+from tests.notebook.editing import make_edit
 from tests.programs import Server, jupyter_server
 from tests.waiting import until
 
@@ -132,7 +134,9 @@ async def test_who_types_while_it_is_saved_knows_the_file_all_the_same(
         return await save(*args, **kwargs)
 
     monkeypatch.setattr(room_server.contents, "save", typing)
-    assert (await notebook.update("a", old_string="1", new_string="2")).saved.saved
+    assert (
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    ).saved.saved
     await person.sync()
     on_disk = await room_server.contents.get("a.ipynb", content=False, require_hash=True)
     assert person.notebook.hash == on_disk["hash"]

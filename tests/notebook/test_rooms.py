@@ -30,10 +30,12 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, Locked, NotConfirmed, NotebookNotFound, UnreadableNotebook
 from jupyter_agent.packages import brought_by
 from jupyter_agent.plugs.rooms import live_room, room_carrier
+from tests.notebook.editing import make_edit
 from tests.waiting import soon, until
 
 from .browser import Tab
@@ -67,7 +69,7 @@ async def test_under_another_backend_notebooks_are_refused_and_none_is_made(
     with pytest.raises(Busy, match="jupyter-server-documents"):
         await held.read()
     with pytest.raises(Busy, match="`jupyter server extension disable jupyter_server_docum"):
-        await held.update("b2", old_string="1", new_string="2")
+        await make_edit(held, Update(cell_id="b2", old_string="1", new_string="2"))
     with pytest.raises(Busy, match="Nothing was changed"):
         await notebooks.create("new.ipynb")
     assert [path.name for path in root.glob("*.ipynb")] == ["sales.ipynb"]
@@ -128,7 +130,9 @@ async def test_a_file_that_its_server_knows_by_its_inode_keeps_that(
     notebook = await room_notebooks.get("a.ipynb")
     assert notebook.carrier == ("room" if rooms else "file")
     assert len(room_server.rooms) == rooms
-    assert (await notebook.update("a", old_string="x = 1", new_string="x = 3")).saved.saved
+    assert (
+        await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 3"))
+    ).saved.saved
     assert cells_of(file)[0]["source"] == "x = 3\ny = 2"
     assert file.stat().st_ino == inode
 
@@ -139,7 +143,7 @@ async def test_every_name_of_the_package_that_we_use_is_there(
     notebook = await room_notebooks.get("a.ipynb")
     extension, inside = room_server.extension, room_server.room("a.ipynb")
     loader = inside._file
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert set(inspect.signature(extension.get_document).parameters) >= {
         "room_id",
         "copy",
@@ -193,14 +197,14 @@ async def test_after_a_room_was_evicted_nothing_is_doubled_and_no_cell_is_stale(
 ) -> None:
     person = await Person(room_server, "a.ipynb").open()
     notebook = await room_notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
     await person.sync()
     person.cut()
     person.type("a", "\n# offline")
     await room_server.evict("a.ipynb")
-    edit = await notebook.update("a", old_string="x = 2", new_string="x = 3")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x = 2", new_string="x = 3"))
     assert edit.saved.saved
-    new = (await notebook.insert(source="new", after="a")).cell
+    new = (await make_edit(notebook, Insert(source="new", after="a"))).cell
     assert new is not None
     await person.connect()
     await person.sync()
@@ -210,7 +214,7 @@ async def test_after_a_room_was_evicted_nothing_is_doubled_and_no_cell_is_stale(
     assert [(cell.id, cell.source) for cell in cells] == [
         (cell_id, person.source(cell_id)) for cell_id in person.ids()
     ]
-    await notebook.update("a", old_string="x = 3", new_string="x = 4")
+    await make_edit(notebook, Update(cell_id="a", old_string="x = 3", new_string="x = 4"))
     await person.sync()
     assert person.source("a") == "x = 4\ny = 2\n# offline"
     assert [cell["id"] for cell in cells_of(file)] == person.ids()
@@ -241,7 +245,7 @@ async def test_what_a_room_has_not_stored_when_it_is_removed_is_in_the_next_one(
         await commit()
 
     monkeypatch.setattr(inside.ystore._db, "commit", commit_late)
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
     assert not edit.saved.saved
     person.cut()
     await soon(writing)
@@ -252,7 +256,7 @@ async def test_what_a_room_has_not_stored_when_it_is_removed_is_in_the_next_one(
     go_on.set()
     await asyncio.wait([removing])
     assert inside.room_id not in inside._file._subscriptions
-    await notebook.update("a", old_string="x = 2", new_string="x = 3")
+    await make_edit(notebook, Update(cell_id="a", old_string="x = 2", new_string="x = 3"))
     await person.connect()
     await person.sync()
     assert person.source("a") == "x = 3\ny = 2"
@@ -274,7 +278,9 @@ async def test_no_file_has_what_the_store_of_its_room_has_not(
     if store == "does not answer":
         monkeypatch.setattr(Timeouts, "store", 0.05)
     async with room_server.room("a.ipynb").ystore.lock:
-        editing = asyncio.create_task(notebook.update("a", old_string="x = 1", new_string="x = 2"))
+        editing = asyncio.create_task(
+            make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
+        )
         if store == "is slow":
             await until(lambda: person.source("a") == "x = 2\ny = 2")
             assert not (await asyncio.wait([editing], timeout=0.5))[0]
@@ -295,7 +301,7 @@ async def test_what_is_done_in_a_room_while_its_server_ends_is_stored_too_and_at
     have outputs after that.
     """
     notebook = await room_notebooks.get("a.ipynb")
-    await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
     await room_server.stored("a.ipynb")
     inside = room_server.room("a.ipynb")
     monkeypatch.setattr(Timeouts, "store", 600.0)
@@ -315,7 +321,9 @@ async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges
 ) -> None:
     person = await Person(room_server, "a.ipynb").open()
     before = Notebooks(room_server.contents, tabs, shared=room_server.sharing.documents)
-    await (await before.get("a.ipynb")).update("a", old_string="x = 1", new_string="x = 2")
+    await make_edit(
+        await before.get("a.ipynb"), Update(cell_id="a", old_string="x = 1", new_string="x = 2")
+    )
     await person.sync()
     person.cut()
     await before.close()
@@ -323,7 +331,7 @@ async def test_after_a_restart_of_the_server_a_page_with_the_old_document_merges
     person.type("a", "\n# unsaved")
     after = Notebooks(room_server.contents, tabs, shared=room_server.sharing.documents)
     notebook = await after.get("a.ipynb")
-    await notebook.update("b", old_string="# b", new_string="# B")
+    await make_edit(notebook, Update(cell_id="b", old_string="# b", new_string="# B"))
     await person.connect()
     await person.sync()
     assert [(cell.id, cell.source) for cell in await notebook.read()] == [
@@ -765,7 +773,9 @@ async def running(room_server: RoomServer, tabs: Tabs) -> tuple[Notebooks, Noteb
     notebooks = Notebooks(room_server.contents, tabs, shared=room_server.sharing.documents)
     notebook = await notebooks.get("a.ipynb")
     notebook.outputs("a").start()
-    assert (await notebook.update("b", old_string="# b", new_string="# B")).saved.saved
+    assert (
+        await make_edit(notebook, Update(cell_id="b", old_string="# b", new_string="# B"))
+    ).saved.saved
     return notebooks, notebook
 
 
@@ -787,9 +797,12 @@ async def test_of_what_is_shown_as_running_only_the_runs_of_a_killed_server_are_
 ) -> None:
     """A page has kept the room's document over the restart; in it the user's own run continues."""
     before, notebook = await running(room_server, tabs)
-    again = (await notebook.insert(source="x", after="a")).cell
+    again = (await make_edit(notebook, Insert(source="x", after="a"))).cell
     assert again is not None
-    over, theirs = notebook.outputs(again.id), (await notebook.insert(source="y", after="a")).cell
+    over, theirs = (
+        notebook.outputs(again.id),
+        (await make_edit(notebook, Insert(source="y", after="a"))).cell,
+    )
     assert theirs is not None
     over.start()
     over.finish(3)
@@ -827,13 +840,17 @@ async def test_an_edit_whose_room_goes_before_it_is_confirmed_is_done_if_the_nex
 
     monkeypatch.setattr(room_carrier.RoomCarrier, "confirm", evicted_first)
     if is_stored:
-        edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+        edit = await make_edit(
+            notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2")
+        )
         assert edit.saved.saved
     else:
         monkeypatch.setattr(Timeouts, "store", 0.05)
         async with room_server.room("a.ipynb").ystore.lock:  # it does not answer
             with pytest.raises(NotConfirmed, match="x = 1"):
-                await notebook.update("a", old_string="x = 1", new_string="x = 2")
+                await make_edit(
+                    notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2")
+                )
     text = "x = 2\ny = 2" if is_stored else "x = 1\ny = 2"
     assert (await notebook.cell("a")).source == cells_of(file)[0]["source"] == text
 
@@ -846,9 +863,9 @@ async def test_edits_beside_text_that_somebody_is_typing_are_done(
 ) -> None:
     notebook = await room_notebooks.get("a.ipynb")
     person = await Person(room_server, "a.ipynb").open()
-    edit = notebook.update
     for number in range(20):
-        call = asyncio.create_task(edit("a", old_string="y = 2", new_string=f"y = 2\nz{number}"))
+        step = Update(cell_id="a", old_string="y = 2", new_string=f"y = 2\nz{number}")
+        call = asyncio.create_task(make_edit(notebook, step))
         while not call.done():
             person.type("a", "\nmine")
             person.type("a", "0", at=5)
@@ -877,9 +894,9 @@ async def test_the_cell_that_somebody_types_in_is_not_taken_away(
     await notebook.read()
     assert notebook.place == Place("b", editing=True)
     with pytest.raises(Busy, match="typing in cell `b`"):
-        await notebook.delete("b")
+        await make_edit(notebook, Delete(cell_id="b"))
     under_the_cursor = bob.cell("b")["source"]
-    await notebook.move("b", index=0)
+    await make_edit(notebook, Move(cell_id="b", index=0))
     await bob.sync()
     assert bob.ids() == ["b", "a"]
     under_the_cursor.insert(0, "typed ")
@@ -887,7 +904,7 @@ async def test_the_cell_that_somebody_types_in_is_not_taken_away(
     monkeypatch.setattr(room_carrier, "LATELY", 0)
     assert notebook.place == Place("b", editing=False)
     await bob.sync()
-    await notebook.delete("b")
+    await make_edit(notebook, Delete(cell_id="b"))
 
 
 async def test_keys_that_are_under_way_are_waited_for_and_a_moved_cell_gets_them(
@@ -896,10 +913,10 @@ async def test_keys_that_are_under_way_are_waited_for_and_a_moved_cell_gets_them
     notebook = await room_notebooks.get("a.ipynb")
     person = await Person(room_server, "a.ipynb").open()
     person.type("a", "\n# typed")  # at this moment only: the server does not know of it
-    edit = await notebook.update("a", old_string="y = 2", new_string="y = 3")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="y = 2", new_string="y = 3"))
     assert edit.cell is not None
     assert edit.cell.source == person.source("a") == "x = 1\ny = 3\n# typed"
-    moving = asyncio.create_task(notebook.move("a", index=1))
+    moving = asyncio.create_task(make_edit(notebook, Move(cell_id="a", index=1)))
     typed = 0
     while not moving.done():
         person.type("a", "!")
@@ -924,7 +941,7 @@ async def test_a_page_that_sleeps_is_not_waited_for(
     awake = await Person(room_server, "a.ipynb").open()
     notebook = await room_notebooks.get("a.ipynb")
     asleep.frozen = True
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
     assert edit.saved.saved
     await awake.sync()
     assert awake.source("a") == "x = 2\ny = 2"
@@ -945,7 +962,7 @@ async def test_a_room_is_kept_while_it_is_used_and_goes_after_the_last_one_left(
     inside = room_server.room("a.ipynb")
     await person.close()
     await until(lambda: len(inside.clients) == 1)
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert room_server.room("a.ipynb") is inside
     await room_notebooks.close()
     await until(lambda: room_server.rooms == {})
@@ -995,10 +1012,10 @@ async def test_a_room_that_does_not_answer_is_busy_and_nothing_hangs(
     tabs.timeouts.room = 0.05
     async with room_server.room("a.ipynb")._update_lock:
         with pytest.raises(Busy, match="does not answer"):
-            await notebook.update("a", old_string="1", new_string="2")
+            await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert "x = 1" in file.read_text()
     tabs.timeouts.room = 30.0
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
 
 
 # ---- files
@@ -1021,11 +1038,14 @@ async def test_an_older_format_stays_and_a_turn_is_undone_to_the_byte(
     before = file.read_bytes()
     notebook = await room_notebooks.get("a.ipynb")
     first, second, third = [cell.id for cell in await notebook.read()]
-    edits = [await notebook.update(first, old_string="0", new_string="3")]
+    edits = [await make_edit(notebook, Update(cell_id=first, old_string="0", new_string="3"))]
     assert edits[0].saved.saved
     assert edits[0].saved.note == ""
     assert file.read_bytes() == before.replace(b"x = 0", b"x = 3")
-    edits += [await notebook.move(third, index=0), await notebook.delete(second)]
+    edits += [
+        await make_edit(notebook, Move(cell_id=third, index=0)),
+        await make_edit(notebook, Delete(cell_id=second)),
+    ]
     await undo(notebook, [change for edit in edits for change in edit.changes])
     assert file.read_bytes() == before
 
@@ -1038,7 +1058,7 @@ async def test_without_automatic_saving_the_edit_is_in_the_room_and_not_called_s
     person.say(autosave=False)
     await person.sync()
     notebook = await room_notebooks.get("a.ipynb")
-    edit = await notebook.update("a", old_string="1", new_string="2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert not edit.saved.saved
     assert "automatic saving is off" in edit.saved.note
     await person.sync()
@@ -1136,7 +1156,9 @@ async def test_what_was_typed_while_a_page_was_cut_off_is_not_called_saved_befor
     person = await Person(room_server, "a.ipynb").open()
     person.cut()
     person.type("a", "\nz = 3")
-    assert (await notebook.update("b", old_string="# b", new_string="# B")).saved.saved
+    assert (
+        await make_edit(notebook, Update(cell_id="b", old_string="# b", new_string="# B"))
+    ).saved.saved
     await person.connect()
     await notebook.read()
     assert not person.dirty  # what the save wrote there has overridden the page's change
@@ -1207,7 +1229,9 @@ async def test_a_change_of_the_file_that_the_room_is_just_noticing_is_waited_for
     file.write_text(notebook_json([code("a", "x = 5\ny = 2"), markdown("b", "# b")]))
     watcher = asyncio.create_task(room_server.room("a.ipynb")._file.maybe_notify())
     await noticing.wait()
-    edit = asyncio.create_task(notebook.update("a", old_string="y = 2", new_string="y = 3"))
+    edit = asyncio.create_task(
+        make_edit(notebook, Update(cell_id="a", old_string="y = 2", new_string="y = 3"))
+    )
     assert not (await asyncio.wait([edit], timeout=0.5))[0]
     go_on.set()
     assert (await edit).saved.saved
@@ -1254,7 +1278,7 @@ async def test_a_room_takes_over_from_a_tab_and_says_what_may_be_missing(
     assert notebook.carrier == "tab"
     tab.cut()
     shared = room_server.sharing.documents()
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
     assert notebook.carrier == "room"
     assert "unsaved work of that tab is not in it" in edit.saved.note
     assert cells_of(file)[0]["source"] == "x = 2\ny = 2"
@@ -1268,7 +1292,7 @@ async def test_a_notebook_made_where_rooms_are_is_worked_in_as_one(
     assert notebook.carrier == "room"
     person = await Person(room_server, "new.ipynb").open()
     (cell,) = await notebook.read()
-    await notebook.update(cell.id, source="2", base="1")
+    await make_edit(notebook, Update(cell_id=cell.id, source="2", base="1"))
     await person.sync()
     assert person.source(cell.id) == "2"
 
@@ -1278,7 +1302,7 @@ async def test_pages_are_sent_each_message_of_an_edit_at_once(
 ) -> None:
     notebook = await room_notebooks.get("a.ipynb")
     await Person(room_server, "a.ipynb").open()
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     (page,) = [c for c in room_server.room("a.ipynb").clients if isinstance(c, WebSocketHandler)]
     assert page.ws_connection is not None
     socket = page.ws_connection.stream.socket

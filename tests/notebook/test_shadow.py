@@ -16,9 +16,11 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
 from jupyter_agent.plugs.rooms.room_shadow import Shadow
+from tests.notebook.editing import make_edit
 from tests.waiting import until
 
 from . import rooms
@@ -80,7 +82,7 @@ async def test_what_is_typed_into_a_cell_while_it_moves_moves_with_it(
         tab.type("b", "\nmore")
 
     meanwhile.do(switch_and_type)
-    edit = await notebook.move("b", index=0)
+    edit = await make_edit(notebook, Move(cell_id="b", index=0))
     typed = "y = 2 # é😀 mine\nz = 3\nmore"
     assert tab.ids() == ["b", "a", "c"]
     assert tab.source("b") == typed == notebook.cached_cell("b").source
@@ -95,7 +97,9 @@ async def test_what_is_typed_into_a_cell_while_it_gets_another_type_stays(
     tab: Tab, notebook: Notebook, meanwhile: Meanwhile
 ) -> None:
     meanwhile.do(lambda: tab.type("b", "mine = 4\n", 0))
-    await notebook.update("b", type="markdown", old_string="y = 2", new_string="y = 22")
+    await make_edit(
+        notebook, Update(cell_id="b", type="markdown", old_string="y = 2", new_string="y = 22")
+    )
     assert tab.source("b") == "mine = 4\ny = 22\nz = 3"
     assert tab.cell("b")["cell_type"] == "markdown"
 
@@ -105,7 +109,7 @@ async def test_a_cell_in_which_the_person_begins_to_type_is_not_deleted(
 ) -> None:
     meanwhile.do(lambda: tab.type("b", "\nmine"))
     with pytest.raises(Busy, match="began to type in cell `b`"):
-        await notebook.delete("b")
+        await make_edit(notebook, Delete(cell_id="b"))
     assert tab.ids() == ["a", "b", "c"]
     assert tab.source("b") == "y = 2\nz = 3\nmine"
     cells = await notebook.read()
@@ -119,7 +123,7 @@ async def test_a_cell_that_the_person_deletes_while_it_moves_does_not_come_back(
 ) -> None:
     meanwhile.do(lambda: tab.delete_cell("b"))
     with pytest.raises(NotConfirmed, match="deleted at the same moment"):
-        await notebook.move("b", index=0)
+        await make_edit(notebook, Move(cell_id="b", index=0))
     assert tab.ids() == ["a", "c"]
     assert [cell.id for cell in await notebook.read()] == ["a", "c"]
 
@@ -127,8 +131,8 @@ async def test_a_cell_that_the_person_deletes_while_it_moves_does_not_come_back(
 async def test_typing_beside_an_undo_that_moves_and_deletes_stays(
     tab: Tab, notebook: Notebook, meanwhile: Meanwhile
 ) -> None:
-    new = await notebook.insert(source="new", index=0)
-    moved = await notebook.move("c", index=0)
+    new = await make_edit(notebook, Insert(source="new", index=0))
+    moved = await make_edit(notebook, Move(cell_id="c", index=0))
     meanwhile.do(lambda: tab.type("c", "mine"))
     assert (await undo(notebook, [*new.changes, *moved.changes])).conflicts == []
     assert tab.ids() == ["a", "b", "c"]
@@ -138,11 +142,11 @@ async def test_typing_beside_an_undo_that_moves_and_deletes_stays(
 async def take_away(notebook: Notebook, how: str) -> None:
     match how:
         case "moved":
-            await notebook.move("b", index=0)
+            await make_edit(notebook, Move(cell_id="b", index=0))
         case "retyped":
-            await notebook.update("b", type="markdown")
+            await make_edit(notebook, Update(cell_id="b", type="markdown"))
         case "deleted":
-            await notebook.delete("b")
+            await make_edit(notebook, Delete(cell_id="b"))
 
 
 takings = pytest.mark.parametrize("how", ["moved", "retyped", "deleted"])
@@ -212,9 +216,9 @@ async def test_what_is_typed_in_a_room_into_a_cell_that_is_taken_away_stays(
 
     monkeypatch.setattr(Shadow, "expect_removal", typing)
     if retyped:
-        await notebook.update("b", type="markdown")
+        await make_edit(notebook, Update(cell_id="b", type="markdown"))
     else:
-        await notebook.move("b", index=0)
+        await make_edit(notebook, Move(cell_id="b", index=0))
     text = "# é first\ny = 2\n# second"
     assert notebook.cached_cell("b").source == text
     for person in (first, second):
@@ -238,7 +242,7 @@ async def test_a_cell_in_a_room_in_which_somebody_begins_to_type_is_not_deleted(
 
     monkeypatch.setattr(Shadow, "expect_removal", typing)
     with pytest.raises(Busy, match="began to type in cell `b`"):
-        await notebook.delete("b")
+        await make_edit(notebook, Delete(cell_id="b"))
     await person.sync()
     assert [cell.source for cell in await notebook.read()] == ["x = 1", "y = 2\nmine"]
     assert person.source("b") == "y = 2\nmine"
@@ -308,9 +312,9 @@ async def test_two_pages_that_come_back_one_after_the_other_lose_nothing(
     for number, page in enumerate(pages):
         page.cut()
         page.type("b", f"\n# of {number}")
-    await notebook.move("b", index=0)
-    await notebook.update("b", type="markdown")
-    await notebook.update("b", old_string="y = 2", new_string="y = 3")
+    await make_edit(notebook, Move(cell_id="b", index=0))
+    await make_edit(notebook, Update(cell_id="b", type="markdown"))
+    await make_edit(notebook, Update(cell_id="b", old_string="y = 2", new_string="y = 3"))
     for page in pages:
         await page.connect()
         await notebook.read()
@@ -326,7 +330,7 @@ async def test_what_somebody_deletes_while_it_moves_is_deleted(
     person = await rooms.Person(room_server, "a.ipynb").open()
     notebook = await room_notebooks.get("a.ipynb")
     person.frozen = True
-    await notebook.move("b", index=0)
+    await make_edit(notebook, Move(cell_id="b", index=0))
     person.delete_cell("b")
     person.thaw()
     async with asyncio.timeout(20):
@@ -344,13 +348,13 @@ async def test_a_room_is_held_for_pages_that_are_away_and_then_let_go(
 ) -> None:
     room_server.extension.document_cleanup_delay = 0
     notebook = await room_notebooks.get("a.ipynb")
-    await notebook.delete("b")
+    await make_edit(notebook, Delete(cell_id="b"))
     await notebook.close()
     inside = room_server.room("a.ipynb")
     assert len(inside.clients) == 1
     tabs.timeouts.offline = 0.0
     notebook = await room_notebooks.get("a.ipynb")
-    await notebook.delete("a")
+    await make_edit(notebook, Delete(cell_id="a"))
     await notebook.close()
     await until(lambda: not room_server.rooms)
     assert inside.on_message is None

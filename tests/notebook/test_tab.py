@@ -24,9 +24,11 @@ from jupyter_agent.carriers.tab_link import PROTOCOL, TabLink, Tabs
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.carrier import Place
 from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, NotConfirmed
 from jupyter_agent.workspace.lease import lease
+from tests.notebook.editing import make_edit
 from tests.waiting import until
 
 from .browser import Tab, is_edit
@@ -64,7 +66,7 @@ def impatient(tabs: Tabs) -> None:
 
 async def test_a_save_that_the_tab_does_not_do_is_said(notebook: Notebook, tab: Tab) -> None:
     tab.deaf_to_saves = True
-    edit = await notebook.update("a", old_string="1", new_string="2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert tab.source("a") == "x = 2\ny = 2"
     assert not edit.saved.saved
     assert "unsaved changes" in edit.saved.note
@@ -95,7 +97,7 @@ async def test_a_path_that_led_elsewhere_for_a_moment_does_not_keep_an_edit_from
     await until(lambda: PlainFiles(contents).trace("a.ipynb"))
     monkeypatch.setattr(contents, "get", misled)
     await notebook.read()
-    edit = await notebook.update("a", old_string="1", new_string="5")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="5"))
     assert (edit.saved.saved, cells_of(file)[0]["source"]) == (True, "x = 5\ny = 2")
 
 
@@ -108,7 +110,9 @@ async def test_two_who_use_one_page_at_the_same_time_both_see_and_edit_it(
     await notebook.read()
     for number, each in enumerate((other, notebook, other, other, notebook), start=1):
         assert [cell.id for cell in await each.read()] == ["a", "b", "c"]
-        edit = await each.update("a", old_string=f"x = {number}", new_string=f"x = {number + 1}")
+        edit = await make_edit(
+            each, Update(cell_id="a", old_string=f"x = {number}", new_string=f"x = {number + 1}")
+        )
         assert edit.saved.saved
     assert tab.source("a") == "x = 6\ny = 2"
     await others.close()
@@ -120,8 +124,11 @@ async def test_a_frozen_tab_is_busy_and_the_edit_is_taken_back_when_it_wakes(
     before = file.read_bytes()
     tab.freeze()
     with pytest.raises(Busy, match="does not answer"):
-        await notebook.update("a", old_string="1", new_string="2")
-    attempts = [notebook.update("a", old_string="1", new_string="2"), notebook.delete("c")]
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    attempts = [
+        make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2")),
+        make_edit(notebook, Delete(cell_id="c")),
+    ]
     for attempt in attempts:
         with pytest.raises(Busy):
             await attempt
@@ -138,7 +145,7 @@ async def test_an_edit_that_a_tab_froze_over_is_taken_back(notebook: Notebook, t
     await notebook.read()
     tab.as_the_edit_arrives(tab.freeze)
     with pytest.raises(Busy):
-        await notebook.move("a", index=2)
+        await make_edit(notebook, Move(cell_id="a", index=2))
     assert tab.ids() != ["a", "b", "c"]
     tab.type("a", " # mine")
     tab.thaw()
@@ -149,11 +156,11 @@ async def test_an_edit_that_a_tab_froze_over_is_taken_back(notebook: Notebook, t
 async def test_a_page_whose_socket_was_cut_goes_on_without_loss(
     notebook: Notebook, tab: Tab
 ) -> None:
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     tab.cut()
     tab.type("a", "\n# offline")
     asyncio.get_running_loop().call_soon(tab.connect)
-    edit = await notebook.update("a", old_string="x = 2", new_string="x = 3")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x = 2", new_string="x = 3"))
     assert tab.source("a") == "x = 3\ny = 2\n# offline"
     assert notebook.carrier == "tab"
     assert edit.saved.note == ""
@@ -181,15 +188,15 @@ async def test_an_edit_that_is_cut_off_is_done_and_leaves_no_copy(
     notebook: Notebook, tab: Tab, applied: bool
 ) -> None:
     cut_at(tab, applied=applied)
-    edit = await notebook.update("a", old_string="1", new_string="2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert edit.saved.saved
     assert edit.cell is not None
     assert tab.source("a") == edit.cell.source == "x = 2\ny = 2"
     cut_at(tab, applied=applied)  # the copy may be there, the original not yet deleted
-    await notebook.move("a", index=2)
+    await make_edit(notebook, Move(cell_id="a", index=2))
     assert [cell.id for cell in await notebook.read()] == tab.ids() == ["b", "c", "a"]
     cut_at(tab, applied=applied)
-    await notebook.delete("c")
+    await make_edit(notebook, Delete(cell_id="c"))
     assert [cell.id for cell in await notebook.read()] == tab.ids() == ["b", "a"]
 
 
@@ -239,10 +246,13 @@ async def test_an_edit_cut_off_twice_is_in_the_page_if_it_was_done_and_only_then
         assert done() is expected
 
     await attempt(
-        notebook.update("a", old_string="1", new_string="2"), lambda: "2" in tab.source("a")[:5]
+        make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2")),
+        lambda: "2" in tab.source("a")[:5],
     )
-    await attempt(notebook.move("a", index=2), lambda: tab.ids()[:3] == ["b", "c", "a"])
-    await attempt(notebook.delete("c"), lambda: "c" not in tab.ids())
+    await attempt(
+        make_edit(notebook, Move(cell_id="a", index=2)), lambda: tab.ids()[:3] == ["b", "c", "a"]
+    )
+    await attempt(make_edit(notebook, Delete(cell_id="c")), lambda: "c" not in tab.ids())
     assert sorted({*tab.ids(), "c"}) == ["a", "b", "c"]
     assert [cell.id for cell in await notebook.read()] == tab.ids()
 
@@ -259,7 +269,7 @@ async def test_also_where_the_next_call_is_cut_off_an_edit_is_in_the_page_only_i
     expected = True
     with cut_at_frames(tab, first, second, third, third, applied=applied):
         try:
-            await notebook.update("a", old_string="1", new_string="2")
+            await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
         except Busy:
             expected = False
         for _ in range(3):
@@ -276,7 +286,7 @@ async def test_an_edit_that_was_refused_is_taken_back_also_where_only_the_edit_a
     await notebook.read()
     tab.as_the_edit_arrives(tab.freeze)
     with pytest.raises(Busy, match="nothing was changed"):
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert tab.source("a") == "x = 2\ny = 2"
     tab.cut()  # its withdrawal was on the way
     tab.thaw()
@@ -289,7 +299,9 @@ async def test_an_edit_that_is_cancelled_while_its_page_comes_back_is_taken_back
     notebook: Notebook, tab: Tab
 ) -> None:
     cut_at(tab, applied=True, client=None)
-    call = asyncio.create_task(notebook.update("a", old_string="1", new_string="2"))
+    call = asyncio.create_task(
+        make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    )
     await until(lambda: tab.source("a") == "x = 2\ny = 2")
     call.cancel()
     tab.connect()
@@ -328,13 +340,13 @@ async def test_a_page_that_freezes_as_it_comes_back_is_followed_when_it_wakes(
 ) -> None:
     freeze_coming_back(tab)
     with pytest.raises(Busy, match="nothing was changed"):
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert tab.source("a") == "x = 2\ny = 2"
     tab.thaw()
     tab.type("a", " # mine")
     assert (await notebook.cell("a")).source == "x = 1\ny = 2 # mine"
     assert tab.source("a") == "x = 1\ny = 2 # mine"
-    await notebook.update("a", old_string="1", new_string="3")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="3"))
     assert tab.source("a") == "x = 3\ny = 2 # mine"
 
 
@@ -344,7 +356,7 @@ async def test_a_refused_removal_is_not_taken_for_the_persons_own_when_the_page_
 ) -> None:
     freeze_coming_back(tab)
     with pytest.raises(Busy, match="nothing was changed"):
-        await notebook.delete("a")
+        await make_edit(notebook, Delete(cell_id="a"))
     assert tab.ids() == ["b", "c"]
     tab.thaw()
     assert [cell.id for cell in await notebook.read()] == tab.ids() == ["a", "b", "c"]
@@ -358,7 +370,9 @@ async def test_a_refused_edit_is_taken_back_once_the_person_has_left_the_cell(
     await notebook.read()
     tab.as_the_edit_arrives(tab.freeze)
     with pytest.raises(Busy, match="nothing was changed"):
-        await notebook.update("a", type="markdown", old_string="1", new_string="2")
+        await make_edit(
+            notebook, Update(cell_id="a", type="markdown", old_string="1", new_string="2")
+        )
     tab.edit_in("a")  # it wakes, and they arrive before the withdrawal of the edit
     tab.thaw()
     tab.type("a", " # mine")
@@ -374,7 +388,9 @@ async def test_what_is_typed_while_the_page_is_asked_is_not_taken_for_the_edits_
     notebook: Notebook, tab: Tab
 ) -> None:
     tab.as_the_edit_arrives(lambda: tab.type("a", " # mine"))
-    edit = await notebook.update("a", type="raw", old_string="x = 1", new_string="x = 2")
+    edit = await make_edit(
+        notebook, Update(cell_id="a", type="raw", old_string="x = 1", new_string="x = 2")
+    )
     assert tab.source("a") == "x = 2\ny = 2 # mine"
     assert [change.after.source for change in edit.changes if change.after] == ["x = 2\ny = 2"]
     tab.as_the_edit_arrives(lambda: tab.type("a", ", too"))
@@ -387,15 +403,18 @@ async def test_a_cell_that_the_person_runs_is_neither_moved_nor_retyped(
     notebook: Notebook, tab: Tab
 ) -> None:
     tab.own_runs.add("a")
-    for attempt in (notebook.move("a", index=2), notebook.update("a", type="raw")):
+    for attempt in (
+        make_edit(notebook, Move(cell_id="a", index=2)),
+        make_edit(notebook, Update(cell_id="a", type="raw")),
+    ):
         with pytest.raises(Busy, match="running"):
             await attempt
     tab.edit_in("b", editing=False)
     with pytest.raises(Busy, match="running"):  # the user's current cell stays: the other moves
-        await notebook.move("b", index=0)
+        await make_edit(notebook, Move(cell_id="b", index=0))
     assert tab.ids() == ["a", "b", "c"]
     assert (await notebook.cell("a")).type == "code"
-    await notebook.delete("c")
+    await make_edit(notebook, Delete(cell_id="c"))
     assert tab.ids() == ["a", "b"]
 
 
@@ -414,7 +433,9 @@ async def test_an_edit_that_somebody_types_beside_at_the_same_moment_is_done(
     notebook: Notebook, tab: Tab, file: Path, at: int | None, text: str
 ) -> None:
     tab.as_the_edit_arrives(lambda: tab.type("a", text, at=at))
-    edit = await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 33")
+    edit = await make_edit(
+        notebook, Update(cell_id="a", old_string="y = 2", new_string="y = 2\nz = 33")
+    )
     assert [change.kind for change in edit.changes] == ["update"]
     assert cells_of(file)[0]["source"] == tab.source("a")
     for part in ("z = 3", text):
@@ -448,9 +469,9 @@ Act = Callable[[Tab], object]
 async def test_an_edit_is_done_whatever_somebody_does_beside_it_at_the_same_moment(
     notebook: Notebook, tab: Tab, before: str, act: Act, old: str, new: str, text: str
 ) -> None:
-    await notebook.update("a", source=before, base="x = 1\ny = 2")
+    await make_edit(notebook, Update(cell_id="a", source=before, base="x = 1\ny = 2"))
     tab.as_the_edit_arrives(lambda: act(tab))
-    assert (await notebook.update("a", old_string=old, new_string=new)).changes
+    assert (await make_edit(notebook, Update(cell_id="a", old_string=old, new_string=new))).changes
     assert tab.source("a") == text
 
 
@@ -459,7 +480,9 @@ async def test_an_edit_that_somebody_takes_away_at_the_same_moment_is_not_called
 ) -> None:
     tab.as_the_edit_arrives(lambda: tab.erase("a", "\nz = 3"))
     with pytest.raises(NotConfirmed, match="is not in it now") as raised:
-        await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 3")
+        await make_edit(
+            notebook, Update(cell_id="a", old_string="y = 2", new_string="y = 2\nz = 3")
+        )
     assert tab.source("a") == "x = 1\ny = 2"
     (change,) = raised.value.changes
     assert change.after.source == "x = 1\ny = 2\nz = 3"
@@ -484,7 +507,7 @@ async def test_a_word_that_somebody_types_against_one_that_is_replaced_stays_who
     tab.type("a", "WE", at=at)
     cursor = tab.cursor("a", at + 2)
     tab.as_the_edit_arrives(lambda: tab.type("a", "T", at=cursor()))
-    assert (await notebook.update("a", old_string=old, new_string=new)).changes
+    assert (await make_edit(notebook, Update(cell_id="a", old_string=old, new_string=new))).changes
     assert tab.source("a") == f"{edited}\ny = 2"
 
 
@@ -492,9 +515,9 @@ async def test_a_cell_is_inserted_and_edited_also_where_somebody_retypes_it_at_t
     notebook: Notebook, tab: Tab, file: Path
 ) -> None:
     tab.as_the_edit_arrives(lambda: tab.retype(tab.ids()[1]))
-    inserted = await notebook.insert(source="# Found", after="a")
+    inserted = await make_edit(notebook, Insert(source="# Found", after="a"))
     tab.as_the_edit_arrives(lambda: tab.retype("a"))
-    edited = await notebook.update("a", old_string="y = 2", new_string="y = 3")
+    edited = await make_edit(notebook, Update(cell_id="a", old_string="y = 2", new_string="y = 3"))
     assert [edit.changes[0].kind for edit in (inserted, edited)] == ["insert", "update"]
     assert [(cell["cell_type"], cell["source"]) for cell in cells_of(file)[:2]] == [
         ("markdown", "x = 1\ny = 3"),
@@ -512,7 +535,9 @@ async def test_an_edit_that_somebody_splits_off_at_the_same_moment_is_found_in_t
 
     tab.as_the_edit_arrives(split)
     with pytest.raises(NotConfirmed, match=f"split it, and the edit is in cell `{beside}`"):
-        await notebook.update("a", old_string="y = 2", new_string="y = 2\nz = 3")
+        await make_edit(
+            notebook, Update(cell_id="a", old_string="y = 2", new_string="y = 2\nz = 3")
+        )
 
 
 @pytest.mark.usefixtures("impatient")
@@ -521,7 +546,7 @@ async def test_after_a_reload_of_the_page_the_text_tells(
     notebook: Notebook, tab: Tab, applied: bool
 ) -> None:
     cut_at(tab, applied=applied, client="page-2")
-    edit = notebook.update("a", old_string="1", new_string="2")
+    edit = make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     if applied:
         assert (await edit).changes
     else:
@@ -537,10 +562,10 @@ async def test_an_edit_is_unknown_when_the_tab_is_gone_for_good(
 ) -> None:
     cut_at(tab, applied=True, client=None)
     with pytest.raises(NotConfirmed, match="unknown"):
-        await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert (await notebook.cell("a")).source == "x = 1\ny = 2"
     assert notebook.carrier == "file"
-    edit = await notebook.update("a", old_string="1", new_string="5")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="5"))
     assert "unsaved work of that tab is not in it" in edit.saved.note
     assert cells_of(file)[0]["source"] == "x = 5\ny = 2"
 
@@ -550,13 +575,13 @@ async def test_an_edit_is_unknown_when_the_tab_is_gone_for_good(
 async def test_of_a_tab_that_was_closed_only_unsaved_work_is_told(
     notebook: Notebook, tab: Tab, file: Path, saved: bool
 ) -> None:
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     tab.unsaved = not saved
     tab.cut()
     tab = await tab.open()  # says whether it has unsaved work
     await notebook.read()
     tab.leave()
-    edit = await notebook.update("a", old_string="x = 2", new_string="x = 3")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x = 2", new_string="x = 3"))
     assert notebook.carrier == "file"
     assert ("unsaved work of that tab" in edit.saved.note) is not saved
     assert cells_of(file)[0]["source"] == "x = 3\ny = 2"
@@ -568,7 +593,9 @@ async def test_an_edit_as_the_tab_closes_is_made_in_the_file(
 ) -> None:
     await notebook.read()
     tab.freeze()
-    edit = asyncio.create_task(notebook.update("a", old_string="x = 1", new_string="x = 2"))
+    edit = asyncio.create_task(
+        make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
+    )
     await until(lambda: not tab.at_rest)  # it is asked for the text typed there
     tab.leave()
     assert (await edit).saved.saved
@@ -587,15 +614,19 @@ async def test_a_turn_in_a_notebook_without_cell_ids_is_undone_in_a_page_that_op
     notebook = await notebooks.get("old.ipynb")
     _, second, third, fourth = [cell.id for cell in await notebook.read()]
     edits = [
-        await notebook.update(third, old_string="2", new_string="20"),
-        await notebook.insert(source="new", after=second),
-        await notebook.delete(fourth),
+        await make_edit(notebook, Update(cell_id=third, old_string="2", new_string="20")),
+        await make_edit(notebook, Insert(source="new", after=second)),
+        await make_edit(notebook, Delete(cell_id=fourth)),
     ]
     first_page = await Tab(tabs, contents, "old.ipynb").open()
     typed = first_page.ids()[0]
     assert typed not in [edit.changes[0].cell_id for edit in edits]
     first_page.type(typed, " # mine")
-    edits.append(await notebook.update(first_page.ids()[1], old_string="1", new_string="10"))
+    edits.append(
+        await make_edit(
+            notebook, Update(cell_id=first_page.ids()[1], old_string="1", new_string="10")
+        )
+    )
     await notebooks.close()
     first_page.cut()
     page = await Tab(tabs, contents, "old.ipynb", client="page-2").open()  # every id is new
@@ -617,7 +648,7 @@ async def test_a_tab_that_opens_takes_over_from_the_file_with_the_outputs_of_a_r
     outputs.stream("stdout", "1")
     tab = await Tab(tabs, contents, "b.ipynb").open()
     tab.type("a", " # typed")
-    edit = await notebook.update("a", old_string="x", new_string="y")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x", new_string="y"))
     assert notebook.carrier == "tab"
     assert edit.saved.saved
     assert cells_of(file)[0]["source"] == tab.source("a") == "y # typed"
@@ -665,10 +696,10 @@ async def test_the_cell_under_the_cursor_is_not_taken_away(notebook: Notebook, t
     assert (await notebook.cell("a")).id == "a"
     assert notebook.place == Place("a", editing=True)
     with pytest.raises(Busy, match="typing in cell `a`"):
-        await notebook.delete("a")
+        await make_edit(notebook, Delete(cell_id="a"))
     with pytest.raises(Busy):
-        await notebook.update("a", type="markdown")
-    await notebook.update("a", old_string="1", new_string="2")
+        await make_edit(notebook, Update(cell_id="a", type="markdown"))
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert tab.source("a") == "x = 2\ny = 2"
 
 
@@ -678,7 +709,7 @@ async def test_the_cell_the_user_is_in_stays_and_its_neighbours_move(
 ) -> None:
     tab.edit_in(start, editing=False)
     under_the_cursor = tab.cell(start)["source"]
-    await notebook.move(start, index=index)
+    await make_edit(notebook, Move(cell_id=start, index=index))
     assert tab.ids().index(start) == index
     others = [cell_id for cell_id in "abc" if cell_id != start]
     assert [cell_id for cell_id in tab.ids() if cell_id != start] == others
@@ -693,8 +724,8 @@ async def test_each_transaction_is_one_structural_change(notebook: Notebook, tab
         steps.append([next(iter(step)) for step in event.delta if "retain" not in step])
 
     subscription = tab.notebook.ycells.observe(follow)
-    await notebook.move("a", index=2)
-    await notebook.update("b", type="raw")
+    await make_edit(notebook, Move(cell_id="a", index=2))
+    await make_edit(notebook, Update(cell_id="b", type="raw"))
     tab.notebook.ycells.unobserve(subscription)
     assert steps == [["insert"], ["delete"]] * 2
     assert tab.ids() == ["b", "c", "a"]
@@ -705,7 +736,7 @@ async def test_a_tab_with_unsaved_work_takes_in_a_change_on_disk_beside_it(
 ) -> None:
     tab.type("a", " # mine")
     write("a.ipynb", [code("a", "x = 1\ny = 2"), markdown("b", "pulled"), code("c", "print(x)")])
-    edit = await notebook.update("a", old_string="x = 1", new_string="x = 2")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x = 1", new_string="x = 2"))
     assert edit.saved.saved
     assert tab.source("a") == cells_of(file)[0]["source"] == "x = 2\ny = 2 # mine"
     assert tab.source("b") == cells_of(file)[1]["source"] == "pulled"
@@ -718,7 +749,7 @@ async def test_what_was_saved_in_one_tab_is_in_the_others_beside_their_unsaved_w
     dirty = await Tab(tabs, contents, "a.ipynb", client="page-3").open()
     dirty.type("a", " # theirs")
     notebook = await notebooks.get("a.ipynb", client="page-1")
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert tab.source("a") == clean.source("a") == "x = 2\ny = 2"
     assert dirty.source("a") == "x = 2\ny = 2 # theirs"
     await notebook.read()
@@ -738,16 +769,18 @@ async def test_while_a_tab_with_unsaved_work_is_away_edits_are_refused_until_it_
 ) -> None:
     lose(tab, tabs)
     for edit in (
-        lambda: notebook.update("a", old_string="1", new_string="2"),
-        lambda: notebook.move("a", index=2),
-        lambda: notebook.delete("c"),
+        lambda: make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2")),
+        lambda: make_edit(notebook, Move(cell_id="a", index=2)),
+        lambda: make_edit(notebook, Delete(cell_id="c")),
     ):
         with pytest.raises(Busy, match="unsaved work and is away.*nothing was changed"):
             await edit()
     assert [cell.source for cell in await notebook.read()][0] == "x = 1\ny = 2"
     assert cells_of(file)[0]["source"] == "x = 1\ny = 2"
     tabs.timeouts = Timeouts(reconnect=60.0)
-    editing = asyncio.create_task(notebook.update("a", old_string="1", new_string="2"))
+    editing = asyncio.create_task(
+        make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    )
     await asyncio.wait([editing], timeout=0.05)  # it may return at any moment
     tab.unsaved = True
     tab.connect()
@@ -760,7 +793,7 @@ async def test_an_edit_goes_into_the_file_while_a_tab_is_away_if_the_caller_says
 ) -> None:
     lose(tab, tabs)
     await notebooks.get("a.ipynb", while_away="write")
-    await notebook.update("b", old_string="# ", new_string="# new ")
+    await make_edit(notebook, Update(cell_id="b", old_string="# ", new_string="# new "))
     assert cells_of(file)[1]["source"] == "# new é😀"
     tab.connect()
     assert [cell.source for cell in await notebook.read()][:2] == [
@@ -777,7 +810,7 @@ async def test_nobody_waits_for_a_tab_that_has_nothing_to_come_back_with(
     tab.link.unsaved = why != "nothing to save"
     tab.link.closed_by_user = why == "closed"
     tab.cut()
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert cells_of(file)[0]["source"] == "x = 2\ny = 2"
 
 
@@ -787,7 +820,7 @@ async def test_the_tab_with_the_chat_is_preferred_then_the_last_active_one(
     other = await Tab(tabs, contents, "a.ipynb", client="page-2").open()
     act(other)
     notebook = await notebooks.get("a.ipynb", client="page-1")
-    await notebook.update("c", old_string="x", new_string="first")
+    await make_edit(notebook, Update(cell_id="c", old_string="x", new_string="first"))
     assert tab.source("c") == "print(first)"
     assert "attach" not in other.requests
     await notebooks.get("a.ipynb", client="page-2")
@@ -817,7 +850,7 @@ async def test_without_a_chat_the_person_is_followed_from_tab_to_tab(
         await go_to(away, away.ids()[len(word) - 3])  # as our edit there may lead it
         here.type("c", f" # {word}")
         assert f"# {word}" in (await notebook.read())[2].source
-        await notebook.update("a", old_string="x", new_string=f"{word}.x")
+        await make_edit(notebook, Update(cell_id="a", old_string="x", new_string=f"{word}.x"))
     for each in (tab, other):
         assert each.source("a").startswith("one.two.three.x")
         assert all(word in each.source("c") for word in ("one", "two", "three"))
@@ -834,7 +867,7 @@ async def test_a_tab_is_not_left_while_something_is_only_there(
         tab.link.unsaved = True
     outputs = notebook.outputs("a") if why == "a run" else None
     act(other)
-    await notebook.update("c", old_string="x", new_string="first")
+    await make_edit(notebook, Update(cell_id="c", old_string="x", new_string="first"))
     assert "attach" not in other.requests
     assert tab.source("c") == "print(first)"
     assert outputs is None or not outputs.finished
@@ -858,7 +891,7 @@ async def test_a_page_is_asked_no_more_often_than_it_takes(
         return tab.requests
 
     await notebook.read()
-    edit = notebook.update("a", old_string="1", new_string="2")
+    edit = make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert await asked(edit) == ["sync", "sync", "save"]
     tab.edit_in("c")
     await until(lambda: notebook.place == Place("c", editing=False))  # it reports that unasked
@@ -869,7 +902,7 @@ async def test_a_page_is_asked_no_more_often_than_it_takes(
     writer.finish(1)
     assert await asked(notebook.save()) == ["sync", "save"]
     assert await asked(notebook.trust("a")) == ["trust"]
-    unchanged = notebook.update("a", old_string="x = 2", new_string="x = 2")
+    unchanged = make_edit(notebook, Update(cell_id="a", old_string="x = 2", new_string="x = 2"))
     assert await asked(unchanged) == ["sync", "sync", "save"]
     file.write_text(file.read_text().replace("print(x)", "print(y)"))
     assert await asked(notebook.read_live()) != []
@@ -905,7 +938,7 @@ async def test_a_page_that_read_the_file_before_we_wrote_it_has_what_we_wrote_as
     tab.cut()
     page = Tab(tabs, contents, "a.ipynb", "page-2")
     await page.revert()
-    await notebook.update("a", old_string="1", new_string="2")
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert notebook.carrier == "file"
     page.connect()
     await until(lambda: page.source("a") == "x = 2\ny = 2")
@@ -927,10 +960,10 @@ async def test_an_edit_that_fails_takes_back_nothing_of_the_edit_before(
 ) -> None:
     """Also if both were made in one opening."""
     async with notebook.hold():
-        await notebook.delete("c")
+        await make_edit(notebook, Delete(cell_id="c"))
         tab.freeze()
         with pytest.raises(Busy):
-            await notebook.insert(source="y = 2")
+            await make_edit(notebook, Insert(source="y = 2"))
     tab.thaw()
     assert [cell.id for cell in await notebook.read()] == ["a", "b"] == tab.ids()
 
@@ -952,4 +985,6 @@ async def test_the_notebook_of_a_page_from_before_an_update_is_left_alone(
     page.close()
     tabs.discard(page)
     notebook = await notebooks.get("a.ipynb")
-    assert (await notebook.update("a", old_string="1", new_string="2")).saved.saved
+    assert (
+        await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    ).saved.saved

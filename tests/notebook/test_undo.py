@@ -27,9 +27,10 @@ from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.document.edit_result import Edit
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.document.steps import Insert, MetadataPatch, Move, Update
+from jupyter_agent.document.steps import Delete, Insert, MetadataPatch, Move, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import ToolError
+from tests.notebook.editing import make_edit
 
 from .browser import Tab
 from .conftest import cells_of, code, markdown
@@ -74,8 +75,8 @@ class Writer:
         kind = self._random.choice(kinds.split()) if cell else "insert"
         if kind == "insert":
             index = self._random.randrange(len(cells) + 1)
-            done = await self._notebook.insert(
-                source=f"{self._name} made {self._count}", index=index
+            done = await make_edit(
+                self._notebook, Insert(source=f"{self._name} made {self._count}", index=index)
             )
             assert done.cell is not None
             self.inserted.add(done.cell.id)
@@ -89,26 +90,34 @@ class Writer:
         if own:
             lines[self._random.choice(own)] = f"{self._name} {self._count}"
             source = "\n".join(lines)
-            self._note(await self._notebook.update(cell.id, source=source, base=cell.source))
+            self._note(
+                await make_edit(
+                    self._notebook, Update(cell_id=cell.id, source=source, base=cell.source)
+                )
+            )
 
     async def _extend(self, cell: Cell) -> None:
         """Lines of their own, between those of others."""
         lines = cell.source.split("\n")
         lines.insert(self._random.randrange(len(lines) + 1), f"{self._name} new {self._count}")
         source = "\n".join(lines)
-        self._note(await self._notebook.update(cell.id, source=source, base=cell.source))
+        self._note(
+            await make_edit(
+                self._notebook, Update(cell_id=cell.id, source=source, base=cell.source)
+            )
+        )
 
     async def _move(self, cell: Cell) -> None:
         index = self._random.randrange(len(self._notebook.cached_cells()))
-        self._note(await self._notebook.move(cell.id, index=index))
+        self._note(await make_edit(self._notebook, Move(cell_id=cell.id, index=index)))
 
     async def _delete(self, cell: Cell) -> None:
-        self._note(await self._notebook.delete(cell.id))
+        self._note(await make_edit(self._notebook, Delete(cell_id=cell.id)))
         self.deleted.add(cell.id)
 
     async def _retype(self, cell: Cell) -> None:
         kind: Any = self._random.choice(["code", "markdown", "raw"])
-        self._note(await self._notebook.update(cell.id, type=kind))
+        self._note(await make_edit(self._notebook, Update(cell_id=cell.id, type=kind)))
 
     async def _run(self, cell: Cell) -> None:
         if cell.type != "code":
@@ -259,21 +268,27 @@ async def change_something(notebook: Notebook, number: int, random_: random.Rand
     text = random_.choice([f"new {number}", *SHAPES[:2]])
     if kind == "insert":
         index = random_.randrange(len(cells) + 1)
-        return await notebook.insert(source=text, index=index, type=random_.choice(TYPES))
+        return await make_edit(
+            notebook, Insert(source=text, index=index, type=random_.choice(TYPES))
+        )
     cell = random_.choice(cells)
     match kind:
         case "update":
-            return await notebook.update(cell.id, source=text, base=cell.source)
+            return await make_edit(notebook, Update(cell_id=cell.id, source=text, base=cell.source))
         case "line":
             lines = cell.source.split("\n")
             lines[random_.randrange(len(lines))] = f"line {number}"
-            return await notebook.update(cell.id, source="\n".join(lines), base=cell.source)
+            return await make_edit(
+                notebook, Update(cell_id=cell.id, source="\n".join(lines), base=cell.source)
+            )
         case "delete":
-            return await notebook.delete(cell.id)
+            return await make_edit(notebook, Delete(cell_id=cell.id))
         case "move":
-            return await notebook.move(cell.id, index=random_.randrange(len(cells)))
+            return await make_edit(
+                notebook, Move(cell_id=cell.id, index=random_.randrange(len(cells)))
+            )
         case "retype":
-            return await notebook.update(cell.id, type=random_.choice(TYPES))
+            return await make_edit(notebook, Update(cell_id=cell.id, type=random_.choice(TYPES)))
     tag = MetadataPatch(add_tags=[f"t{number}"])
     (edit,) = await notebook.make([Update(cell_id=cell.id, metadata=tag)])
     return edit
@@ -370,9 +385,11 @@ async def test_without_ids_an_undo_finds_its_cells_or_tells_whatever_a_program_d
     write_without_ids(path, [("code", "a"), ("code", "b"), ("code", "c")])
     notebooks = Notebooks(contents, Tabs())
     notebook = await notebooks.get("a.ipynb")
-    first = await notebook.update((await notebook.read())[1].id, source="B", base="b")
+    first = await make_edit(
+        notebook, Update(cell_id=(await notebook.read())[1].id, source="B", base="b")
+    )
     assert first.cell is not None
-    second = await notebook.insert(source="new", after=first.cell.id)
+    second = await make_edit(notebook, Insert(source="new", after=first.cell.id))
     content = json.loads(path.read_text(encoding="utf-8"))
     content["cells"] = since(content["cells"])
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
@@ -404,7 +421,7 @@ async def test_a_failed_save_leaves_the_ids_of_cells_that_store_none(
 
     contents.pre_save_hook = refuse
     with pytest.raises(ToolError):
-        await notebook.delete(ids[0])
+        await make_edit(notebook, Delete(cell_id=ids[0]))
     contents.pre_save_hook = None
     assert [cell.id for cell in await notebook.read()] == ids
 
@@ -449,8 +466,8 @@ async def test_cells_are_undone_one_by_one_in_their_places(
     path = write("a.ipynb", [code(cell_id, "x") for cell_id in ids])
     notebook = await notebooks.get("a.ipynb")
     moved, deleted = (
-        [*(await notebook.move("c3", index=1)).changes],
-        [*(await notebook.delete("c1")).changes],
+        [*(await make_edit(notebook, Move(cell_id="c3", index=1))).changes],
+        [*(await make_edit(notebook, Delete(cell_id="c1"))).changes],
     )
     await undo(notebook, moved, [*moved, *deleted])
     await undo(notebook, deleted, [replace(moved[0], undone=True), *deleted])
@@ -465,7 +482,7 @@ async def test_what_only_the_new_type_of_a_cell_has_is_not_lost_by_an_undo(
     former = code("a", "x") if retyped == "markdown" else markdown("a", "x")
     path = write("a.ipynb", [former])
     notebook = await notebooks.get("a.ipynb")
-    edit = await notebook.update("a", type=retyped)
+    edit = await make_edit(notebook, Update(cell_id="a", type=retyped))
     shown = {"output_type": "stream", "name": "stdout", "text": "hours of work"}
     since = (
         markdown("a", "x", attachments={"p.png": {"image/png": "aGk="}})
@@ -499,8 +516,8 @@ async def test_a_deleted_cell_that_nbformat_would_refuse_comes_back_with_the_res
     before = cells_of(path)
     notebook = await notebooks.get("a.ipynb")
     edits = [
-        await notebook.delete("odd"),
-        await notebook.update("b", old_string="y", new_string="z"),
+        await make_edit(notebook, Delete(cell_id="odd")),
+        await make_edit(notebook, Update(cell_id="b", old_string="y", new_string="z")),
     ]
     undone = await undo(notebook, [change for edit in edits for change in edit.changes])
     assert undone.conflicts == []
@@ -523,8 +540,10 @@ async def test_a_turn_is_undone_though_the_cells_have_got_other_ids(
     notebooks = Notebooks(contents, tabs)
     notebook = await notebooks.get("a.ipynb")
     edits = [
-        await notebook.insert(source="new", index=3),
-        await notebook.update((await notebook.read())[1].id, source="B", base="b"),
+        await make_edit(notebook, Insert(source="new", index=3)),
+        await make_edit(
+            notebook, Update(cell_id=(await notebook.read())[1].id, source="B", base="b")
+        ),
     ]
     if between == "another format":
         nbformat.write(nbformat.v4.upgrade(nbformat.read(path, as_version=4)), path)
@@ -532,7 +551,9 @@ async def test_a_turn_is_undone_though_the_cells_have_got_other_ids(
         await Tab(tabs, contents, "a.ipynb").open()
         notebook = await notebooks.get("a.ipynb")
     if "turn" in between:
-        edits.append(await notebook.move((await notebook.read())[3].id, index=0))
+        edits.append(
+            await make_edit(notebook, Move(cell_id=(await notebook.read())[3].id, index=0))
+        )
     undone = await undo(notebook, [change for edit in edits for change in edit.changes])
     await notebooks.close()
     assert undone.conflicts == []
@@ -555,7 +576,9 @@ async def test_an_undo_tells_where_lines_are_that_somebody_took_to_other_cells(
     """The cell no longer has them; their loss is not reported."""
     path = write("a.ipynb", [code("a", "x = 1"), code("z", "z")])
     notebook = await notebooks.get("a.ipynb")
-    edit = await notebook.update("a", source="x = 1\nnew = 2\nnewer = 3", base="x = 1")
+    edit = await make_edit(
+        notebook, Update(cell_id="a", source="x = 1\nnew = 2\nnewer = 3", base="x = 1")
+    )
     write("a.ipynb", [code(cell_id, source) for cell_id, source in since])
     undone = await undo(notebook, edit.changes)
     assert undone.conflicts == []
@@ -615,7 +638,9 @@ async def test_without_ids_a_cell_that_somebody_changed_since_is_known_after_a_r
     notebooks = Notebooks(contents, Tabs())
     notebook = await notebooks.get("a.ipynb")
     target = (await notebook.read())[2]
-    edit = await notebook.update(target.id, old_string="first_2", new_string="new")
+    edit = await make_edit(
+        notebook, Update(cell_id=target.id, old_string="first_2", new_string="new")
+    )
     changes = [Change.from_json(json.loads(json.dumps(each.to_json()))) for each in edit.changes]
     await notebooks.close()
     content = json.loads(path.read_text(encoding="utf-8"))

@@ -24,6 +24,7 @@ from jupyter_agent.document.steps import (
     Update,
 )
 from jupyter_agent.document.undo import undo
+from tests.notebook.editing import make_edit
 
 from .browser import Tab
 from .conftest import code, markdown
@@ -62,39 +63,45 @@ def stored(path: Path) -> dict[str, str]:
 async def through_all_edits(notebook: Notebook, text: str, path: Path) -> None:
     """Bring the text into cells by every kind of edit, and check each in the file."""
     given, text = text, in_a_cell(text)
-    made = await notebook.insert(source=given, index=0)
+    made = await make_edit(notebook, Insert(source=given, index=0))
     assert made.cell is not None
     cell_id = made.cell.id
     assert stored(path)[cell_id] == text
 
-    await notebook.update("a", source=given, base=notebook.cached_cell("a").source)
+    await make_edit(
+        notebook, Update(cell_id="a", source=given, base=notebook.cached_cell("a").source)
+    )
     assert stored(path)["a"] == text
 
-    await notebook.update("b", old_string="HERE", new_string=given)
+    await make_edit(notebook, Update(cell_id="b", old_string="HERE", new_string=given))
     assert stored(path)["b"] == f"é😀{text}😀é"
-    await notebook.update("b", old_string=f"😀{given}😀", new_string="HERE")
+    await make_edit(notebook, Update(cell_id="b", old_string=f"😀{given}😀", new_string="HERE"))
     assert stored(path)["b"] == "éHEREé"
 
     # Someone added a line at the end since; both are in it.
     base = f"one\ntwo\n{given}"
-    await notebook.update("c", source=base, base=notebook.cached_cell("c").source)
-    await notebook.update("c", source=f"{base}\nend", base=base)
-    merged = await notebook.update("c", source=f"{given}\ntwo\n{given}", base=base)
+    await make_edit(
+        notebook, Update(cell_id="c", source=base, base=notebook.cached_cell("c").source)
+    )
+    await make_edit(notebook, Update(cell_id="c", source=f"{base}\nend", base=base))
+    merged = await make_edit(
+        notebook, Update(cell_id="c", source=f"{given}\ntwo\n{given}", base=base)
+    )
     assert merged.merged
     assert stored(path)["c"] == in_a_cell(f"{given}\ntwo\n{given}\nend")
 
     for kind in ("markdown", "raw", "code"):
-        await notebook.update("a", type=kind)
+        await make_edit(notebook, Update(cell_id="a", type=kind))
         assert stored(path)["a"] == text
-    await notebook.move("a", index=0)
+    await make_edit(notebook, Move(cell_id="a", index=0))
     assert stored(path)["a"] == text
 
-    gone = await notebook.delete("a")
+    gone = await make_edit(notebook, Delete(cell_id="a"))
     assert "a" not in stored(path)
     assert (await undo(notebook, gone.changes)).conflicts == []
     assert stored(path)["a"] == text
 
-    replaced = await notebook.update("a", source="other", base=text)
+    replaced = await make_edit(notebook, Update(cell_id="a", source="other", base=text))
     assert (await undo(notebook, replaced.changes)).conflicts == []
     assert stored(path)["a"] == text
 
@@ -131,7 +138,7 @@ async def test_a_file_with_these_texts_is_read_and_written_as_it_is(
     assert [cell.source for cell in await notebook.read()] == [*map(in_a_cell, TEXTS.values())]
     await notebook.save()
     assert path.read_bytes() == before
-    await notebook.insert(source="new")
+    await make_edit(notebook, Insert(source="new"))
     lines = set(path.read_bytes().splitlines())
     assert all(
         line.rstrip(b",") in {kept.rstrip(b",") for kept in lines} for line in before.splitlines()
@@ -148,13 +155,17 @@ async def test_a_file_keeps_its_own_line_ends(notebooks: Notebooks, write: Write
     notebook = await notebooks.get("a.ipynb")
     seen = {cell.id: cell for cell in await notebook.read()}
     assert seen["m"].source == "a = 1\nb = 2\nc = 3\n\nd = 4"
-    await notebook.update("w", source="a = 1\nb = 22\nb2 = 0\nc = 3", base=WINDOWS)
+    await make_edit(
+        notebook, Update(cell_id="w", source="a = 1\nb = 22\nb2 = 0\nc = 3", base=WINDOWS)
+    )
     assert stored(path)["w"] == "a = 1\r\nb = 22\r\nb2 = 0\r\nc = 3"
-    edit = await notebook.update("m", old_string="c = 3\n\n", new_string="c = 5\r\n\ne = 6\n")
+    edit = await make_edit(
+        notebook, Update(cell_id="m", old_string="c = 3\n\n", new_string="c = 5\r\n\ne = 6\n")
+    )
     assert stored(path)["m"] == "a = 1\r\nb = 2\nc = 5\r\n\r\ne = 6\r\nd = 4"
     await undo(notebook, edit.changes)
     assert stored(path)["m"] == MIXED
-    await notebook.update("one", source="x\r\ny", expect=seen["one"].version)
+    await make_edit(notebook, Update(cell_id="one", source="x\r\ny", expect=seen["one"].version))
     assert stored(path)["one"] == "x\ny"
     assert stored(path)["u"] == "a = 1\nb = 2"
 
@@ -216,8 +227,8 @@ async def test_new_lines_in_a_notebook_of_windows_lines_end_as_the_others(
 ) -> None:
     path = write("a.ipynb", [code("w", WINDOWS), code("one", "x")])
     notebook = await notebooks.get("a.ipynb")
-    await notebook.update("one", source="x\ny", base="x")
-    await notebook.insert(source="new\ncell", index=0)
+    await make_edit(notebook, Update(cell_id="one", source="x\ny", base="x"))
+    await make_edit(notebook, Insert(source="new\ncell", index=0))
     assert [*stored(path).values()] == ["new\r\ncell", WINDOWS, "x\r\ny"]
 
 
@@ -228,7 +239,9 @@ async def test_a_program_that_changes_the_line_ends_of_a_file_changes_no_cell(
     notebook = await notebooks.get("a.ipynb")
     (cell,) = await notebook.read()
     path.write_text(path.read_text(encoding="utf-8").replace("\\r\\n", "\\n"), encoding="utf-8")
-    edit = await notebook.update("a", source="a = 1\nb = 2\nc = 4", expect=cell.version)
+    edit = await make_edit(
+        notebook, Update(cell_id="a", source="a = 1\nb = 2\nc = 4", expect=cell.version)
+    )
     assert stored(path)["a"] == "a = 1\nb = 2\nc = 4"
     assert not edit.merged
     path.write_text(path.read_text(encoding="utf-8").replace("\\n", "\\r\\n"), encoding="utf-8")
@@ -252,9 +265,9 @@ async def test_texts_made_at_random(contents: Any, write: Write, seed: int, time
         new = kept[:at] + "".join(source.choices(ALPHABET, k=source.randrange(12))) + kept[at:]
         if source.random() < 0.1:
             new = unicodedata.normalize(source.choice(["NFC", "NFD"]), new)
-        await notebook.update("a", source=new, base=text)
+        await make_edit(notebook, Update(cell_id="a", source=new, base=text))
         new = in_a_cell(new)
         assert stored(path)["a"] == new, f"seed {seed}, step {number}: {text!r} -> {new!r}"
         text = in_a_cell(new[:200])
-        await notebook.update("a", source=text, base=new)
+        await make_edit(notebook, Update(cell_id="a", source=text, base=new))
     await notebooks.close()

@@ -9,11 +9,13 @@ from typing import Any
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.notebook import Notebook
+from jupyter_agent.document.steps import Insert
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.workspace.run import Run
 from jupyter_agent.workspace.runs import Runs
 from tests.gates import Gate
+from tests.notebook.editing import make_edit
 
 
 @dataclass
@@ -30,7 +32,7 @@ class Room:
 
     async def run(self, source: str, **options: Any) -> Run:
         """Insert a cell and start it."""
-        edit = await self.notebook.insert(source=source)
+        edit = await make_edit(self.notebook, Insert(source=source))
         assert edit.cell is not None
         return self.runs.start(self.notebook, self.kernel, edit.cell, owner="ada", **options)
 

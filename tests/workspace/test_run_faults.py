@@ -16,9 +16,11 @@ from room import Room, printed
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
+from jupyter_agent.document.steps import Insert
 from jupyter_agent.workspace.run import Run
 from jupyter_agent.workspace.run_outputs import CellSink
 from tests.gates import FOREVER
+from tests.notebook.editing import make_edit
 from tests.waiting import until
 
 
@@ -174,7 +176,7 @@ async def test_a_notebook_is_kept_while_its_code_waits_in_the_kernels_own_queue(
 ) -> None:
     forgetful = Notebooks(jp_serverapp.contents_manager, Tabs(), keep=0.05)
     notebook = await forgetful.get("a.ipynb")
-    edit = await notebook.insert(source="1")
+    edit = await make_edit(notebook, Insert(source="1"))
     assert edit.cell is not None
     sent = CellSink(notebook, edit.cell.id, limit=1_000, save=AsyncMock())
     assert await sent.prepare()

@@ -16,9 +16,11 @@ from jupyter_server.serverapp import ServerApp
 from nbclient import NotebookClient
 from room import Room, printed
 
+from jupyter_agent.document.steps import Delete, Insert
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, InvalidInput
 from tests.gates import FOREVER
+from tests.notebook.editing import make_edit
 from tests.waiting import until
 
 
@@ -203,9 +205,9 @@ async def test_a_dead_kernel_is_an_error_in_the_cell_and_earlier_outputs_stay(
 @pytest.mark.full
 async def test_a_cell_deleted_while_it_runs_loses_its_outputs_to_nobody(room: Room) -> None:
     run = await room.run(f"print('on', flush=True)\n{room.gate.waits}\nprint('off')")
-    other = await room.notebook.insert(source="untouched")
+    other = await make_edit(room.notebook, Insert(source="untouched"))
     await printed(run, "on")
-    await room.notebook.delete(run.cell_id)
+    await make_edit(room.notebook, Delete(cell_id=run.cell_id))
     room.gate.open()
     assert await run.wait(60)
     assert run.status == "deleted"
@@ -219,7 +221,7 @@ async def test_a_cell_deleted_while_it_waits_never_runs(room: Room) -> None:
     first = await room.run(f"print('on', flush=True)\n{room.gate.waits}")
     second = await room.run("x = 'ran'")
     await printed(first, "on")
-    await room.notebook.delete(second.cell_id)
+    await make_edit(room.notebook, Delete(cell_id=second.cell_id))
     room.gate.open()
     assert await second.wait(60)
     assert second.status == "deleted"
@@ -241,7 +243,7 @@ async def test_a_running_cell_is_not_run_a_second_time(room: Room) -> None:
 
 @pytest.mark.full
 async def test_only_code_runs(room: Room) -> None:
-    edit = await room.notebook.insert(source="# Title", type="markdown")
+    edit = await make_edit(room.notebook, Insert(source="# Title", type="markdown"))
     assert edit.cell is not None
     with pytest.raises(InvalidInput, match="markdown"):
         room.runs.start(room.notebook, room.kernel, edit.cell, owner="ada")
@@ -303,7 +305,7 @@ STATE = "application/vnd.jupyter.widget-state+json"
 
 
 async def test_a_run_names_the_language_where_the_notebook_does_not(room: Room) -> None:
-    await room.notebook.insert(source="1")
+    await make_edit(room.notebook, Insert(source="1"))
     assert "language_info" not in metadata_of(room)  # an edit alone does not
     run = await room.run("1 + 1")
     assert await run.wait(60)

@@ -166,8 +166,10 @@ export class PageCells implements IDisposable {
     return this._cells.map(cell => cell.get('id') as string);
   }
 
-  private readonly _onKey = ({ key, altKey, ctrlKey, metaKey, shiftKey }: KeyboardEvent): void => {
-    if (key === 'Enter' && !altKey && !ctrlKey && !metaKey && !shiftKey) {
+  private readonly _onKey = (event: KeyboardEvent): void => {
+    const { key, altKey, ctrlKey, metaKey, shiftKey, target } = event;
+    const isOurs = target instanceof Element && target.closest('[data-lm-suppress-shortcuts]');
+    if (key === 'Enter' && !altKey && !ctrlKey && !metaKey && !shiftKey && !isOurs) {
       this._entered = performance.now();
     }
   };

@@ -349,6 +349,15 @@ def test_commands_are_completed_ask_what_they_stand_for_or_act_at_once(
     panel.page.keyboard.type("/clear\n")
     expect(help_page).to_be_hidden()
     expect(panel.log).not_to_contain_text("It was one.")
+    alert = panel.region.get_by_role("alert")
+    for command, told in (
+        ("/undo", "The last answer has no changes to undo."),
+        ("/mode bold", "“bold” is not a mode. Modes are: read, ask, edit, auto."),
+        ("/export", "This conversation has no messages to export yet."),
+    ):
+        panel.ask(command)
+        expect(alert).to_have_text(told)
+        expect(panel.message).to_have_value("")
     panel.page.keyboard.type("/home/me is a folder")
     expect(options).to_have_count(0)
 

@@ -123,8 +123,9 @@ function useSend(): Send {
       return;
     }
     const asked = slash.expand(text.trim());
-    if (asked === null) {
+    if (typeof asked === 'function') {
       draft.setText(''); // attachments stay for the next question
+      asked();
     } else if (denial.state && !queue && !pictures.length) {
       denial.deny(denial.question, asked);
     } else {

@@ -168,8 +168,11 @@ export class PageCells implements IDisposable {
 
   private readonly _onKey = (event: KeyboardEvent): void => {
     const { key, altKey, ctrlKey, metaKey, shiftKey, target } = event;
-    const isOurs = target instanceof Element && target.closest('[data-lm-suppress-shortcuts]');
-    if (key === 'Enter' && !altKey && !ctrlKey && !metaKey && !shiftKey && !isOurs) {
+    const isHere =
+      target instanceof Element &&
+      !target.closest('[data-lm-suppress-shortcuts]') &&
+      this._page.views().some(({ node }) => node.contains(target));
+    if (isHere && key === 'Enter' && !altKey && !ctrlKey && !metaKey && !shiftKey) {
       this._entered = performance.now();
     }
   };

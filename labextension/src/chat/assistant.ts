@@ -165,7 +165,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     };
   }
 
-  /** Undo the changes of the last turn, except where the user has made changes since; false if it has none. */
+  /** Undo the changes of the last turn, except where the user has made changes since; false if it made no changes. */
   async undoLastTurn(): Promise<boolean> {
     const { conversation } = this.state;
     const turn = conversation.state.messages.findLast(one => one.metadata?.turnId)?.metadata

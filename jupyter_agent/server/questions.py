@@ -86,7 +86,7 @@ def _check_file(media_type: str, data: str) -> None:
         message = f"The file is too large: at most {most}. Upload it and read it in a cell."
         raise RequestError(413, "too_large", message)
     if expected != is_pdf(data) or not (expected or is_text(base64.b64decode(data))):
-        message = "The file content does not match `mediaType`."
+        message = f"The content of a file is not {media_type}, as its `mediaType` says."
         raise RequestError(400, "invalid_body", message)
 
 

@@ -130,4 +130,4 @@ def _meant(problem: ErrorDetails, tool: type[Tool]) -> str:
         return ""
     fields = [field.alias or name for name, field in tool.model_fields.items()]
     near = nearest(str(problem["loc"][0]), fields)
-    return f". Did you mean `{near}`?" if near else ""
+    return f" (did you mean `{near}`?)" if near else ""

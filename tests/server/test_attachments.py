@@ -335,8 +335,8 @@ async def test_a_notebook_under_the_name_of_a_pdf_does_not_leave(
 @pytest.mark.parametrize(
     ("part", "status", "said"),
     [
-        (attached("application/pdf", "a.pdf", "aGk="), 400, "does not match `mediaType`"),
-        (attached("text/csv", "a.csv", b"PK\0\0"), 400, "does not match `mediaType`"),
+        (attached("application/pdf", "a.pdf", "aGk="), 400, "is not application/pdf, as"),
+        (attached("text/csv", "a.csv", b"PK\0\0"), 400, "is not text/csv, as"),
         (attached("text/csv", "a.csv", "a" * 5_300_000), 413, "at most 5 MB"),
         (attached("application/zip", "a.zip", "a"), 400, "application/pdf"),
     ],

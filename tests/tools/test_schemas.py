@@ -150,9 +150,9 @@ def test_a_former_name_is_accepted_as_the_tool_that_took_its_place(
         ("read_notebook", {}, "Did you mean `get_notebook_state`?"),
         ("delete_cel", {}, "Unknown tool `delete_cel`. Available: clear_outputs, "),
         ("zzz", {}, "Unknown tool `zzz`. Available: clear_outputs, "),
-        ("run_cells", {"cell_id": ["b2"]}, "Did you mean `cell_ids`?"),
-        ("read_cells", {"cell_id": ["b2"]}, "Did you mean `cell_ids`?"),
-        ("create_cells", {"cells": [{"source": "x"}], "runs": True}, "Did you mean `run`?"),
+        ("run_cells", {"cell_id": ["b2"]}, " (did you mean `cell_ids`?)."),
+        ("read_cells", {"cell_id": ["b2"]}, " (did you mean `cell_ids`?)."),
+        ("create_cells", {"cells": [{"source": "x"}], "runs": True}, " (did you mean `run`?)."),
         ("run_cells", {"cell_ids": ["b2"], "colour": "red"}, "colour"),
     ],
 )
@@ -162,5 +162,5 @@ def test_an_unknown_name_is_answered_with_the_one_that_was_meant_if_one_is_near(
     with pytest.raises(InvalidInput) as raised:
         TOOLBOX.parse(tool, given)
     assert told in raised.value.message
-    assert ("Did you mean" in raised.value.message) == told.startswith("Did you mean")
+    assert ("id you mean" in raised.value.message) == ("id you mean" in told)
     assert given or "Available: clear_outputs, " in raised.value.message

@@ -221,7 +221,18 @@ def test_files_that_cannot_go_along_are_named_and_none_go_to_a_model_that_cannot
     panel.page.evaluate(PASTE, [picture(4, 4), "table.xlsx", "application/zip"])
     expect(alert).to_contain_text("attach it with @")
     panel.page.evaluate(PASTE, ["AAAA", "broken.png", "image/png"])
-    expect(alert).to_contain_text("cannot be read")
+    expect(alert).to_contain_text("“broken.png” cannot be read")
+    for content, name, told in (
+        (b"<html>", "paper.pdf", "“paper.pdf” contains something else than its name says."),
+        (b"PK\x03\x04\0\0", "table.csv", "“table.csv” contains something else"),
+        (b"", "empty.csv", "“empty.csv” is empty."),
+    ):
+        panel.page.evaluate(PASTE, [base64.b64encode(content).decode(), name, ""])
+        expect(alert).to_contain_text(told)
+        expect(panel.button(f"Remove {name}")).to_have_count(0)
+    utf16 = "umsatz;1\n".encode("utf-16")
+    panel.page.evaluate(PASTE, [base64.b64encode(utf16).decode(), "umsatz.csv", "text/csv"])
+    panel.button("Remove umsatz.csv").click()
     model.select_option("demo:tour")
     panel.page.evaluate(PASTE, [picture(4, 4), "plot.png", "image/png"])
     expect(alert).to_contain_text("can't read images")
@@ -349,6 +360,15 @@ def test_commands_are_completed_ask_what_they_stand_for_or_act_at_once(
     panel.page.keyboard.type("/clear\n")
     expect(help_page).to_be_hidden()
     expect(panel.log).not_to_contain_text("It was one.")
+    alert = panel.region.get_by_role("alert")
+    for command, told in (
+        ("/undo", "The last answer has no changes to undo."),
+        ("/mode bold", "“bold” is not a mode. Modes are: read, ask, edit, auto."),
+        ("/export", "This conversation has no messages to export yet."),
+    ):
+        panel.ask(command)
+        expect(alert).to_have_text(told)
+        expect(panel.message).to_have_value("")
     panel.page.keyboard.type("/home/me is a folder")
     expect(options).to_have_count(0)
 

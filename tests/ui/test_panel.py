@@ -286,6 +286,28 @@ def test_code_in_an_answer_is_copied_or_becomes_a_cell(
     expect(panel.message).to_have_value("import math\nmath.pi")
 
 
+PLACES = """log => [...log.querySelectorAll('.jp-RenderedMarkdown :is(pre, p)')].map(block => {
+  const text = document.createRange();
+  text.selectNodeContents(block);
+  const outer = block.closest('.jp-Agent-markdown').getBoundingClientRect();
+  const [box, inner] = [block.getBoundingClientRect(), text.getBoundingClientRect()];
+  return [Math.round(box.left - outer.left), Math.round(outer.right - inner.right) < 2];
+})"""
+"""Of each block: how far it is indented, and whether its text ends at the right edge."""
+
+
+def test_blocks_of_an_answer_are_aligned_each_in_the_direction_of_its_script(
+    panel: Panel, replies: Replies
+) -> None:
+    code = "```\nno language\n```\n```python\nx = 1\n```\n<b>HTML</b>"
+    replies.append([says(f"Text:\n\n{code}\n\nשלום `x`\n\nEnd.")])
+    panel.ask("How?")
+    expect(panel.log).to_contain_text("End.")
+    left = [0, False]
+    expected = [left, left, left, left, [0, True], left]
+    eventually(lambda: panel.log.evaluate(PLACES), lambda places: places == expected)
+
+
 def test_without_its_server_part_the_panel_says_what_to_do(
     context: BrowserContext, lab: Lab
 ) -> None:

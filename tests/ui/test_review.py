@@ -414,6 +414,49 @@ def test_keys_lead_from_change_to_change_and_keep_or_undo_each(
     assert notebook.sources() == {**{f"c{n}": cell for n, cell in enumerate(cells)}, **changed}
 
 
+@pytest.mark.fresh
+def test_keys_work_where_cells_out_of_view_are_not_in_the_page(
+    lab: Lab, open_page: OpenPage, replies: Replies
+) -> None:
+    path = "lab/api/settings/@jupyterlab/notebook-extension:tracker"
+    answer = lab.request("PUT", path, {"raw": '{"windowingMode": "full"}'})
+    assert answer.status == 204
+    notebook = open_page([f"v{n} = {n}" for n in range(300)])
+    keyboard = notebook.page.keyboard
+    panel = Panel(notebook.page).open("auto")
+    added = calls("create_cell", source="new = 1", after="c200")
+    replies.append([edits("c100", "v100", "w100"), added, edits("c290", "v290", "w290")])
+    replies.append([says("Done.")])
+    panel.ask("Change three.")
+    expect(panel.button("Undo")).to_be_visible()
+    keyboard.press("Escape")  # to the notebook
+    keyboard.press("Alt+F5")
+    expect(head(notebook, 101)).to_be_in_viewport()
+    keyboard.press("Control+Alt+Enter")
+    expect(pill(notebook)).to_contain_text("Change 1 of 2")
+    expect(head(notebook, 202)).to_be_in_viewport()
+    keyboard.press("Control+Alt+Backspace")
+    eventually(notebook.ids, lambda ids: len(ids) == 300)
+    expect(pill(notebook)).to_contain_text("Change 1 of 1")
+    keyboard.press("Control+Alt+Backspace")
+    expect(pill(notebook)).to_have_count(0)
+    eventually(notebook.sources, lambda now: now["c290"] == "v290 = 290")
+
+
+def test_a_new_cell_is_undone_by_who_is_in_its_editor(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(CELLS)
+    panel = Panel(notebook.page).open("auto")
+    replies.append([calls("create_cell", after="c1", source="new = 1")])
+    replies.append([says("Done.")])
+    panel.ask("Add one.")
+    expect(panel.button("Undo")).to_be_visible()
+    notebook.edit(notebook.ids()[2])
+    head(notebook, 3).get_by_role("button", name="Undo", exact=True).click()
+    eventually(notebook.sources, SOURCES.__eq__)
+
+
 def test_the_bar_of_the_panel_leads_through_all_notebooks_and_opens_them(
     open_page: OpenPage, replies: Replies, lab: Lab
 ) -> None:

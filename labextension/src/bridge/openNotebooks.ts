@@ -5,6 +5,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { IMergeCell } from '../tokens';
+import { leaveEditor, showCell } from './activeCell';
 import { rewrite, selectedText } from './cellText';
 import { withoutTrust } from './merge';
 import type { Attachment, ICellRef, Share } from '../api/protocol';
@@ -188,20 +189,19 @@ export class OpenNotebooks {
     return { starting, busy: running < 0 ? null : running + 1 };
   }
 
-  /** Bring a cell into view and make it active. `scrollToCell` would also open rendered Markdown for editing. */
+  /** Bring a cell into view and make it active. */
   async reveal(ref: ICellRef): Promise<void> {
     const panel = this._panel(ref.notebook);
     const index = (this.position(ref) ?? 0) - 1;
     if (panel && index >= 0) {
-      const { content } = panel;
       this._activate(panel);
-      content.activeCellIndex = index;
-      await content.scrollToItem(index, 'smart').catch(() => undefined); // it is hidden
-      await new Promise(requestAnimationFrame);
-      if (document.activeElement === document.body) {
-        content.activate(); // the cell with the focus was removed from the page because it is out of view (windowingMode "full")
-      }
+      await showCell(panel.content, index);
     }
+  }
+
+  /** Leave the editor of a cell, if the user is in it. */
+  leave({ notebook, cell_id }: ICellRef): void {
+    leaveEditor(this._panel(notebook)?.content, cell_id);
   }
 
   /** Set a cell's text, as the user would. */

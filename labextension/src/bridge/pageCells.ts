@@ -166,8 +166,13 @@ export class PageCells implements IDisposable {
     return this._cells.map(cell => cell.get('id') as string);
   }
 
-  private readonly _onKey = ({ key, altKey, ctrlKey, metaKey, shiftKey }: KeyboardEvent): void => {
-    if (key === 'Enter' && !altKey && !ctrlKey && !metaKey && !shiftKey) {
+  private readonly _onKey = (event: KeyboardEvent): void => {
+    const { key, altKey, ctrlKey, metaKey, shiftKey, target } = event;
+    const isHere =
+      target instanceof Element &&
+      !target.closest('[data-lm-suppress-shortcuts]') &&
+      this._page.views().some(({ node }) => node.contains(target));
+    if (isHere && key === 'Enter' && !altKey && !ctrlKey && !metaKey && !shiftKey) {
       this._entered = performance.now();
     }
   };

@@ -165,13 +165,13 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     };
   }
 
-  /** Undo the changes of the last turn, except where the user has made changes since. */
-  async undoLastTurn(): Promise<void> {
+  /** Undo the changes of the last turn, except where the user has made changes since; false if it made no changes. */
+  async undoLastTurn(): Promise<boolean> {
     const { conversation } = this.state;
-    const last = conversation.state.messages.findLast(one => one.metadata?.turnId);
-    if (last?.metadata?.turnId) {
-      await conversation.undo(last.metadata.turnId);
-    }
+    const turn = conversation.state.messages.findLast(one => one.metadata?.turnId)?.metadata
+      ?.turnId;
+    const undone = turn && (await conversation.undo(turn));
+    return undone === null || (!!undone && undone.undone.length + undone.conflicts.length > 0);
   }
 
   /** The changes of a turn. */

@@ -122,6 +122,9 @@ export class Conversation extends Store<IConversationState> implements IDisposab
   /** Undo the changes of a turn, or only those to `cells`; null if the server refused. */
   async undo(turnId: string, cells?: ICellRef[]): Promise<IUndone | null> {
     const undone = await this._try(() => this._client.undo(turnId, cells));
+    if (undone && !cells) {
+      this.update({ undone: { ...this.state.undone, [turnId]: undone } });
+    }
     await this.refreshChanges(turnId);
     return undone;
   }

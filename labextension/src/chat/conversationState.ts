@@ -1,5 +1,5 @@
 import type { IFailure } from '../api/failure';
-import type { AgentMessage, IChange } from '../api/protocol';
+import type { AgentMessage, IChange, IUndone } from '../api/protocol';
 import type { Progress } from './conversationEvents';
 
 /** A conversation at one moment; never changed in place. */
@@ -13,6 +13,8 @@ export interface IConversationState {
   readonly failure: IFailure | null;
   /** The changes, with their current state, of each turn for which they have been read. */
   readonly changes: Readonly<Record<string, readonly IChange[]>>;
+  /** The results of undoing turns on this page. */
+  readonly undone: Readonly<Record<string, IUndone>>;
 }
 
 /** A new conversation. */
@@ -22,5 +24,6 @@ export const EMPTY: IConversationState = {
   progress: 'idle',
   connected: true,
   failure: null,
-  changes: {}
+  changes: {},
+  undone: {}
 };

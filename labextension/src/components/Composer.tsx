@@ -3,6 +3,7 @@ import * as React from 'react';
 import type { IOption } from '../composer/options';
 import { isAttachable, readFile } from '../composer/files';
 import { MOST_PICTURES, isPicture } from '../composer/pictures';
+import { describeRefusal } from '../composer/refusals';
 import { DraftChips } from './Chips';
 import { EffortChoice, ModeChoice, ModelChoice } from './Choices';
 import { sendIcon } from './icons';
@@ -123,8 +124,9 @@ function useSend(): Send {
       return;
     }
     const asked = slash.expand(text.trim());
-    if (asked === null) {
+    if (typeof asked === 'function') {
       draft.setText(''); // attachments stay for the next question
+      asked();
     } else if (denial.state && !queue && !pictures.length) {
       denial.deny(denial.question, asked);
     } else {
@@ -279,16 +281,10 @@ function useAttachFiles(): (files: readonly File[]) => Promise<void> {
       draft.refuse(trans.__('You can attach at most %1 files.', MOST_PICTURES));
       return;
     }
-    const why = {
-      kind: trans.__('Only PNG, JPEG, GIF and WebP pictures can be attached.'),
-      size: trans.__('The picture is too large to send, even scaled down.'),
-      large: trans.__('The file is too large to send. Upload it and read it in a cell.'),
-      broken: trans.__('The file cannot be read.')
-    };
     for (const file of files) {
       const read = await readFile(file);
       if (typeof read === 'string') {
-        draft.refuse(why[read]);
+        draft.refuse(describeRefusal(read, file.name, trans));
       } else {
         draft.addPictures([read]);
       }

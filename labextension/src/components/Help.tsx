@@ -7,9 +7,9 @@ export function Help(): React.JSX.Element {
   const { assistant, keysOf, openSettings, slash, trans } = useServices();
   const keys: [string, string][] = [
     ['Enter', trans.__('Send, or queue while it works')],
-    ['Shift Enter', trans.__('New line')],
+    [isMac() ? '⇧ Enter' : 'Shift+Enter', trans.__('New line')],
     ['↑  ↓', trans.__('Previous messages')],
-    [isMac() ? '⌘ Enter' : 'Ctrl Enter', trans.__('Allow what it asks for')],
+    [isMac() ? '⌘ Enter' : 'Ctrl+Enter', trans.__('Allow what it asks for')],
     [keysOf('next-change'), trans.__('Next change')],
     [keysOf('previous-change'), trans.__('Previous change')],
     [keysOf('keep-change'), trans.__('Keep the change, show the next one')],

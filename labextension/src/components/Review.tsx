@@ -58,7 +58,7 @@ export function Review({ turnId, changes }: IReviewProps): React.JSX.Element | n
 export function UndoAnswer({ turnId, changes }: IReviewProps): React.JSX.Element | null {
   const { trans } = useServices();
   const { conversation } = useAssistant();
-  const [undone, setUndone] = React.useState<IUndone | null>(null);
+  const undone = useConversation().undone[turnId];
   const edits = changes.filter(isEdit);
   if (!edits.length) {
     return null;
@@ -69,7 +69,7 @@ export function UndoAnswer({ turnId, changes }: IReviewProps): React.JSX.Element
         <button
           className="jp-Agent-footerButton"
           title={trans.__('Undo the changes of this answer')}
-          onClick={() => void conversation.undo(turnId).then(setUndone)}
+          onClick={() => void conversation.undo(turnId)}
         >
           <undoIcon.react tag="span" />
           {trans.__('Undo')}

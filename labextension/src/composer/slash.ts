@@ -35,16 +35,16 @@ export class Slash {
     );
   }
 
-  /** The question for a text, or null if it was a command that has been run. */
-  expand(text: string): string | null {
+  /** The question for a text, or what its command does instead. */
+  expand(text: string): string | (() => void) {
     const [, name, input] = /^\/([\w-]+)\s*([^]*)$/.exec(text) ?? [];
     const command = this.commands.find(known => known.name === name);
     if (!command) {
       return text;
     }
-    if (command.run) {
-      command.run(input.trim());
-      return null;
+    const { run } = command;
+    if (run) {
+      return () => run(input.trim());
     }
     const template = command.text ?? '';
     return template.includes('{input}')

@@ -26,7 +26,12 @@ export function actions(
     {
       name: 'undo',
       description: trans.__('Undo the changes of the last answer'),
-      run: () => void assistant.undoLastTurn()
+      run: () =>
+        void assistant.undoLastTurn().then(had => {
+          if (!had) {
+            assistant.draft.refuse(trans.__('The last answer has no changes to undo.'));
+          }
+        })
     },
     {
       name: 'compact',
@@ -39,7 +44,13 @@ export function actions(
     {
       name: 'export',
       description: trans.__('Download this conversation as Markdown'),
-      run: () => void exportInFront(assistant, trans)
+      run: () => {
+        if (assistant.state.conversation.state.messages.length) {
+          void exportInFront(assistant, trans);
+        } else {
+          assistant.draft.refuse(trans.__('This conversation has no messages to export yet.'));
+        }
+      }
     },
     {
       name: 'help',
@@ -64,8 +75,12 @@ export function actions(
       name: 'mode',
       description: trans.__('Choose a mode'),
       run: value => {
-        if (value in modes(trans)) {
+        const known = Object.keys(modes(trans));
+        if (known.includes(value)) {
           assistant.setMode(value as Mode);
+        } else {
+          const names = known.join(', ');
+          assistant.draft.refuse(trans.__('“%1” is not a mode. Modes are: %2.', value, names));
         }
       },
       values: () =>

@@ -33,7 +33,9 @@ export class ReviewActions {
     return notifyErrors(() => this._reviews.keep(cells), this._trans);
   }
 
+  /** A new cell in whose editor the user is goes too: they asked for it. */
   undo(cells: readonly IPendingCell[]): Promise<void> {
+    cells.filter(({ sign }) => sign === '+').forEach(cell => this._notebooks.leave(cell));
     return notifyErrors(async () => {
       const conflicts = await this._reviews.revert(cells);
       if (conflicts.length) {

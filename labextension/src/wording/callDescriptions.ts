@@ -216,7 +216,7 @@ function courseOf(runs: readonly IRunOutput[], locate: Locate, trans: Translatio
 }
 
 /** "error in cell 5", for the first run that did not succeed; without the cell if there is only one run. */
-function outcomeOf(
+export function outcomeOf(
   runs: readonly IRunOutput[],
   among: number,
   locate: Locate,

@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CallPart, ICellRef, IChange, IRunOutput } from '../api/protocol';
 import { isUnfinished, runsOf } from '../api/toolRuns';
-import { statusName } from './callDescriptions';
+import { outcomeOf, statusName } from './callDescriptions';
 import type { Locate } from './cellNames';
 import { placesOf, ranges } from './cellNames';
 
@@ -9,7 +9,7 @@ import { placesOf, ranges } from './cellNames';
 export interface IWorkSummary {
   /** "7 steps, 3 cells changed, ran 2–6, cell 7 still running" */
   text: string;
-  /** "error in cell 5", if the last run of a cell failed. */
+  /** "error in cell 5" or "interrupted in cell 5", if the last run of a cell did not succeed. */
   fault: string;
 }
 
@@ -36,7 +36,9 @@ export function summarizeWork(
     goingWords(runs, locate, trans),
     denied > 0 && trans._n('1 denied', '%1 denied', denied)
   ];
-  return { text: text.filter(Boolean).join(', '), fault: lastFault(runs, locate, trans) };
+  const ended = runs.filter(run => !isUnfinished(run));
+  const fault = outcomeOf(ended, Infinity, locate, trans);
+  return { text: text.filter(Boolean).join(', '), fault };
 }
 
 function ranWords(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
@@ -59,15 +61,6 @@ function goingWords(runs: readonly IRunOutput[], locate: Locate, trans: Translat
   const name = statusName(run.status, trans);
   const place = run.cell_id ? locate(run.cell_id) : null;
   return place ? trans.__('cell %1 %2', place, name) : name;
-}
-
-function lastFault(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
-  const failed = runs.find(({ status }) => status === 'error');
-  const place = failed?.cell_id ? locate(failed.cell_id) : null;
-  if (!failed) {
-    return '';
-  }
-  return place ? trans.__('error in cell %1', place) : trans.__('error');
 }
 
 function keyOf({ notebook, cell_id }: ICellRef): string {

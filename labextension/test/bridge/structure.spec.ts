@@ -3,6 +3,7 @@ import type { INotebookModel, Notebook } from '@jupyterlab/notebook';
 import { Signal } from '@lumino/signaling';
 import { PageCells } from '../../src/bridge/pageCells';
 import { StructuralEdits } from '../../src/bridge/structure';
+import { guard } from '../../src/review/marks/element';
 
 let keys = 0;
 
@@ -91,6 +92,18 @@ describe('StructuralEdits', () => {
     node.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }));
     expect(edits.carryOut(edit('retype', 'a', { type: 'raw' }))).toEqual({ refused: 'typing' });
     expect(edits.carryOut(edit('retype', 'b', { type: 'raw' }))).toEqual({});
+    edits.dispose();
+  });
+
+  it('does not take a key in a button of a mark for that', () => {
+    const { edits, enter, edit, node } = open();
+    enter('a', 'command');
+    const undo = guard(document.createElement('button'));
+    node.append(undo);
+    document.body.append(node);
+    undo.focus();
+    undo.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }));
+    expect(edits.carryOut(edit('remove', 'a', { source: 'of a' }))).toEqual({});
     edits.dispose();
   });
 

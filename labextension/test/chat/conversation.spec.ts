@@ -201,6 +201,7 @@ describe('Conversation', () => {
     server.routes['GET turns/t_4/changes'] = () => json(undone);
     expect(await conversation.undo('t_4')).toEqual({ undone, conflicts: [] });
     expect(conversation.state.changes.t_4).toEqual(undone);
+    expect(conversation.state.undone.t_4).toEqual({ undone, conflicts: [] });
   });
 
   it('follows a turn that was begun elsewhere, once however often it is told of', async () => {

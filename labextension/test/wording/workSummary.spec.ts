@@ -40,6 +40,15 @@ describe('summarizeWork', () => {
     expect(text(going, ran(['c3', 'ok']))).toBe('2 steps, ran 2–3');
   });
 
+  it.each([
+    ['error', 'error in cell 2'],
+    ['interrupted', 'interrupted in cell 2'],
+    ['timeout', 'took too long in cell 2'],
+    ['died', 'the kernel died in cell 2']
+  ])('says of a cell whose last run was not ok (%s) how it ended', (status, fault) => {
+    expect(summarizeWork([ran(['a1', 'ok'], ['b2', status])], [], locate, trans).fault).toBe(fault);
+  });
+
   it('says which cell failed, unless it ran again without an error', () => {
     const failed = ran(['b2', 'error']);
     expect(summarizeWork([failed], [], locate, trans).fault).toBe('error in cell 2');

@@ -39,7 +39,7 @@ export class ChangeMark implements IDisposable {
       element('div', {
         className: 'jp-Agent-markHead',
         attributes: { role: 'group' },
-        children: [this._words, this._conflict, this._fold, ...this._decisions.nodes]
+        children: [this._words, this._conflict, this._fold, this._decisions.node]
       })
     );
   }

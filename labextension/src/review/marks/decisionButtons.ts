@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { IPendingCell } from '../pending';
 import type { ReviewActions } from '../reviewActions';
-import { button } from './element';
+import { button, element } from './element';
 
 interface IDecisionOptions {
   actions: ReviewActions;
@@ -23,11 +23,11 @@ export class DecisionButtons {
         }
       });
     this._undo = make(labels.undo, '', () => actions.undo(cells()));
-    this._keep = make(labels.keep, 'jp-mod-primary', () => actions.keep(cells()));
-  }
-
-  get nodes(): readonly HTMLButtonElement[] {
-    return [this._undo, this._keep];
+    const keep = make(labels.keep, 'jp-mod-primary', () => actions.keep(cells()));
+    this.node = element('span', {
+      className: 'jp-Agent-decisions',
+      children: [this._undo, keep]
+    });
   }
 
   /** Update the state: a change cannot be undone while the turn that made it is running. */
@@ -38,7 +38,7 @@ export class DecisionButtons {
     this._undo.title = running ? trans.__('Can be undone when the answer is finished') : '';
   }
 
+  readonly node: HTMLElement;
   private readonly _undo: HTMLButtonElement;
-  private readonly _keep: HTMLButtonElement;
   private _isBusy = false;
 }

@@ -37,7 +37,7 @@ export class Pill {
     this._node = element('div', {
       className: 'jp-Agent-pill',
       attributes: { role: 'group', 'aria-label': trans.__('Review') },
-      children: [this._words, step('‹', previous, -1), step('›', next, 1), ...this._decisions.nodes]
+      children: [this._words, step('‹', previous, -1), step('›', next, 1), this._decisions.node]
     });
     keepFocus(this._node);
   }

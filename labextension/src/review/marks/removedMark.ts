@@ -104,7 +104,7 @@ export class RemovedMark implements IDisposable {
         this._text(this._pending),
         element('div', {
           className: 'jp-Agent-markLine',
-          children: [words, ...this._decisions.nodes]
+          children: [words, this._decisions.node]
         })
       ]
     });

@@ -1,0 +1,24 @@
+import type { Notebook } from '@jupyterlab/notebook';
+
+/**
+ * Make a cell active and bring it into view; the focus goes with it if it was in the notebook. `scrollToCell` would
+ * also open rendered Markdown for editing.
+ */
+export async function showCell(content: Notebook, index: number): Promise<void> {
+  const hasFocus = (): boolean =>
+    document.activeElement === document.body || content.node.contains(document.activeElement);
+  const hadFocus = hasFocus();
+  content.activeCellIndex = index;
+  await content.scrollToItem(index, 'smart').catch(() => undefined); // it is hidden
+  await new Promise(requestAnimationFrame);
+  if (hadFocus && hasFocus() && content.activeCellIndex === index) {
+    content.activate(); // a cell out of view is removed from the page (windowingMode "full"), and its focus with it
+  }
+}
+
+/** Leave the editor of a cell, so that the cell can be replaced or removed. */
+export function leaveEditor(content: Notebook | undefined, cellId: string): void {
+  if (content?.mode === 'edit' && content.activeCell?.model.id === cellId) {
+    content.mode = 'command';
+  }
+}

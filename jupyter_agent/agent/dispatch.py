@@ -163,7 +163,12 @@ class Dispatcher:
             try:
                 with errors_for_model(work, call.input):
                     nb = await stack.enter_async_context(
-                        lease(work, call.tool.target, *call.tool.call_needs, paths=paths)
+                        lease(
+                            replace(work, call_id=call.id),
+                            call.tool.target,
+                            *call.tool.call_needs,
+                            paths=paths,
+                        )
                     )
                     attempt = await Attempt.begin(call, nb, policy, self._record)
                 ruling = attempt.ruling

@@ -8,7 +8,6 @@ import json
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, Working, exact, read_input, standard
 from jupyter_agent.cli.words import Cells, Line, style_diff_line
 from jupyter_agent.client.chat import Chat
-from jupyter_agent.client.server import ServerRefused
 from jupyter_agent.client.servers import existing, serving
 from jupyter_agent.words import Phrasebook, fill
 
@@ -222,9 +220,6 @@ class _TerminalTurn:
                 self._console.tell("Stopping...")
                 self._chat.stop()
         self._working.on("")
-        if self.answer.exit_code == Exit.STOPPED:  # its run ends after the stream
-            with suppress(ServerRefused):
-                self.answer.count(self._chat.changes())
         for line in self.answer.summary():
             self._console.line(line, "faint")
 

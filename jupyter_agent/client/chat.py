@@ -70,13 +70,6 @@ class Chat:
             outputs = run["outputs"]
         return outputs
 
-    def changes(self) -> Sequence[Mapping[str, Any]]:
-        """All changes of the turn, without outputs. Raises ServerRefused."""
-        changes: Sequence[Mapping[str, Any]] = self._server.ask(
-            "GET", f"turns/{self.turn_id}/changes?outputs=none"
-        )
-        return changes
-
     def stop(self) -> None:
         """Stops the turn and the run that it started. Raises ServerRefused."""
         try:

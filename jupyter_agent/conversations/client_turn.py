@@ -193,7 +193,7 @@ class ClientTurn:
                     async with asyncio.timeout(_LEAVE_S):
                         await self._left.wait()
             try:
-                await runner.run_journal.settle(live.record)
+                await runner.run_journal.settle(live)
             finally:
                 await live.end(
                     Ending(

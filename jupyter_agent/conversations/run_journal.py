@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Collection
 
 from jupyter_agent.conversations.changes import ChangesMade
+from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.conversations.records import TurnRecord
 from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.conversations.undo import CellKey, UndoneTurn, undo_turn
 from jupyter_agent.errors import Busy, StoreUnavailable
+from jupyter_agent.events import CellsChanged
 from jupyter_agent.tasks import begin, surely
 from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.workspace.redactor import Redactor
@@ -30,15 +32,17 @@ class RunJournal:
         self._toolbox = toolbox
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def settle(self, turn: TurnRecord) -> None:
-        """Journal the changes by the turn's runs, including those that no call reported. What a run
-        still changes is journalled when it ends.
+    async def settle(self, live: LiveTurn) -> None:
+        """Journal the changes by the runs of a turn that is about to end, including those that no
+        call reported, and show them to its followers. What a run still changes is journalled when
+        it ends.
         """
-        for run in self._runs.of_turn(turn.id):
+        for run in self._runs.of_turn(live.record.id):
             if run.ended is None:
-                begin(self._add_later(turn, run), self._tasks)
+                begin(self._add_later(live.record, run), self._tasks)
             else:
-                await self._add_later(turn, run)
+                await run.wait()
+                await self._add(live.record, run, live)
 
     async def undo(
         self, turn: TurnRecord, work: Workspace, cells: Collection[CellKey] | None = None
@@ -66,14 +70,18 @@ class RunJournal:
         await run.wait()
         await self._add(turn, run)
 
-    async def _add(self, turn: TurnRecord, run: Run) -> None:
+    async def _add(self, turn: TurnRecord, run: Run, live: LiveTurn | None = None) -> None:
         taken = run.take_changes()
         if not taken:
             return
-        changes = [self._redactor.change(change) for change in taken]
+        changes = tuple(self._redactor.change(change) for change in taken)
+        path = run.notebook_path
         try:
-            made = ChangesMade(call_id=run.id, changes=changes)
-            await surely(self._stores.conversations.append(turn.id, [made]))
+            if live is not None:
+                await live.append(CellsChanged(call_id=run.call_id, notebook=path, changes=changes))
+            else:
+                made = ChangesMade(call_id=run.call_id, changes=changes)
+                await surely(self._stores.conversations.append(turn.id, [made]))
         except StoreUnavailable:
             run.return_changes(taken)  # for the next attempt
             raise

@@ -382,7 +382,7 @@ class TurnRunner:
             beating.cancel()
         if ending.state == "stopped" or ending.stop_reason == NO_STORE:
             await self._services.runs.interrupt_turn(live.record.id)
-        await self.run_journal.settle(live.record)
+        await self.run_journal.settle(live)
         return ending
 
     def _without_store(self, live: LiveTurn, error: StoreUnavailable) -> Ending:

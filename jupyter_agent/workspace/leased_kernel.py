@@ -63,6 +63,7 @@ class LeasedKernel:
             cell,
             owner=self._work.user,
             turn_id=self._work.turn_id,
+            call_id=self._work.call_id,
             timeout=timeout,
             trust=self._work.approved is not None,
         )
@@ -86,6 +87,7 @@ class LeasedKernel:
             code,
             owner=self._work.user,
             turn_id=self._work.turn_id,
+            call_id=self._work.call_id,
             timeout=timeout,
         )
         self.runs.append(run)

@@ -60,6 +60,7 @@ class Run:
         *,
         owner: str,
         turn_id: str | None,
+        call_id: str | None = None,
         records: RunRecords | NoRecords,
         saves: Saves,
         output_limit: int,
@@ -83,6 +84,8 @@ class Run:
         """None for code outside of cells."""
         self.owner = owner
         self.turn_id = turn_id
+        self.call_id = call_id or self.id
+        """The call that started it; its own id without one, for the journal."""
         self._timeout = timeout
         self._former_count = former_count
         self._may_raise = may_raise

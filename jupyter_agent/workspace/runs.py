@@ -68,6 +68,7 @@ class Runs:
         *,
         owner: str,
         turn_id: str | None = None,
+        call_id: str | None = None,
         timeout: float | None = None,
         trust: bool = False,
     ) -> Run:
@@ -86,7 +87,14 @@ class Runs:
         if cell.running and kernel.state == "busy":
             raise Busy(f"Cell `{cell.id}` runs already; the person started it. Try again later.")
         return self._start(
-            notebook, kernel, cell, owner=owner, turn_id=turn_id, timeout=timeout, trust=trust
+            notebook,
+            kernel,
+            cell,
+            owner=owner,
+            turn_id=turn_id,
+            call_id=call_id,
+            timeout=timeout,
+            trust=trust,
         )
 
     def start_code(
@@ -97,11 +105,19 @@ class Runs:
         *,
         owner: str,
         turn_id: str | None = None,
+        call_id: str | None = None,
         timeout: float | None = None,
     ) -> Run:
         """Queue code outside of cells; it leaves no trace in the notebook."""
         return self._start(
-            notebook, kernel, code, owner=owner, turn_id=turn_id, timeout=timeout, trust=False
+            notebook,
+            kernel,
+            code,
+            owner=owner,
+            turn_id=turn_id,
+            call_id=call_id,
+            timeout=timeout,
+            trust=False,
         )
 
     def _start(
@@ -112,6 +128,7 @@ class Runs:
         *,
         owner: str,
         turn_id: str | None,
+        call_id: str | None,
         timeout: float | None,
         trust: bool,
     ) -> Run:
@@ -133,6 +150,7 @@ class Runs:
             execute,
             owner=owner,
             turn_id=turn_id,
+            call_id=call_id,
             records=self.records,
             saves=self.saves_of(notebook),
             output_limit=self.output_limit,

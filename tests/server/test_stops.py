@@ -39,11 +39,13 @@ async def test_stop_ends_the_stream_wherever_the_turn_is(
     limited = Scripted(
         status=429, error=("rate_limit_error", "Slow down"), headers={"retry-after": "50"}
     )
-    await call("PATCH", "notebooks", PATH, "cells", "c3", body={"source": "while True: pass"})
+    await call(
+        "PATCH", "notebooks", PATH, "cells", "c3", body={"source": "print(1)\nwhile True: pass"}
+    )
 
     run = [calls("run_cell", cell_id="c3")]
     code = [calls("run_code", code=FOREVER)]
-    made = [calls("create_cells", cells=[{"source": FOREVER}], run=True)]
+    written = [calls("create_cells", cells=[{"source": FOREVER}], run=True)]
 
     def runs(turn: LiveTurn) -> bool:
         return any(run.started for run in agent.services.runs.of_turn(turn.record.id))
@@ -55,7 +57,7 @@ async def test_stop_ends_the_stream_wherever_the_turn_is(
         (writing, "auto", lambda turn: any(e.type == "text-delta" for e in turn.events)),
         (run, "auto", runs),
         (code, "auto", runs),
-        (made, "auto", runs),
+        (written, "auto", runs),
         (run, "ask", lambda turn: turn.state == "waiting"),
         (limited, "auto", told("retrying")),
     ]  # fmt: skip
@@ -65,11 +67,18 @@ async def test_stop_ends_the_stream_wherever_the_turn_is(
         turn = await live(agent, ready)
         stopped = await call("POST", "chat", "talk", "stop")
         assert stopped.body["state"] == "stopped"
-        assert ends((await asking).text) == ["abort", "[DONE]"]
+        shown = (await asking).text
+        assert ends(shown) == ["abort", "[DONE]"]
         state = (await call("GET", "turns", turn.record.id)).body
         assert state["state"] == "stopped"
         assert {done["state"] for done in state["calls"]} <= {"done", "failed", "refused"}
-        if reply is made:
+        made = [frame["data"] for frame in frames(shown) if frame["type"] == "data-changes"]
+        assert {each["toolCallId"] for each in made} <= {done["call_id"] for done in state["calls"]}
+        reported = [change["cell_id"] for each in made for change in each["changes"]]
+        assert sorted(reported) == sorted(change["cell_id"] for change in state["changes"])
+        if reply is run and mode == "auto":
+            assert reported == ["c3"]
+        if reply is written:
             assert "insert" in [change["kind"] for change in state["changes"]]
         for begun in agent.services.runs.of_turn(turn.record.id):
             assert await begun.wait(60)

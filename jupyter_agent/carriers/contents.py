@@ -7,15 +7,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
-import json
 import os
 import posixpath
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from itertools import accumulate
-from typing import Any, NamedTuple, TypeAlias, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias, cast
 
 import nbformat
 from jupyter_server.services.contents.filemanager import FileContentsManager
@@ -23,7 +20,18 @@ from jupyter_server.utils import ensure_async
 from tornado.web import HTTPError
 
 from jupyter_agent.carriers import atomic_save, exchange, nbformat_file
+from jupyter_agent.carriers.contents_model import (
+    READ_ERRORS,
+    FileFacts,
+    LoadedNotebook,
+    digest_of,
+    hash_of,
+    make_loaded,
+    refusal_of,
+)
+from jupyter_agent.carriers.creation import Creation
 from jupyter_agent.carriers.exchange import FileWrites, OverwriteRefused, Save
+from jupyter_agent.carriers.file_ids import FileIds
 from jupyter_agent.carriers.managers import Contents, hides
 from jupyter_agent.carriers.nbformat_file import NoJson, Unusable
 from jupyter_agent.carriers.plain_files import (
@@ -34,15 +42,10 @@ from jupyter_agent.carriers.plain_files import (
     is_whole,
     wait_for_writer,
 )
-from jupyter_agent.carriers.renames import renamed_path
-from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_in_use
+from jupyter_agent.document.identities import Namings
 from jupyter_agent.document.long_work import gc_frozen
-from jupyter_agent.document.values import FIRST_WITH_IDS
 from jupyter_agent.errors import (
     Busy,
-    Exists,
-    InvalidInput,
-    Locked,
     NotebookNotFound,
     ToolError,
     UnreadableNotebook,
@@ -77,43 +80,13 @@ Former: TypeAlias = Callable[[], Awaitable[dict[str, Any] | None]]
 Expects: TypeAlias = Callable[[bytes], bool]
 """Whether the caller knows this content of a file."""
 
-_READING = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""Errors of managers: their own, the storage's, and those of their code on odd JSON."""
-_CONVERTED = "The file had an older notebook format and is now saved as 4.5, with cell ids."
-_REPAIRED = "Cells of the file without an id of their own now have one."
-
-
-@dataclass(frozen=True)
-class LoadedNotebook:
-    """A snapshot of a notebook file in format 4."""
-
-    content: Mapping[str, Any]
-    """The notebook's JSON, without trust marks; cells have ids even if the format does not."""
-    stamp: str
-    """Changes whenever the content does."""
-    writable: bool
-    trusted: frozenset[str]
-    """Ids of the code cells whose outputs this server signed."""
-    repair: str = ""
-    """Sentences about repairs of the file, and about further changes by the first write; empty
-    without any.
-    """
-
-
-class FileFacts(NamedTuple):
-    """What a contents manager knows about a file without reading it."""
-
-    writable: bool
-    modified: object
-    """Time of the last write, in the manager's own form."""
-
 
 class Disk:
     """Reads and writes whole notebooks through a contents manager, asynchronous or not."""
 
     def __init__(self, contents: Contents, namings: Namings) -> None:
         self._contents = contents
-        self._namings = namings
+        self.ids = FileIds(namings)
         parameters = inspect.signature(contents.get).parameters.values()
         # Since jupyter-server 2.11; managers of other projects may not have it.
         self._hashes = any(
@@ -121,12 +94,6 @@ class Disk:
         )
         self._files = PlainFiles(contents)
         self._writes = FileWrites.of(contents)
-        self._namings_by_path: dict[str, Naming] = {}
-        """Of the notebooks that store no cell ids: text notebooks, older formats."""
-        self._former_namings: dict[str, Naming] = {}
-        """Those before the last write, in case it failed."""
-        self._stored_ids: dict[str, frozenset[str]] = {}
-        """Ids that files of older formats contain nevertheless."""
         self._last_hashes: dict[str, tuple[Trace, str]] = {}
         """By path: the hash of the file when it had that trace."""
         self._saving: set[str] = set()
@@ -148,7 +115,7 @@ class Disk:
         last = self._last_hashes.get(path)
         if not again and last is not None and last[0] == self._files.trace(path):
             return last[1]
-        return _hash(await self._get(path, content=False))
+        return hash_of(await self._get(path, content=False))
 
     async def hash_ahead(self, path: str) -> None:
         """Compute the hash now, beside other work, if the next `hash` can use it. Raises the errors
@@ -181,17 +148,14 @@ class Disk:
             raise UnreadableNotebook(
                 f"`{path}` cannot be edited: {why}. It is left unchanged."
             ) from why
-        if without and (namings := await self._namings.of(path)):
-            if not is_in_use(namings[-1], self._namings_by_path.get(path, UNNAMED).ids):
-                self._namings_by_path[path] = namings[
-                    -1
-                ]  # from before a restart, or given by a page
-        repair = await asyncio.to_thread(self._identify, path, content, without)
-        stamp = _hash(model)
+        if without:
+            await self.ids.recall(path)
+        repair = await asyncio.to_thread(self.ids.give, path, content, without)
+        stamp = hash_of(model)
         if stamp is None:
-            stamp = await asyncio.to_thread(_digest, content)
+            stamp = await asyncio.to_thread(digest_of, content)
         repair = f"{self._repair_notes.pop(path, '')} {repair}".strip()
-        return _make_loaded(content, stamp, model, trusted=trusted, repair=repair)
+        return make_loaded(content, stamp, model, trusted=trusted, repair=repair)
 
     async def read_back(
         self, path: str, content: Mapping[str, Any], *, signed: bool
@@ -203,11 +167,11 @@ class Disk:
         with gc_frozen(size > _LARGE):
             if self._files.exist:
                 model = await self._get(path, type="file", format="text")
-                stamp = _hash(model)
-                stored = nbformat_file.as_stored(content, self._stored_ids.get(path, ()))
+                stamp = hash_of(model)
+                stored = self.ids.as_stored(path, content)
                 same = await asyncio.to_thread(nbformat_file.matches, model["content"], stored)
                 if same and stamp is not None:
-                    return _make_loaded(content, stamp, model, trusted=signed)
+                    return make_loaded(content, stamp, model, trusted=signed)
             return await self._load(path)
 
     @asynccontextmanager
@@ -247,23 +211,13 @@ class Disk:
         Raises Locked or ToolError; the file is unchanged then. Raises OverwriteRefused if the file
         had content that the caller does not know. `content` must not be used afterwards.
         """
-        self._former_namings.pop(path, None)
-        former = self._namings_by_path.get(path)
-        if former is not None or content["nbformat_minor"] < FIRST_WITH_IDS:
-            naming = nbformat_file.naming_of(content["cells"], former or UNNAMED)
-            self._namings_by_path[path] = naming
-            self._former_namings[path] = former or UNNAMED
-        stored = nbformat_file.as_stored(content, self._stored_ids.get(path, ()))
+        self.ids.note_write(path, content)
+        stored = self.ids.as_stored(path, content)
         try:
             await self._save(path, stored, sign=sign, expects=expects, creates=creates)
         except OverwriteRefused:
-            self.take_back_ids(path)
+            self.ids.take_back(path)
             raise
-
-    def take_back_ids(self, path: str) -> None:
-        """The last `write` is not in the file: its cells have the ids that they had before."""
-        if (former := self._former_namings.pop(path, None)) is not None:
-            self._namings_by_path[path] = former
 
     async def _save(
         self,
@@ -285,7 +239,7 @@ class Disk:
         except OverwriteRefused:
             raise
         except (HTTPError, OSError) as error:
-            raise _refusal(path, error) from error
+            raise refusal_of(path, error) from error
         finally:
             if self._writes is not None:
                 self._writes.save = None
@@ -309,88 +263,8 @@ class Disk:
         return signature
 
     async def create(self, path: str, content: dict[str, Any]) -> None:
-        """Save a new notebook, creating its folder if necessary. Raises Exists, Locked, ToolError;
-        InvalidInput for a path that the disk refuses or that Jupyter hides, whether or not
-        something exists there.
-        """
-        try:
-            hidden = await hides(self._contents, path)
-        except OSError as error:  # not caught by Jupyter: a name too long, a file as a folder
-            raise InvalidInput(
-                f"No notebook can be created at `{path}`: {error.strerror}. Choose another path."
-            ) from None
-        if hidden:
-            raise InvalidInput(
-                f"No notebook can be created at `{path}`: Jupyter hides such files. Choose another "
-                "path; no part of it may start with a dot."
-            )
-        there = Exists(f"`{path}` already exists; nothing was overwritten.")
-        if await self.exists(path):
-            raise there
-        made, refusal = await self._make_folders(posixpath.dirname(path))
-        ids = [cell["id"] for cell in content["cells"]]
-        try:
-            await self.write(path, content, sign=True, expects=lambda _: False, creates=True)
-        except BaseException as error:
-            if isinstance(error, ToolError) and await self._has_cells(path, ids):
-                return  # a manager that fails late: without space for its checkpoint, for example
-            await self._remove_folders(made)
-            if isinstance(error, OverwriteRefused):
-                raise there from None
-            if not isinstance(error, ToolError):
-                raise
-            why = refusal or error
-            if isinstance(why, Locked):
-                why = Locked(
-                    f"No notebook can be created at `{path}`: its folder is read-only. Choose "
-                    "another path."
-                )
-            if why is error:
-                raise
-            raise why from error
-
-    async def _has_cells(self, path: str, ids: Sequence[str]) -> bool:
-        """Whether there is a notebook at that path, with these cells."""
-        try:
-            found = await self.load(path)
-        except ToolError:
-            return False
-        return [cell["id"] for cell in found.content["cells"]] == ids
-
-    async def _make_folders(self, path: str) -> tuple[list[str], ToolError | None]:
-        """The folders that were made, outermost first, and the error if one could not be made: a
-        storage without folders may accept the notebook all the same.
-        """
-        made: list[str] = []
-        for folder in accumulate(path.split("/") if path else (), posixpath.join):
-            try:
-                if not await self.exists(folder):
-                    await ensure_async(self._contents.save({"type": "directory"}, folder))
-                    made.append(folder)
-            except _READING as error:
-                return made, _refusal(folder, error)
-        return made, None
-
-    async def _remove_folders(self, made: Sequence[str]) -> None:
-        """Remove the folders again if they are empty."""
-        for folder in reversed(made):
-            with suppress(*_READING):
-                if (file := self._files.path_of(folder)) is not None:
-                    os.rmdir(file)
-                    continue
-                model = await ensure_async(self._contents.get(folder, type="directory"))
-                if not model["content"]:
-                    await ensure_async(self._contents.delete(folder))
-
-    def note_rename(self, old: str, new: str) -> None:
-        """A file or folder was renamed."""
-        self._namings_by_path = {
-            renamed_path(path, old, new) or path: naming
-            for path, naming in self._namings_by_path.items()
-        }
-        self._stored_ids = {
-            renamed_path(path, old, new) or path: ids for path, ids in self._stored_ids.items()
-        }
+        """See `Creation.create`."""
+        await Creation(self, self._contents, self._files).create(path, content)
 
     # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
 
@@ -487,7 +361,7 @@ class Disk:
         nbformat_file.refuse_odd(content)
         cells = content["cells"]
         without = nbformat_file.missing_ids(cells)
-        if path in self._namings_by_path or nbformat_file.may_be_made_up(cells):
+        if self.ids.has_naming(path) or nbformat_file.may_be_made_up(cells):
             again = (await self._get(path))["content"]["cells"]
             without |= {
                 index
@@ -501,26 +375,6 @@ class Disk:
             if cell["cell_type"] == "code"
         ]
         return model, content, all(marks), without
-
-    def _identify(self, path: str, content: dict[str, Any], without: Collection[int]) -> str:
-        """Give ids to the cells without one; a sentence on what that will change in the file."""
-        converted = content.setdefault("metadata", {}).pop("orig_nbformat", None) is not None
-        older = content["nbformat_minor"] < FIRST_WITH_IDS
-        self._stored_ids.pop(path, None)
-        if older and len(without) < len(content["cells"]):
-            cells = enumerate(content["cells"])
-            self._stored_ids[path] = frozenset(
-                cell["id"] for at, cell in cells if at not in without
-            )
-        if not without:
-            self._namings_by_path.pop(path, None)
-            return _CONVERTED if converted else ""
-        former = self._namings_by_path.get(path, UNNAMED)
-        nbformat_file.give_ids(content["cells"], without, former)
-        self._namings_by_path[path] = nbformat_file.naming_of(content["cells"], former)
-        if older:
-            return ""
-        return _CONVERTED if converted else _REPAIRED
 
     async def _get(
         self,
@@ -543,7 +397,7 @@ class Disk:
             model: dict[str, Any] = await ensure_async(
                 self._contents.get(path, content=content, type=type, **options)
             )
-        except _READING as error:
+        except READ_ERRORS as error:
             if isinstance(error, HTTPError) and error.status_code == 404:
                 if again and (
                     self._restore_quarantined(path) or await self._files.is_recreated(path)
@@ -561,7 +415,7 @@ class Disk:
                 f"`{path}` cannot be read as a notebook (corrupt, empty, not UTF-8, or no "
                 "permission). It is left unchanged."
             ) from error
-        if trace is not None and (hash := _hash(model)) is not None:
+        if trace is not None and (hash := hash_of(model)) is not None:
             self._last_hashes[path] = trace, hash
         return model
 
@@ -593,34 +447,3 @@ class Disk:
         if size > LARGEST:
             raise UnreadableNotebook(f"`{path}` is too large to work on ({size:,} bytes).")
         return size
-
-
-def _refusal(path: str, error: Exception) -> ToolError:
-    """The error for a failed save, without the server's own paths."""
-    if isinstance(error, HTTPError) and error.status_code == 403:
-        return Locked(f"`{path}` is read-only; nothing was changed.")
-    cause = error if isinstance(error, OSError) else error.__cause__
-    why = cause.strerror if isinstance(cause, OSError) else None
-    return ToolError(f"`{path}` could not be saved; nothing was changed: {why or error}")
-
-
-def _make_loaded(
-    content: Mapping[str, Any],
-    stamp: str,
-    model: Mapping[str, Any],
-    *,
-    trusted: bool,
-    repair: str = "",
-) -> LoadedNotebook:
-    code = (cell["id"] for cell in content["cells"] if cell["cell_type"] == "code")
-    signed = frozenset(code) if trusted else frozenset[str]()
-    return LoadedNotebook(content, stamp, model["writable"] is not False, signed, repair)
-
-
-def _hash(model: Mapping[str, Any]) -> str | None:
-    value = model.get("hash")
-    return value if isinstance(value, str) and value else None
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()

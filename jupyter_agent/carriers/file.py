@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,11 +12,14 @@ from typing import Any
 from jupyter_ydoc import YNotebook
 from pycrdt import Map
 
-from jupyter_agent.carriers.contents import Disk, LoadedNotebook
+from jupyter_agent.carriers.contents import Disk
+from jupyter_agent.carriers.contents_model import LoadedNotebook
 from jupyter_agent.carriers.exchange import OverwriteRefused
 from jupyter_agent.carriers.file_cells import (
+    BATCH,
     OF_RUN,
     changed_cells,
+    clean_values,
     clears_unseen,
     content_of,
     count_parts,
@@ -25,6 +28,7 @@ from jupyter_agent.carriers.file_cells import (
     patch,
     rebase,
     rebuild,
+    same_cells,
     text_of,
     without_state,
 )
@@ -56,8 +60,6 @@ _KEPT = (
 )
 _TRIES = 3
 """Attempts to write an edit while another program saves the file at the same time."""
-_BATCH = 50
-"""Cells handled between two breaks for the event loop."""
 _MANY = 2000
 """Cells and outputs. Copies of larger notebooks are so many objects that each save triggers several
 garbage collections, which hold up the event loop.
@@ -271,7 +273,7 @@ class FileCarrier:
         except UnreadableNotebook as error:  # its write is not complete
             raise self._conflict() from error
         before = self._loaded.content["cells"]
-        if not self._same_cells(before, now.content["cells"]):
+        if not same_cells(self.cells.values(), before, now.content["cells"]):
             raise self._conflict()
         for old, new in zip(before, now.content["cells"], strict=True):
             value = self.cells.value(old["id"])
@@ -317,7 +319,7 @@ class FileCarrier:
         """
         with suppress(ToolError):  # the next reading reports it
             if await self._disk.hash(self.path, again=True) == loaded.stamp:
-                self._disk.take_back_ids(self.path)
+                self._disk.ids.take_back(self.path)
         try:
             now = await self._read_back(self._disk.load(self.path))
         except NotConfirmed as unknown:
@@ -377,7 +379,7 @@ class FileCarrier:
         old = {cell["id"]: cell for cell in before.content["cells"]} if before else {}
         changed = await asyncio.to_thread(changed_cells, old, cells)
         self._loaded = loaded
-        if before is None or not self._same_cells(before.content["cells"], cells):
+        if before is None or not same_cells(self.cells.values(), before.content["cells"], cells):
             await self._build(loaded.content, old)
             settled = dict[str, Mapping[str, Any]]()
         else:
@@ -389,29 +391,7 @@ class FileCarrier:
                 if as_written:
                     settled[cell["id"]] = self.cells.value(cell["id"])
         await self.cells.catch_up()
-        self._clean = {**settled, **await self._clean_values(cells, settled)}
-
-    async def _clean_values(
-        self, cells: Sequence[Mapping[str, Any]], known: Collection[str]
-    ) -> dict[str, Any]:
-        """The document's values, except for `known` ones, that equal the file's cells."""
-        file = {cell["id"]: cell for cell in cells}
-        unchanged = {}
-        for number, value in enumerate(self.cells.values()):
-            cell = file.get(value["id"])
-            if value["id"] in known or cell is None:
-                continue
-            if patch(cell, without_state(value)) is cell:
-                unchanged[value["id"]] = value
-            if number % _BATCH == 0:
-                await asyncio.sleep(0)
-        return unchanged
-
-    def _same_cells(self, before: list[dict[str, Any]], now: list[dict[str, Any]]) -> bool:
-        """Whether the file still has the cells of the document, by id, type and order."""
-        shape = [(cell["id"], cell["cell_type"]) for cell in now]
-        shared = [(value["id"], value["cell_type"]) for value in self.cells.values()]
-        return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]
+        self._clean = {**settled, **await clean_values(self.cells.values(), cells, settled)}
 
     async def _build(
         self, content: Mapping[str, Any], old: Mapping[str, Mapping[str, Any]]
@@ -424,12 +404,12 @@ class FileCarrier:
         document = YNotebook()
         meta: Map[Any] = document.ydoc.get("meta", type=Map)
         meta["nbformat_minor"] = float(content["nbformat_minor"])
-        for start in range(0, len(cells), _BATCH):
+        for start in range(0, len(cells), BATCH):
             with document.ydoc.transaction():
                 document.ycells.extend(
                     [
                         shared_cell(rebuild(old.get(cell["id"]), now.get(cell["id"]), cell))
-                        for cell in cells[start : start + _BATCH]
+                        for cell in cells[start : start + BATCH]
                     ]
                 )
             await asyncio.sleep(0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 from operator import is_
 from typing import Any, cast
@@ -16,6 +17,8 @@ from jupyter_agent.document.values import as_json, as_shared
 
 OF_RUN = frozenset({"outputs", "execution_count"})
 """Keys of a cell that a run writes."""
+BATCH = 50
+"""Cells handled between two breaks for the event loop."""
 
 
 def content_of(
@@ -152,3 +155,31 @@ def changed_cells(
 
 def text_of(content: Mapping[str, Any]) -> str:
     return json.dumps(as_stored(content), ensure_ascii=False, indent=1, sort_keys=True)
+
+
+async def clean_values(
+    values: Sequence[Mapping[str, Any]], cells: Sequence[Mapping[str, Any]], known: Collection[str]
+) -> dict[str, Any]:
+    """The document's values, except for `known` ones, that equal the file's cells."""
+    file = {cell["id"]: cell for cell in cells}
+    unchanged = {}
+    for number, value in enumerate(values):
+        cell = file.get(value["id"])
+        if value["id"] in known or cell is None:
+            continue
+        if patch(cell, without_state(value)) is cell:
+            unchanged[value["id"]] = value
+        if number % BATCH == 0:
+            await asyncio.sleep(0)
+    return unchanged
+
+
+def same_cells(
+    values: Sequence[Mapping[str, Any]],
+    before: Sequence[Mapping[str, Any]],
+    now: Sequence[Mapping[str, Any]],
+) -> bool:
+    """Whether the file still has the cells of the document, by id, type and order."""
+    shape = [(cell["id"], cell["cell_type"]) for cell in now]
+    shared = [(value["id"], value["cell_type"]) for value in values]
+    return shape == shared == [(cell["id"], cell["cell_type"]) for cell in before]

@@ -223,7 +223,7 @@ class Notebooks:
         """
         await self.note_deleted(new)
         self._renames.add(old, new)
-        self._disk.note_rename(old, new)
+        self._disk.ids.note_rename(old, new)
         self._tabs.note_rename(old, new)
         for entry in self._entries:
             if path := renamed_path(entry.notebook.path, old, new):

@@ -29,6 +29,9 @@ End: TypeAlias = Literal["died", "restarted"]
 """How a kernel process ended: by itself, or on request (a restart or shutdown)."""
 ConnectionEnd: TypeAlias = Literal["died", "restarted", "broke"]
 """How a connection ended: with the process, or it broke and the process may continue."""
+CHANNELS = ("iopub", "shell", "control")
+FROM_THREADS = ("stream", "display_data", "update_display_data", "clear_output")
+"""Kinds of messages that code may send after its end."""
 
 
 class Received(NamedTuple):

@@ -20,6 +20,8 @@ from websocket import WebSocketBadStatusException, WebSocketException
 
 from jupyter_agent.kernel import scratch
 from jupyter_agent.kernel.channels import (
+    CHANNELS,
+    FROM_THREADS,
     ConnectionEnd,
     End,
     Inbox,
@@ -34,9 +36,6 @@ from jupyter_agent.kernel.widgets import Widgets
 
 log = logging.getLogger(__name__)
 
-_CHANNELS = ("iopub", "shell", "control")
-_FROM_THREADS = ("stream", "display_data", "update_display_data", "clear_output")
-"""Kinds of messages that code may send after its end."""
 _GREETING_S = 5.0
 """Seconds in which an idle kernel answers on shell."""
 _WAKE_S = 0.3
@@ -96,7 +95,7 @@ class Connection:
         self._before_greeting: set[str] = set()
         self._settled = False
         self._keeps_results = False
-        self._readers = [asyncio.create_task(self._read(name)) for name in _CHANNELS]
+        self._readers = [asyncio.create_task(self._read(name)) for name in CHANNELS]
         for reader in self._readers:
             reader.add_done_callback(self._reader_ended)
 
@@ -383,7 +382,7 @@ class Connection:
             if ours and self.widgets.take(request_id, kind, content):
                 return
             sent_by_us = parent.get("session") == self._client.session.session
-            if sent_by_us and not ours and kind in _FROM_THREADS:
+            if sent_by_us and not ours and kind in FROM_THREADS:
                 # ipykernel sends a thread's output as that of its last request, whatever that is.
                 request_id = self._last_code
         if (inbox := self._inboxes.get(request_id)) is not None:

@@ -13,7 +13,8 @@ from jupyter_ydoc import YNotebook
 from pycrdt import Assoc, Awareness, Doc, Subscription, Text, TransactionEvent
 from tornado.web import HTTPError
 
-from jupyter_agent.carriers.contents import Disk, FileFacts
+from jupyter_agent.carriers.contents import Disk
+from jupyter_agent.carriers.contents_model import FileFacts
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.carrier import Place, SaveResult, metadata_of, write_metadata
 from jupyter_agent.document.cell import CarrierName

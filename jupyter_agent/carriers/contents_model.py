@@ -1,0 +1,75 @@
+"""What a contents manager answers: a notebook, facts about a file, a refusal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tornado.web import HTTPError
+
+from jupyter_agent.errors import (
+    Locked,
+    ToolError,
+)
+
+READ_ERRORS = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""Errors of managers: their own, the storage's, and those of their code on odd JSON."""
+
+
+@dataclass(frozen=True)
+class LoadedNotebook:
+    """A snapshot of a notebook file in format 4."""
+
+    content: Mapping[str, Any]
+    """The notebook's JSON, without trust marks; cells have ids even if the format does not."""
+    stamp: str
+    """Changes whenever the content does."""
+    writable: bool
+    trusted: frozenset[str]
+    """Ids of the code cells whose outputs this server signed."""
+    repair: str = ""
+    """Sentences about repairs of the file, and about further changes by the first write; empty
+    without any.
+    """
+
+
+class FileFacts(NamedTuple):
+    """What a contents manager knows about a file without reading it."""
+
+    writable: bool
+    modified: object
+    """Time of the last write, in the manager's own form."""
+
+
+def make_loaded(
+    content: Mapping[str, Any],
+    stamp: str,
+    model: Mapping[str, Any],
+    *,
+    trusted: bool,
+    repair: str = "",
+) -> LoadedNotebook:
+    code = (cell["id"] for cell in content["cells"] if cell["cell_type"] == "code")
+    signed = frozenset(code) if trusted else frozenset[str]()
+    return LoadedNotebook(content, stamp, model["writable"] is not False, signed, repair)
+
+
+def hash_of(model: Mapping[str, Any]) -> str | None:
+    value = model.get("hash")
+    return value if isinstance(value, str) and value else None
+
+
+def digest_of(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def refusal_of(path: str, error: Exception) -> ToolError:
+    """The error for a failed save, without the server's own paths."""
+    if isinstance(error, HTTPError) and error.status_code == 403:
+        return Locked(f"`{path}` is read-only; nothing was changed.")
+    cause = error if isinstance(error, OSError) else error.__cause__
+    why = cause.strerror if isinstance(cause, OSError) else None
+    return ToolError(f"`{path}` could not be saved; nothing was changed: {why or error}")

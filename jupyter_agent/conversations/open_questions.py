@@ -46,8 +46,10 @@ class OpenQuestions:
         return [approval for approval in self.waiting() if approval.expires > now]
 
     def close(self, id: str, answer: Answer | None) -> None:
-        """Give the question its answer; None if it gets none."""
-        waiting = self._questions[id][1]
+        """Give the question its answer, if it is waited for; None if it gets none."""
+        _, waiting = self._questions.get(id, (None, None))
+        if waiting is None:
+            return
         if answer is None:
             waiting.cancel()
         else:

@@ -265,8 +265,6 @@ class Notebook:
                 self._path = carrier.path
                 await carrier.close()
 
-    # ---- what an edit does
-
     # ---- how an operation goes
 
     async def _is_current(self) -> bool:
@@ -300,8 +298,10 @@ class Notebook:
         """
         attempts = 0
         while True:
-            path = self.path
+            path, noted = self.path, self._path
             carrier = self._carrier = await self._choose(path, self._carrier)
+            if self._path != noted:  # while a page was waited for
+                carrier.note_rename(self._path)
             if not asks and await carrier.is_live():
                 return carrier
             try:

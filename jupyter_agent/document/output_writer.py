@@ -199,11 +199,12 @@ class CellOutputs:
 
     def changes(self, path: str, before: CellState | None) -> list[Change]:
         """The changes of the run, which has ended, for the journal: of its cell, which was as
-        `before`, and of those whose displays it updated.
+        `before`, and of those whose displays it updated since this was last asked.
         """
         states = {self: before, **self._updated}
         for writer in self._updated:
             writer.flush()
+        self._updated = {}
         cells = self._cells()
         return [
             Change(

@@ -381,8 +381,7 @@ class Connection:
             ours = request_id in self._inboxes or request_id in self._late
             if ours and self.widgets.take(request_id, kind, content):
                 return
-            sent_by_us = parent.get("session") == self._client.session.session
-            if sent_by_us and not ours and kind in FROM_THREADS:
+            if self._is_greeting(parent) and kind in FROM_THREADS:
                 # ipykernel sends a thread's output as that of its last request, whatever that is.
                 request_id = self._last_code
         if (inbox := self._inboxes.get(request_id)) is not None:
@@ -440,6 +439,11 @@ class Connection:
         if not self._free.is_set() and not self._running and waited > self._patience:
             self._patience = min(2 * self._patience, 60.0)
             self._greet()
+
+    def _is_greeting(self, parent: Mapping[str, Any]) -> bool:
+        """Whether the request is one of those that are only sent to be answered."""
+        ours = parent.get("session") == self._client.session.session
+        return ours and parent.get("msg_type") == "kernel_info_request"
 
     def _note_free(self) -> None:
         if self._greeted and not self._running:

@@ -221,8 +221,8 @@ class Run:
             unsubscribe()
 
     def take_changes(self) -> list[Change]:
-        """The changes of the run for the journal: once, after its end; else empty."""
-        changes, self._changes = self._changes, []
+        """The changes of the run for the journal: each once, after its end; else empty."""
+        changes, self._changes = [*self._changes, *self._cell.take_late_changes()], []
         return changes
 
     def return_changes(self, changes: Sequence[Change]) -> None:

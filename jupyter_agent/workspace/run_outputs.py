@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -58,7 +58,8 @@ class CellSink:
         self._limit = limit
         self._finished = False
         self._outputs: CellOutputs | None = None
-        self._trailing = TrailingOutputs(notebook, cell_id, save)
+        self._trailing = TrailingOutputs(notebook, cell_id, save, self._write_late)
+        self._late_changes: list[Change] = []
         self._notify_timer: asyncio.TimerHandle | None = None
         self._displayed = 0
         self._aside = ExitStack()
@@ -126,6 +127,11 @@ class CellSink:
         self.gone = self._state() is None
         return self._writer.changes(self._notebook.path, self.before)
 
+    def take_late_changes(self) -> list[Change]:
+        """The changes by outputs that came after the end: each once."""
+        changes, self._late_changes = self._late_changes, []
+        return changes
+
     def dismiss(self) -> None:
         """The code never started: nothing will be shown."""
         self._outputs = None
@@ -160,6 +166,14 @@ class CellSink:
         else:
             write()
             self._notify_later()
+
+    def _write_late(self, writes: Sequence[Callable[[], None]]) -> None:
+        before = self._state()
+        for write in writes:
+            write()
+        self._writer.flush()
+        made = self._writer.changes(self._notebook.path, before)
+        self._late_changes += [change for change in made if change.before != change.after]
 
     def _notify_later(self) -> None:
         self.unsaved = True
@@ -224,6 +238,10 @@ class DetachedSink:
             self._notify_timer.cancel()
         return []
 
+    def take_late_changes(self) -> list[Change]:
+        """None: there is no cell."""
+        return []
+
     def dismiss(self) -> None:
         """The code never started: nothing will be shown."""
 
@@ -249,11 +267,17 @@ class TrailingOutputs:
     """Writes outputs that arrive after the end of a run into the cell and saves them."""
 
     def __init__(
-        self, notebook: Notebook, cell_id: str, save: Callable[[], Awaitable[None]]
+        self,
+        notebook: Notebook,
+        cell_id: str,
+        save: Callable[[], Awaitable[None]],
+        write: Callable[[Sequence[Callable[[], None]]], None],
     ) -> None:
+        """`write` makes some of the writes that `add` got, in order."""
         self._notebook = notebook
         self._cell_id = cell_id
         self._save = save
+        self._write_all = write
         self._writes: list[Callable[[], None]] = []
         self._more = asyncio.Event()
         self._closing = False
@@ -296,8 +320,7 @@ class TrailingOutputs:
             self._writes.clear()
             return False
         writes, self._writes = self._writes, []
-        for write in writes:
-            write()
+        self._write_all(writes)
         return True
 
 

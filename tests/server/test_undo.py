@@ -22,7 +22,8 @@ from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.workspace.workspace import Workspace
 from tests.fakes import calls, says
 from tests.fakes.script import FakeReply
-from tests.waiting import soon
+from tests.gates import Gate
+from tests.waiting import soon, until
 
 from ..notebook.browser import Tab
 from ..programs import jupyter_server
@@ -363,6 +364,25 @@ async def test_the_undo_of_a_turn_that_made_a_notebook_says_that_the_file_is_lef
     (jp_root_dir / "new.ipynb").unlink()
     again = (await call("POST", "turns", turn["turn_id"], "undo")).body
     assert "new.ipynb" not in again["message"]
+
+
+async def test_what_a_thread_printed_after_its_cell_had_ended_is_taken_back_too(
+    agent: Assistant, call: Call, replies: list[FakeReply], notebook: Path, tmp_path: Path
+) -> None:
+    gate = Gate(tmp_path / "gate")
+    late = f"import threading\ndef late():\n    {gate.waits}\n    print('late')\n"
+    source = {"source": late + "threading.Thread(target=late).start()\nprint('first')"}
+    await call("PATCH", "notebooks", PATH, "cells", "b2", body=source)
+    before = [(cell.source, cell.get("outputs")) for cell in cells(notebook)]
+    replies += [[calls("run_cell", cell_id="b2")], [says("Done.")]]
+    done = (await call("POST", "chat", body=ask("Run it.", stream=False))).body
+    gate.open()
+    document = await agent.services.notebooks.get(PATH)
+    await until(lambda: "late" in str(document.cached_cell("b2").outputs))
+    undone = (await call("POST", "turns", done["turn_id"], "undo")).body
+    assert undone["conflicts"] == [], undone
+    assert "Cells are as before" in undone["message"]
+    assert [(cell.source, cell.get("outputs")) for cell in cells(notebook)] == before
 
 
 async def test_each_takes_back_their_own_steps_only(

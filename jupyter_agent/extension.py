@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, get_args
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
-from traitlets import Bool, Dict, Enum, Float, Int, List, Unicode, default
+from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode, default
 
 from jupyter_agent.carriers.page_saves import PageSaves
 from jupyter_agent.carriers.sharing import Sharing
@@ -263,9 +263,20 @@ class JupyterAgent(ExtensionApp):
     def _link_jupyter_server_extension(self, serverapp: ServerApp) -> None:
         try:
             super()._link_jupyter_server_extension(serverapp)
+            self._refuse_unknown_options()
         except Exception as error:  # Jupyter warns, and continues with the defaults
             self._refused = error
             raise
+
+    def _refuse_unknown_options(self) -> None:
+        """Raises TraitError for a misspelt option, which may be a restriction."""
+        options = self.trait_names(config=True)
+        for name in sorted(set(self.config.get(type(self).__name__, {})) - set(options)):
+            from difflib import get_close_matches  # not needed by most starts
+
+            near = get_close_matches(name, options, n=1)
+            hint = f" Did you mean `{near[0]}`?" if near else ""
+            raise TraitError(f"There is no option `c.JupyterAgent.{name}`.{hint}")
 
     def initialize_settings(self) -> None:
         """Settings for pages before the assistant is loaded."""

@@ -178,9 +178,10 @@ class Attempt:
         if self.ruling.decision.verdict == "deny":
             return self
         try:
-            if call.tool.is_exclusive:
-                await self.nb.take()
-            full = await look_into(act, call.tool, self.nb, self.policy)
+            with failures_of_plugs(call.tool):
+                if call.tool.is_exclusive:
+                    await self.nb.take()
+                full = await look_into(act, call.tool, self.nb, self.policy)
         except ToolError as error:
             raise await self._failure(error) from error
         if full == act:
@@ -208,8 +209,8 @@ class Attempt:
                 await self._compare(approved)
             elif self.ruling.asks:
                 raise NeedsApproval(self.ruling.decision.reason)
-            await nb.refuse_hidden(tool.acts_on)
             with failures_of_plugs(tool):
+                await nb.refuse_hidden(tool.acts_on)
                 returned = await tool.run(nb, progress and _masking_progress(progress, nb.work))
                 result = ModelResult.of(returned, nb.work.services.redactor)
                 check_result(tool, result)
@@ -234,10 +235,9 @@ class Attempt:
 
     async def _question(self) -> Question:
         nb, tool = self.nb, self.ruling.call.tool
-        await nb.refuse_hidden(tool.acts_on)
         with failures_of_plugs(tool):
-            question = await tool.question(nb)
-        question = replace(question, loads=await loads_of(tool, nb))
+            await nb.refuse_hidden(tool.acts_on)
+            question = replace(await tool.question(nb), loads=await loads_of(tool, nb))
         if not tool.in_one_kernel:
             return question
         spec = question.kernelspec or await nb.kernel.spec()

@@ -22,6 +22,7 @@ from jupyter_agent.agent.attempt import (
 from jupyter_agent.agent.permissions import Decision, Policy
 from jupyter_agent.errors import NeedsApproval, NotPermitted
 from jupyter_agent.tools.base import ModelResult, Progress, Tool
+from jupyter_agent.tools.guard import failures_of_plugs
 from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.workspace.lease import Lease, lease
 from jupyter_agent.workspace.paths import Lookup
@@ -154,14 +155,14 @@ class Dispatcher:
         """
         if tries:
             await self._sleep(_FIRST_PAUSE_S * 2 ** (tries - 1))
-        with errors_for_model(work, call.input):
+        with errors_for_model(work, call.input), failures_of_plugs(call.tool):
             paths = work.lookup()
             again = partial(self.attempt, call, work, policy, tries=tries + 1)
             call = replace(call, tool=await _with_jupyter_paths(call.tool, paths))
             act = await act_of(call.tool, call.tool.action, paths, policy)
         async with AsyncExitStack() as stack:
             try:
-                with errors_for_model(work, call.input):
+                with errors_for_model(work, call.input), failures_of_plugs(call.tool):
                     nb = await stack.enter_async_context(
                         lease(
                             replace(work, call_id=call.id),

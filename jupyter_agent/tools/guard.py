@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from jupyter_agent.entry_points import describe
-from jupyter_agent.errors import AgentError, ToolError
+from jupyter_agent.errors import StoreUnavailable, ToolError
 from jupyter_agent.tools.base import ModelResult, Tool
 
 _OURS = __name__.partition(".")[0]
@@ -23,7 +23,7 @@ def failures_of_plugs(tool: Tool) -> Iterator[None]:
     """
     try:
         yield
-    except AgentError:
+    except (ToolError, StoreUnavailable):
         raise
     except (Exception, SystemExit) as error:
         package = _package(tool)

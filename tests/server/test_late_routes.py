@@ -91,6 +91,7 @@ async def test_a_server_that_stops_before_anybody_asks_does_not_load_us(
         ("providers", {"mine": {"kind": "telepathy"}}),
         ("rules", [{"verdict": "telepathy"}]),
         ("max_mode", "telepathy"),
+        ("max_modes", "read"),
         ("server_tools", ["telepathy"]),
     ],
 )

@@ -68,6 +68,13 @@ def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
         ("return 'words'", "AttributeError("),
         ("return Result(text='words', facts={'words': {1}})", "TypeError("),
         ("return Result(text='words', images=['picture'])", "ValueError("),
+        (
+            "from jupyter_agent.errors import RequestError as E; raise E(404, 'x', 'y')",
+            "RequestError(",
+        ),
+        ("...\n    async def current_action(self, nb): raise KeyError('no list')", "KeyError("),
+        ("...\n    @property\n    def paths(self): raise KeyError('no list')", "KeyError("),
+        ("...\n    @property\n    def acts_on(self): raise KeyError('no list')", "KeyError("),
     ],
 )
 async def test_a_tool_of_another_package_that_fails_ends_its_call_only(

@@ -6,7 +6,8 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import EntryPoint
 from types import FunctionType
@@ -114,18 +115,26 @@ def _add_plug(commands: Any, point: EntryPoint) -> None:
         raise UnusablePlug(point, "has the name of a command of jupyter_agent")
     add_to = entry_points.load(point, FunctionType)
     trial = argparse.ArgumentParser()
-    try:
+    with _failures_of(point):
         add_to(added := trial.add_subparsers())
         trial.format_help()
-    except (Exception, SystemExit) as error:  # whatever it does
-        raise UnusablePlug(point, f"cannot be added: {entry_points.describe(error)}") from error
     if taken := commands.choices.keys() & added.choices.keys():
         raise UnusablePlug(point, f"adds `{min(taken)}`, which is another command")
     if point.name not in added.choices:
         raise UnusablePlug(point, "adds a command of another name")
     if not callable(added.choices[point.name].get_default("command")):
         raise UnusablePlug(point, "adds a command without a function, its default for `command`")
-    add_to(commands)
+    with _failures_of(point):
+        add_to(commands)
+
+
+@contextmanager
+def _failures_of(point: EntryPoint) -> Iterator[None]:
+    """Raises UnusablePlug for whatever the function of a plug raises."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        raise UnusablePlug(point, f"cannot be added: {entry_points.describe(error)}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

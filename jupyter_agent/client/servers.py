@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
@@ -271,8 +272,9 @@ def _why_without_assistant(log: IO[bytes]) -> str:
     log.seek(0)
     _, failed, traceback = log.read().decode(errors="replace").rpartition(_LOADING_FAILED)
     if failed:
-        cause = traceback.strip().splitlines()[-1].strip()
-        return f"The assistant cannot be loaded here: {cause}"
+        first, *more = traceback.strip().splitlines()
+        *_, cause = first, *takewhile(lambda line: not line.startswith("["), more)
+        return f"The assistant cannot be loaded here: {cause.strip()}"
     return (
         "The assistant is not switched on in Jupyter here: "
         "`jupyter server extension enable jupyter_agent`."

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import zmq
 import zmq.asyncio
+from jupyter_core.utils import ensure_async
 
 from jupyter_agent.kernel.outputs import too_large
 
@@ -127,3 +128,14 @@ def _without_content(session: Any, parts: list[Any]) -> KernelMessage:
 
 class KernelGone(ConnectionError):
     """A gateway no longer has this kernel."""
+
+
+async def start_channels(client: Any) -> None:
+    channels = client.start_channels(shell=True, iopub=True, control=True, stdin=False, hb=False)
+    await ensure_async(channels)
+
+
+def is_greeting(parent: Mapping[str, Any], session: Any) -> bool:
+    """Whether this session sent that request only to be answered."""
+    ours = parent.get("session") == session.session
+    return bool(ours and parent.get("msg_type") == "kernel_info_request")

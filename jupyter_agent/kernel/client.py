@@ -15,7 +15,6 @@ from typing import Any
 import zmq
 import zmq.asyncio
 from jupyter_client.session import Session
-from jupyter_core.utils import ensure_async
 from websocket import WebSocketBadStatusException, WebSocketException
 
 from jupyter_agent.kernel import scratch
@@ -30,6 +29,8 @@ from jupyter_agent.kernel.channels import (
     Received,
     from_queue,
     from_socket,
+    is_greeting,
+    start_channels,
 )
 from jupyter_agent.kernel.outputs import language_info_of
 from jupyter_agent.kernel.widgets import Widgets
@@ -114,7 +115,7 @@ class Connection:
             client = manager.client(session=Session(parent=manager))
             try:
                 # In a thread, since its websocket blocks.
-                await asyncio.to_thread(asyncio.run, _start_channels(client))
+                await asyncio.to_thread(asyncio.run, start_channels(client))
             except WebSocketBadStatusException as error:  # its message contains cookies
                 if error.status_code == HTTPStatus.NOT_FOUND:
                     raise KernelGone("it no longer has this kernel") from error
@@ -126,7 +127,7 @@ class Connection:
             return cls(client, from_queue, on_end)
         client.context = context
         client.load_connection_info(manager.get_connection_info())
-        await _start_channels(client)
+        await start_channels(client)
         return cls(client, from_socket, on_end)
 
     async def wait_ready(self, *, busy: bool) -> bool:
@@ -381,7 +382,7 @@ class Connection:
             ours = request_id in self._inboxes or request_id in self._late
             if ours and self.widgets.take(request_id, kind, content):
                 return
-            if self._is_greeting(parent) and kind in FROM_THREADS:
+            if kind in FROM_THREADS and is_greeting(parent, self._client.session):
                 # ipykernel sends a thread's output as that of its last request, whatever that is.
                 request_id = self._last_code
         if (inbox := self._inboxes.get(request_id)) is not None:
@@ -440,18 +441,8 @@ class Connection:
             self._patience = min(2 * self._patience, 60.0)
             self._greet()
 
-    def _is_greeting(self, parent: Mapping[str, Any]) -> bool:
-        """Whether the request is one of those that are only sent to be answered."""
-        ours = parent.get("session") == self._client.session.session
-        return ours and parent.get("msg_type") == "kernel_info_request"
-
     def _note_free(self) -> None:
         if self._greeted and not self._running:
             self._free.set()
         else:
             self._free.clear()
-
-
-async def _start_channels(client: Any) -> None:
-    channels = client.start_channels(shell=True, iopub=True, control=True, stdin=False, hb=False)
-    await ensure_async(channels)

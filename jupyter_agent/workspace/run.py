@@ -19,7 +19,8 @@ from jupyter_agent.errors import (
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.kernel.reply import ExecutionReply
-from jupyter_agent.workspace.run_outputs import CellSink, DetachedSink, Saves, metadata_after_run
+from jupyter_agent.workspace.run_metadata import metadata_after_run
+from jupyter_agent.workspace.run_outputs import CellSink, DetachedSink, Saves
 from jupyter_agent.workspace.run_records import NoRecords, RunRecord, RunRecords
 
 RunStatus: TypeAlias = Literal[

@@ -14,6 +14,7 @@
     - NotConfirmed        an edit was sent, but whether it arrived is unknown
       . Overtaken         it was certainly lost: someone changed the same at the same moment
     - Busy                the tab or the kernel does not answer now
+      . CellInUse         a person types in the cell, or runs it, at this moment
     - KernelUnavailable   no kernel is available now
     - KernelNotInstalled  no kernel with that name; names the installed ones
     - NotPermitted        the mode, a rule or the authorizer forbids it
@@ -29,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from jupyter_agent.legible import quoted_id
 
@@ -133,6 +134,17 @@ class Busy(ToolError):
     """The browser tab or the kernel is there but does not answer now; nothing was changed."""
 
     reason = "busy"
+
+
+class CellInUse(Busy):
+    """A person began to type in the cell, or to run it, at the moment of the edit; nothing was
+    changed.
+    """
+
+    def __init__(self, message: str, cell_id: str, use: Literal["typing", "running"]) -> None:
+        super().__init__(message)
+        self.cell_id = cell_id
+        self.use = use
 
 
 class KernelUnavailable(ToolError):

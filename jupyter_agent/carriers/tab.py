@@ -21,6 +21,7 @@ from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.insertions import Mark, clocks
 from jupyter_agent.errors import (
     Busy,
+    CellInUse,
     CellNotFound,
     NotConfirmed,
     Overtaken,
@@ -239,14 +240,18 @@ class TabCarrier:
         if refused == "gone":
             raise Overtaken(f"Cell `{cell_id}` was deleted at the same moment.")
         if refused == "running":
-            raise Busy(
+            raise CellInUse(
                 "The user is running a cell that this would replace, and its outputs would be "
-                "lost; nothing was changed. Wait until it has finished, then try again."
+                "lost; nothing was changed. Wait until it has finished, then try again.",
+                cell_id,
+                "running",
             )
         if refused:
-            raise Busy(
+            raise CellInUse(
                 f"The user began to type in cell `{cell_id}` at this moment; nothing was changed. "
-                "Read it again."
+                "Read it again.",
+                cell_id,
+                "typing",
             )
 
     async def _reconnect(self, mark: Mark) -> None:

@@ -22,8 +22,8 @@ from jupyter_agent.conversations.database import is_here
 from jupyter_agent.conversations.records import TurnRecord
 from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.document.cell import Change
-from jupyter_agent.document.undo import UndoOutcome, undo
-from jupyter_agent.errors import Conflict, ToolError
+from jupyter_agent.document.undo import IN_USE, UndoOutcome, undo
+from jupyter_agent.errors import CellInUse, Conflict, ToolError
 from jupyter_agent.legible import quoted, quoted_id
 from jupyter_agent.tasks import surely
 from jupyter_agent.tools.sources import server_of
@@ -35,6 +35,11 @@ _REACHED = ("done", "failed", "stopped")
 """Outcomes of calls that may have reached an MCP server."""
 
 _KERNELS = "What ran in a kernel is not undone: variables and files keep what the turn did to them."
+
+_ANOTHER_IN_USE = {
+    "typing": "Someone began to type in another cell at the same moment. Undo again.",
+    "running": "Someone is running another cell that the undo would replace. Undo again after it.",
+}
 
 CellKey: TypeAlias = tuple[str, str]
 """(path of the notebook, cell id)"""
@@ -206,16 +211,19 @@ async def _undo_in(
 
 def _unreachable(path: str, entries: Sequence[JournalEntry], error: ToolError) -> UndoOutcome:
     conflicts = [
-        {
-            "notebook": path,
-            "cell_id": cell_id,
-            "reason": "unreachable",
-            "why": error.message,
-            "current": None,
-        }
+        {"notebook": path, "cell_id": cell_id, **_why_kept(cell_id, error), "current": None}
         for cell_id in dict.fromkeys(entry.change.cell_id for entry in entries)
     ]
     return UndoOutcome(undone=[], conflicts=conflicts, remarks=[])
+
+
+def _why_kept(cell_id: str, error: ToolError) -> dict[str, str]:
+    """The `reason` and `why` of a cell's conflict after a refusal of the whole notebook."""
+    if not isinstance(error, CellInUse):
+        return {"reason": "unreachable", "why": error.message}
+    if cell_id == error.cell_id:
+        return {"reason": error.use, "why": IN_USE[error.use]}
+    return {"reason": "unreachable", "why": _ANOTHER_IN_USE[error.use]}
 
 
 async def _remaining_effects(stores: TurnStores, turn: TurnRecord, work: Workspace) -> list[str]:

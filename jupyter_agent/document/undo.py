@@ -21,6 +21,11 @@ from jupyter_agent.document.recognition import Recognition, content_of, lines_of
 from jupyter_agent.document.revert import UndoConflict, outputs_of, revert_changes
 from jupyter_agent.legible import quoted_id
 
+IN_USE = {
+    "typing": "The user is typing in the cell right now.",
+    "running": "The cell is running.",
+}
+"""Why a cell in use is left alone, by reason."""
 _UNKNOWN = "The notebook stores no cell ids, so it is unknown which cell this was."
 _MOVED_LINES = (
     "The text written into cell `{cell_id}` is no longer there; the same lines are in {cells}."
@@ -359,14 +364,14 @@ class _Reversal:
         if now.type != former.type:
             self._refuse_in_use(now)
         if now.running and outputs_of(now.state()) != outputs_of(former):
-            raise UndoConflict("running", "The cell is running.")
+            raise UndoConflict("running", IN_USE["running"])
 
     def _refuse_in_use(self, now: Cell) -> None:
         place = self._notebook.place
         if place is not None and place.editing and place.cell_id == now.id:
-            raise UndoConflict("typing", "The user is typing in the cell right now.")
+            raise UndoConflict("typing", IN_USE["typing"])
         if now.running:
-            raise UndoConflict("running", "The cell is running.")
+            raise UndoConflict("running", IN_USE["running"])
         if not now.deletable:
             raise UndoConflict("locked", "The cell was locked since.")
 

@@ -348,6 +348,31 @@ async def test_an_edit_that_somebody_changed_at_the_same_moment_is_in_the_journa
     assert tab.source("b2") == "x = 1"
 
 
+async def test_an_undo_says_in_words_for_people_that_someone_began_to_type_meanwhile(
+    call: Call, agent: Assistant, notebook: Path, replies: list[FakeReply]
+) -> None:
+    tab = await Tab(agent.tabs, agent.server.contents_manager, PATH).open()
+    cells = [{"source": "one = 1"}, {"source": "two = 2"}]
+    replies += [[calls("create_cells", cells=cells, after="c3")], [says("Done.")]]
+    turn = (await call("POST", "chat", body=ask("add two", stream=False))).body
+    one, two = tab.ids()[-2:]
+
+    def begin_to_type() -> None:
+        tab.edit_in(two)
+        tab.type(two, "  # mine")
+
+    tab.as_the_edit_arrives(begin_to_type)  # the cell `one` is deleted by then
+    undone = (await call("POST", "turns", turn["turn_id"], "undo")).body
+    assert undone["undone"] == []
+    another = "Someone began to type in another cell at the same moment. Undo again."
+    typing = "The user is typing in the cell right now."
+    kept = {each["cell_id"]: (each["reason"], each["why"]) for each in undone["conflicts"]}
+    assert kept == {one: ("unreachable", another), two: ("typing", typing)}
+    assert f"cell {two} stays: {typing}" in undone["message"]
+    assert tab.ids()[-2:] == [one, two]
+    assert tab.source(two) == "two = 2  # mine"
+
+
 async def test_the_undo_of_a_turn_that_made_a_notebook_says_that_the_file_is_left(
     call: Call, replies: list[FakeReply], notebook: Path, jp_root_dir: Path
 ) -> None:

@@ -364,6 +364,7 @@ def test_commands_are_completed_ask_what_they_stand_for_or_act_at_once(
     for command, told in (
         ("/undo", "The last answer has no changes to undo."),
         ("/mode bold", "“bold” is not a mode. Modes are: read, ask, edit, auto."),
+        ("/model zzz", re.compile(r"“zzz” is not a model here\. Models are: .*demo:tour")),
         ("/export", "This conversation has no messages to export yet."),
     ):
         panel.ask(command)

@@ -21,7 +21,7 @@ from jupyter_agent.document.cell import CarrierName
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.long_work import full_update, yield_to_loop
 from jupyter_agent.document.output_writer import clear_orphans
-from jupyter_agent.errors import Busy
+from jupyter_agent.errors import Busy, CellInUse
 from jupyter_agent.plugs.rooms.collaboration import Collaboration
 from jupyter_agent.plugs.rooms.live_room import Room
 from jupyter_agent.plugs.rooms.room_pages import Pin
@@ -114,8 +114,8 @@ class RoomCarrier:
 
     async def confirm(self) -> SaveResult:
         """Wait until every page has our transactions, then have the document saved. Concurrent
-        changes of a cell that we moved or retyped are carried over; raises Busy if someone typed
-        into a cell that we deleted.
+        changes of a cell that we moved or retyped are carried over; raises CellInUse if someone
+        typed into a cell that we deleted.
         """
         saved = await self._save()
         shadow = self._shadow
@@ -123,9 +123,11 @@ class RoomCarrier:
             for removed, text in pending.items():
                 gone = removed.cell_id in self._removed - set(self.cells.ids())
                 if text is not None and gone:
-                    raise Busy(
+                    raise CellInUse(
                         f"The user began to type in cell `{removed.cell_id}` at this moment; "
-                        "nothing was changed. Read it again."
+                        "nothing was changed. Read it again.",
+                        removed.cell_id,
+                        "typing",
                     )
             await shadow.carry_over(self.cells)
             saved = await self._save()

@@ -6,6 +6,8 @@ import type { ISignal } from '@lumino/signaling';
 import { Signal } from '@lumino/signaling';
 import type { IMergeCell } from '../tokens';
 import { leaveEditor, showCell } from './activeCell';
+import type { ICellGlance } from './cellGlance';
+import { glanceAt } from './cellGlance';
 import { rewrite, selectedText } from './cellText';
 import { withoutTrust } from './merge';
 import type { Attachment, ICellRef, Share } from '../api/protocol';
@@ -20,15 +22,6 @@ const STALE_CLASS = 'jp-Agent-stale';
 export interface IPlace {
   notebook: string;
   attachments: Attachment[];
-}
-
-/** Summary of a cell, from which the first requests are suggested. */
-export interface ICellGlance {
-  type: string;
-  source: string;
-  /** Whether its output shows an error. */
-  failed: boolean;
-  executed: boolean;
 }
 
 /** The notebooks open on this page. */
@@ -90,21 +83,16 @@ export class OpenNotebooks {
     return { notebook, attachments };
   }
 
+  /** Whether the output of the active cell shows an error. */
+  get hasFailed(): boolean {
+    const cell = this._tracker.activeCell;
+    return cell !== null && glanceAt(cell).failed;
+  }
+
   /** Summaries of the cells of the notebook in front, or null if there isn't one. */
   glance(): ICellGlance[] | null {
     const cells = this._tracker.currentWidget?.content.widgets;
-    return (
-      cells?.map(({ model }) => {
-        const code = isCodeCellModel(model) ? model : null;
-        const outputs = code?.outputs.toJSON() ?? [];
-        return {
-          type: model.type,
-          source: model.sharedModel.getSource(),
-          failed: outputs.some(({ output_type }) => output_type === 'error'),
-          executed: code?.executionCount !== null
-        };
-      }) ?? null
-    );
+    return cells?.map(glanceAt) ?? null;
   }
 
   /** The cells of a notebook with their first lines; empty if it is not open here. */

@@ -63,6 +63,27 @@ export class Models extends Store<IModelsState> {
     return mediaType !== 'application/pdf' || this.readsDocuments;
   }
 
+  /** The models that the server offers, as `provider:model`, each with whether its provider has a key. */
+  get offered(): { model: string; credentials: boolean }[] {
+    return (this.state.models?.providers ?? []).flatMap(({ name, models, credentials }) =>
+      models.map(model => ({ model: `${name}:${model}`, credentials }))
+    );
+  }
+
+  /**
+   * Whether the server can have this model: it offers it, or the provider without a list of its models. Every model is
+   * possible until the models were read.
+   */
+  isPossible(model: string): boolean {
+    const { models } = this.state;
+    if (!models || [models.default, models.fallback, this.answering].includes(model)) {
+      return true;
+    }
+    const [, provider] = /^([^:]+):./.exec(model) ?? [];
+    const unlisted = models.providers.some(one => one.name === provider && !one.models.length);
+    return unlisted || this.offered.some(one => one.model === model);
+  }
+
   async read(): Promise<void> {
     try {
       this.update({ models: await this._client.models(), problem: null });

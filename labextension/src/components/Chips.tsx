@@ -1,6 +1,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import * as React from 'react';
 import type { AgentPart, Attachment, IPicture } from '../api/protocol';
+import { legible } from '../wording/oddCharacters';
 import { useDraft, useServices } from './services';
 
 /** The attachments of a message or of the draft. */
@@ -34,8 +35,10 @@ interface IChipProps {
   children?: React.ReactNode;
 }
 
-export function Chip({ name, about, onRemove, children }: IChipProps): React.JSX.Element {
+export function Chip(props: IChipProps): React.JSX.Element {
+  const { about, onRemove, children } = props;
   const { focusMessage, trans } = useServices();
+  const name = legible(props.name);
   const remove = (): void => {
     focusMessage(); // its own button disappears
     onRemove?.();
@@ -67,7 +70,7 @@ export function DraftChips(): React.JSX.Element | null {
       {place && (
         <Chip
           name={PathExt.basename(place.notebook)}
-          about={place.notebook}
+          about={legible(place.notebook)}
           onRemove={() => draft.detach()}
         />
       )}
@@ -124,7 +127,7 @@ function useAttachmentName(): (attachment: Attachment) => [name: string, about?:
           attachment.text.slice(0, 200)
         ];
       case 'file':
-        return [`@ ${PathExt.basename(attachment.path)}`, attachment.path];
+        return [`@ ${PathExt.basename(attachment.path)}`, legible(attachment.path)];
       case 'variable':
         return [`@ ${attachment.name}`, trans.__('A variable of the kernel')];
     }

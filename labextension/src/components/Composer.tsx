@@ -4,6 +4,7 @@ import type { IOption } from '../composer/options';
 import { isAttachable, readFile } from '../composer/files';
 import { MOST_PICTURES, isPicture } from '../composer/pictures';
 import { describeRefusal } from '../composer/refusals';
+import { legible } from '../wording/oddCharacters';
 import { DraftChips } from './Chips';
 import { EffortChoice, ModeChoice, ModelChoice } from './Choices';
 import { sendIcon } from './icons';
@@ -284,7 +285,7 @@ function useAttachFiles(): (files: readonly File[]) => Promise<void> {
     for (const file of files) {
       const read = await readFile(file);
       if (typeof read === 'string') {
-        draft.refuse(describeRefusal(read, file.name, trans));
+        draft.refuse(describeRefusal(read, legible(file.name), trans));
       } else {
         draft.addPictures([read]);
       }

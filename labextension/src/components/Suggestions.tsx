@@ -1,5 +1,6 @@
 import * as React from 'react';
 import type { IOption } from '../composer/options';
+import { legible } from '../wording/oddCharacters';
 import { useCompletion, useServices } from './services';
 
 export const LIST_ID = 'jp-Agent-suggestions';
@@ -43,8 +44,8 @@ export function Suggestions(props: { onChoose: (option: IOption) => void }): Rea
                 onMouseMove={() => completion.activate(index)}
                 onClick={() => props.onChoose(option)}
               >
-                <span>{option.label}</span>
-                <span className="jp-Agent-note">{option.about}</span>
+                <span>{legible(option.label)}</span>
+                <span className="jp-Agent-note">{legible(option.about)}</span>
               </div>
             </React.Fragment>
           ))}

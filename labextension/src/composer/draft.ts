@@ -46,6 +46,11 @@ export class Draft extends Store<IDraft> {
     return this._notebooks.place;
   }
 
+  /** Whether the output of the active cell shows an error. */
+  get hasFailed(): boolean {
+    return this._notebooks.hasFailed;
+  }
+
   get isEmpty(): boolean {
     return isBlank(this.state);
   }

@@ -1,11 +1,20 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
 import { Menu } from '@lumino/widgets';
+import type { Draft } from '../composer/draft';
 
-/** The assistant's commands for the active cell: command, label, caption and question. */
-export function cellCommands(
-  trans: TranslationBundle
-): { id: string; label: string; caption: string; text: string }[] {
+interface ICellCommand {
+  id: string;
+  label: string;
+  caption: string;
+  /** The question. */
+  text: string;
+  /** Whether it makes sense for the active cell; by default for every cell. */
+  suits?: (draft: Draft) => boolean;
+}
+
+/** The assistant's commands for the active cell. */
+export function cellCommands(trans: TranslationBundle): ICellCommand[] {
   return [
     {
       id: 'jupyter-agent:explain-cell',
@@ -17,7 +26,8 @@ export function cellCommands(
       id: 'jupyter-agent:fix-error',
       label: trans.__('Fix the Error in This Cell'),
       caption: trans.__('Ask the assistant to find and fix the error in the active cell'),
-      text: trans.__('Find out why this cell fails, and fix it.')
+      text: trans.__('Find out why this cell fails, and fix it.'),
+      suits: draft => draft.hasFailed
     },
     {
       id: 'jupyter-agent:refactor-cell',

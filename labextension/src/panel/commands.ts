@@ -159,10 +159,10 @@ export function addCommands(options: ICommandOptions): void {
       await open();
     }
   });
-  for (const { id, text, ...labels } of cellCommands(trans)) {
+  for (const { id, text, suits, ...labels } of cellCommands(trans)) {
     add(id, {
       ...labels,
-      isEnabled: inNotebook,
+      isEnabled: () => inNotebook() && suits?.(assistant.draft) !== false,
       execute: () => commands.execute(CommandIDs.send, { text })
     });
   }

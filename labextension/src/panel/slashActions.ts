@@ -60,16 +60,28 @@ export function actions(
     {
       name: 'model',
       description: trans.__('Choose a model'),
-      run: value => (value ? assistant.choose({ model: value }) : assistant.setView('models')),
+      run: value => {
+        if (!value) {
+          assistant.setView('models');
+        } else if (assistant.models.isPossible(value)) {
+          assistant.choose({ model: value });
+        } else {
+          assistant.draft.refuse(
+            trans.__(
+              '“%1” is not a model here. Models are: %2. “Other model…” takes more.',
+              value,
+              modelNames(assistant)
+            )
+          );
+        }
+      },
       values: () =>
-        (assistant.models.state.models?.providers ?? []).flatMap(({ name, models, credentials }) =>
-          models.map(model => ({
-            value: `${name}:${model}`,
-            description: credentials
-              ? modelName(`${name}:${model}`)
-              : trans.__('%1 (no key yet)', modelName(`${name}:${model}`))
-          }))
-        )
+        assistant.models.offered.map(({ model, credentials }) => ({
+          value: model,
+          description: credentials
+            ? modelName(model)
+            : trans.__('%1 (no key yet)', modelName(model))
+        }))
     },
     {
       name: 'mode',
@@ -90,6 +102,14 @@ export function actions(
         }))
     }
   ];
+}
+
+/** "anthropic:claude-sonnet-5-5, ollama:…": the models offered, and the providers without a list of their models. */
+function modelNames({ models }: Assistant): string {
+  const providers = models.state.models?.providers ?? [];
+  const unlisted = providers.filter(provider => !provider.models.length);
+  const names = models.offered.map(({ model }) => model);
+  return [...names, ...unlisted.map(({ name }) => `${name}:…`)].join(', ');
 }
 
 /** Download the conversation in front as Markdown. */

@@ -23,6 +23,10 @@ export function describeConflict(
       return capitalize(trans.__('%1 stays deleted: you deleted it after the assistant.', cell));
     case 'typing':
       return capitalize(trans.__('%1 kept: you are typing in it.', cell));
+    case 'running':
+      return capitalize(trans.__('%1 kept: it is running.', cell));
+    case 'locked':
+      return capitalize(trans.__('%1 kept: it was locked after the assistant changed it.', cell));
     default:
       return capitalize(trans.__('%1 kept: %2', cell, why));
   }

@@ -95,7 +95,7 @@ export function describeCall(
       return words(
         done,
         summaryOf(output, trans) || courseOf(runs, locate, trans),
-        isUnsaid(output)
+        hasFailed(call)
           ? trans.__('failed')
           : outcomeOf(
               runs.filter(run => !isUnfinished(run)),
@@ -105,6 +105,11 @@ export function describeCall(
             )
       );
   }
+}
+
+/** Whether a call failed without an outcome of its own. */
+export function hasFailed({ state, output }: CallPart): boolean {
+  return state === 'output-error' || isUnsaid(output);
 }
 
 /** Whether a result is not good, and was stored by a version that did not say what it came to. */

@@ -1,5 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import type { ICellGlance } from '../bridge/openNotebooks';
+import type { ICellGlance } from '../bridge/cellGlance';
 
 const MAX_REQUESTS = 3;
 const TITLE = /^#+\s+(.+?)\s*#*$/m;

@@ -1,15 +1,21 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CallPart, ICellRef, IChange, IRunOutput } from '../api/protocol';
 import { isUnfinished, runsOf } from '../api/toolRuns';
-import { outcomeOf, statusName } from './callDescriptions';
+import { hasFailed, outcomeOf, statusName } from './callDescriptions';
 import type { Locate } from './cellNames';
 import { placesOf, ranges } from './cellNames';
+import { ownInput } from './mcpTools';
+import type { Input } from './toolPhrases';
+import { namedCells } from './toolPhrases';
 
 /** Summary of a piece of work. */
 export interface IWorkSummary {
   /** "7 steps, 3 cells changed, ran 2–6, cell 7 still running" */
   text: string;
-  /** "error in cell 5" or "interrupted in cell 5", if the last run of a cell did not succeed. */
+  /**
+   * "error in cell 5" or "interrupted in cell 5", if the last run of a cell did not succeed; "1 step failed" for calls
+   * that failed and did not succeed later.
+   */
   fault: string;
 }
 
@@ -37,8 +43,32 @@ export function summarizeWork(
     denied > 0 && trans._n('1 denied', '%1 denied', denied)
   ];
   const ended = runs.filter(run => !isUnfinished(run));
-  const fault = outcomeOf(ended, Infinity, locate, trans);
-  return { text: text.filter(Boolean).join(', '), fault };
+  const fault = [outcomeOf(ended, Infinity, locate, trans), failedWords(calls, trans)];
+  return { text: text.filter(Boolean).join(', '), fault: fault.filter(Boolean).join(', ') };
+}
+
+/** Words for calls that failed, without those that succeeded when they were tried again. */
+function failedWords(calls: readonly CallPart[], trans: TranslationBundle): string {
+  const succeeded = new Set<string>();
+  let count = 0;
+  for (const call of calls.toReversed()) {
+    const target = targetOf(call);
+    if (!hasFailed(call)) {
+      if (call.state === 'output-available') {
+        succeeded.add(target);
+      }
+    } else if (!succeeded.has(target)) {
+      count++;
+    }
+  }
+  return count > 0 ? trans._n('1 step failed', '%1 steps failed', count) : '';
+}
+
+/** What a call was to do: the tool with the cells that the input names, or else with the whole input. */
+function targetOf(call: CallPart): string {
+  const { notebook, ...input } = ownInput(call) as Input;
+  const cells = namedCells(input).toSorted();
+  return JSON.stringify([call.toolName, cells.length ? { notebook, cells } : call.input]);
 }
 
 function ranWords(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {

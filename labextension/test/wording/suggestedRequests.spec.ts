@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import type { ICellGlance } from '../../src/bridge/openNotebooks';
+import type { ICellGlance } from '../../src/bridge/cellGlance';
 import { modelName } from '../../src/wording/callDescriptions';
 import { suggestedRequests } from '../../src/wording/suggestedRequests';
 

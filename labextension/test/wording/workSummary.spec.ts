@@ -7,6 +7,10 @@ const ORDER = ['a1', 'b2', 'c3', 'd4', 'e5'];
 const locate = (id: string): number | null => ORDER.indexOf(id) + 1 || null;
 const edit = (cell_id: string): IChange =>
   ({ notebook: 'n.ipynb', cell_id, kind: 'update' }) as IChange;
+const called = (toolName: string, input: object, state = 'output-available'): CallPart =>
+  ({ type: 'dynamic-tool', toolName, input, state, output: {} }) as unknown as CallPart;
+const failed = (toolName: string, input: object): CallPart =>
+  called(toolName, input, 'output-error');
 const ran = (...cells: [string, string][]): CallPart =>
   ({
     type: 'dynamic-tool',
@@ -50,8 +54,34 @@ describe('summarizeWork', () => {
   });
 
   it('says which cell failed, unless it ran again without an error', () => {
-    const failed = ran(['b2', 'error']);
-    expect(summarizeWork([failed], [], locate, trans).fault).toBe('error in cell 2');
-    expect(summarizeWork([failed, ran(['b2', 'ok'])], [], locate, trans).fault).toBe('');
+    const error = ran(['b2', 'error']);
+    expect(summarizeWork([error], [], locate, trans).fault).toBe('error in cell 2');
+    expect(summarizeWork([error, ran(['b2', 'ok'])], [], locate, trans).fault).toBe('');
+  });
+
+  it('says how many calls failed, unless the same was tried again and succeeded', () => {
+    const fault = (...calls: CallPart[]): string => summarizeWork(calls, [], locate, trans).fault;
+    const [a, b] = [{ cell_id: 'a1' }, { cell_id: 'b2' }];
+    expect(fault(failed('read_notebook', {}))).toBe('1 step failed');
+    expect(fault(failed('edit_cells', a), failed('edit_cells', b))).toBe('2 steps failed');
+    expect(fault(failed('edit_cells', a), called('edit_cells', a))).toBe('');
+    expect(fault(failed('edit_cells', a), called('edit_cells', b))).toBe('1 step failed');
+    expect(fault(failed('edit_cells', a), called('read_cells', a))).toBe('1 step failed');
+    expect(fault(called('edit_cells', a), failed('edit_cells', a))).toBe('1 step failed');
+    const elsewhere = { ...a, notebook: 'other.ipynb' };
+    expect(fault(failed('edit_cells', elsewhere), called('edit_cells', a))).toBe('1 step failed');
+    expect(fault(failed('read_file', { path: 'a' }), called('read_file', { path: 'b' }))).toBe(
+      '1 step failed'
+    );
+    const denied = called('edit_cells', a, 'output-denied');
+    expect(fault(failed('edit_cells', a), denied)).toBe('1 step failed');
+    expect(fault(failed('edit_cells', a), ran(['b2', 'error']))).toBe(
+      'error in cell 2, 1 step failed'
+    );
+  });
+
+  it('says of a result that is not good, without a summary, that it failed', () => {
+    const old = { ...called('verify_notebook', {}), output: { ok: false } } as CallPart;
+    expect(summarizeWork([old], [], locate, trans).fault).toBe('1 step failed');
   });
 });

@@ -212,6 +212,7 @@ class UndoHandler(TurnHandlerBase):
             {
                 "undone": [change.to_json() for change in result.undone],
                 "conflicts": list(result.conflicts),
+                "remarks": list(result.remainders),
                 "message": result.message,
             }
         )

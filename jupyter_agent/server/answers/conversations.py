@@ -212,6 +212,8 @@ class UndoneAnswer(AnswerModel):
 
     undone: list[ChangeAnswer]
     conflicts: list[ConflictAnswer]
+    remarks: list[str]
+    """Sentences on what stays besides the conflicts."""
     message: str
 
 

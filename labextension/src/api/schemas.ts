@@ -525,6 +525,8 @@ export interface components {
     UndoneAnswer: {
       undone: components['schemas']['ChangeAnswer'][];
       conflicts: components['schemas']['ConflictAnswer'][];
+      /** @description Sentences on what stays besides the conflicts. */
+      remarks: string[];
       message: string;
     };
     /** @description Tokens and costs. */

@@ -165,13 +165,16 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     };
   }
 
-  /** Undo the changes of the last turn, except where the user has made changes since; false if it made no changes. */
-  async undoLastTurn(): Promise<boolean> {
+  /** Undo the changes of the last turn, except where the user has made changes since. If there was nothing to undo, returns sentences on what remains of the turn, else null. */
+  async undoLastTurn(): Promise<readonly string[] | null> {
     const { conversation } = this.state;
     const turn = conversation.state.messages.findLast(one => one.metadata?.turnId)?.metadata
       ?.turnId;
-    const undone = turn && (await conversation.undo(turn));
-    return undone === null || (!!undone && undone.undone.length + undone.conflicts.length > 0);
+    if (!turn) {
+      return [];
+    }
+    const undone = await conversation.undo(turn);
+    return undone && !undone.undone.length && !undone.conflicts.length ? undone.remarks : null;
   }
 
   /** The changes of a turn. */

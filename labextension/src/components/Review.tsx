@@ -77,12 +77,12 @@ export function UndoAnswer({ turnId, changes }: IReviewProps): React.JSX.Element
       ) : (
         <span className="jp-Agent-note">{trans.__('Changes undone')}</span>
       )}
-      {undone && <Undone conflicts={undone.conflicts} />}
+      {undone && <Undone conflicts={undone.conflicts} remarks={undone.remarks} />}
     </>
   );
 }
 
-function Undone({ conflicts }: Pick<IUndone, 'conflicts'>): React.JSX.Element {
+function Undone({ conflicts, remarks }: Pick<IUndone, 'conflicts' | 'remarks'>): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const front = useNotebookInFront();
   const left = conflicts
@@ -96,6 +96,9 @@ function Undone({ conflicts }: Pick<IUndone, 'conflicts'>): React.JSX.Element {
           ? trans.__('Undone, except %1. Kernel variables are unchanged.', left)
           : trans.__('Undone. Kernel variables are unchanged.')}
       </p>
+      {remarks.map(remark => (
+        <p key={remark}>{remark}</p>
+      ))}
       {conflicts.map(conflict => (
         <p key={`${conflict.notebook} ${conflict.cell_id}`}>
           <button className="jp-Agent-link" onClick={() => void notebooks.reveal(conflict)}>
@@ -174,7 +177,7 @@ export function ReviewBar(): React.JSX.Element | null {
           </span>
         </div>
       )}
-      {told && <Undone conflicts={left.conflicts} />}
+      {told && <Undone conflicts={left.conflicts} remarks={[]} />}
     </div>
   );
 }

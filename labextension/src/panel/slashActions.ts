@@ -27,9 +27,10 @@ export function actions(
       name: 'undo',
       description: trans.__('Undo the changes of the last answer'),
       run: () =>
-        void assistant.undoLastTurn().then(had => {
-          if (!had) {
-            assistant.draft.refuse(trans.__('The last answer has no changes to undo.'));
+        void assistant.undoLastTurn().then(remarks => {
+          if (remarks) {
+            const nothing = trans.__('The last answer has no changes to undo.');
+            assistant.draft.refuse([nothing, ...remarks].join(' '));
           }
         })
     },

@@ -197,11 +197,11 @@ describe('Conversation', () => {
     server.routes['POST chat'] = () => events(CHUNKS);
     await conversation.send({ text: 'Set x' });
     const undone = [{ cell_id: 'b2', undone: true }];
-    server.routes['POST turns/t_4/undo'] = () => json({ undone, conflicts: [] });
+    server.routes['POST turns/t_4/undo'] = () => json({ undone, conflicts: [], remarks: [] });
     server.routes['GET turns/t_4/changes'] = () => json(undone);
-    expect(await conversation.undo('t_4')).toEqual({ undone, conflicts: [] });
+    expect(await conversation.undo('t_4')).toEqual({ undone, conflicts: [], remarks: [] });
     expect(conversation.state.changes.t_4).toEqual(undone);
-    expect(conversation.state.undone.t_4).toEqual({ undone, conflicts: [] });
+    expect(conversation.state.undone.t_4).toEqual({ undone, conflicts: [], remarks: [] });
   });
 
   it('follows a turn that was begun elsewhere, once however often it is told of', async () => {

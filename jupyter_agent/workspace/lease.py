@@ -98,7 +98,7 @@ class Lease:
         return self._snapshot
 
     async def look(self, *, patience: float | None = 0.0) -> Snapshot:
-        """Like `read`, without waiting for what is typed just now (Notebook.read_live)."""
+        """Like `read`, without waiting for typing on its way here (Notebook.read_live)."""
         if self._snapshot is None:
             notebook = await self._find()
             self._snapshot = Snapshot(

@@ -85,6 +85,7 @@ class Workspace:
     """The page in which the user chats: its tab of a notebook is preferred."""
     turn_id: str | None = None
     call_id: str | None = None
+    """The call for which a lease works; None outside of calls."""
     while_away: WhileAway = "wait"
     """What happens to edits while a page with unsaved work is away."""
     reads: Reads = field(default_factory=Reads)

@@ -62,12 +62,6 @@ class AnswerPrinter:
         if self.exit is None:
             self._working.on(self._doing(chunk))
 
-    def count(self, changes: Sequence[Mapping[str, Any]]) -> None:
-        """Adds the cells of these changes to the summary."""
-        for change in changes:
-            cells = self._ran if change["kind"] == "outputs" else self._changed
-            cells.add((change["notebook"], change["cell_id"]))
-
     @property
     def exit_code(self) -> Exit:
         """The exit code; FAILED if the stream broke off."""
@@ -191,7 +185,9 @@ class AnswerPrinter:
         self._head(data["toolCallId"])
         if data["notebook"] == self._notebook:
             self._cells.follow(data["changes"])
-        self.count(data["changes"])
+        for change in data["changes"]:
+            cells = self._ran if change["kind"] == "outputs" else self._changed
+            cells.add((data["notebook"], change["cell_id"]))
         for change in data["changes"]:
             if change["kind"] == "outputs":  # shown with the call's result
                 continue

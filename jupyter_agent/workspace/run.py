@@ -103,23 +103,28 @@ class Run:
         self._ahead = ahead
         self._reply: ExecutionReply | None = None
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._cell: CellSink | DetachedSink = DetachedSink(limit=output_limit)
-        if cell_id is not None:
-            self._cell = CellSink(
-                notebook,
-                cell_id,
-                limit=output_limit,
-                save=self._save,
-                resumes=resumed is not None,
-                former_count=former_count,
-            )
-        if resumed is not None and resumed.began:
-            self._cell.began_at = datetime.fromisoformat(resumed.began)
+        self._cell = self._sink(output_limit, resumed)
         self._execution = execute(self, self._cell)
         if resumed is not None:
             records.keep(resumed)
         self._keep_record()
         self._task = asyncio.create_task(self._drive())
+
+    def _sink(self, limit: int, resumed: RunRecord | None) -> CellSink | DetachedSink:
+        if self.cell_id is None:
+            sink: CellSink | DetachedSink = DetachedSink(limit=limit)
+        else:
+            sink = CellSink(
+                self.notebook,
+                self.cell_id,
+                limit=limit,
+                save=self._save,
+                resumes=resumed is not None,
+                former_count=self._former_count,
+            )
+        if resumed is not None and resumed.began:
+            sink.began_at = datetime.fromisoformat(resumed.began)
+        return sink
 
     @property
     def notebook_path(self) -> str:

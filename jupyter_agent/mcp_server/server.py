@@ -164,10 +164,6 @@ class McpServer:
         """Raises InvalidInput if a client's address allows a tool that does not exist."""
         await self._clients.host.runner.access.require_tools(names)
 
-    def knows(self, method: str) -> bool:
-        """Whether the method exists."""
-        return method in self._methods
-
     async def answer(
         self, method: str, params: Mapping[str, Any], context: RequestContext
     ) -> dict[str, Any]:

@@ -390,7 +390,7 @@ class Disk:
         options: dict[str, Any] = {"require_hash": True} if self._hashes and hashed else {}
         if format is not None:
             options["format"] = format
-        trace = self._files.trace(path) if hashed else None
+        trace, asked = self._files.trace(path) if hashed else None, time.time()
         try:
             if await hides(self._contents, path):
                 raise HTTPError(404)
@@ -400,7 +400,7 @@ class Disk:
         except READ_ERRORS as error:
             if isinstance(error, HTTPError) and error.status_code == 404:
                 if again and (
-                    self._restore_quarantined(path) or await self._files.is_recreated(path)
+                    self._restore_quarantined(path) or await self._files.is_recreated(path, asked)
                 ):
                     return await self._get(
                         path,

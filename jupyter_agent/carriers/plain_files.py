@@ -95,9 +95,10 @@ class PlainFiles:
         file = self.path_of(path)
         return file is not None and atomic_save.is_being_saved(file)
 
-    async def is_recreated(self, path: str) -> bool:
+    async def is_recreated(self, path: str, asked: float) -> bool:
         """Whether a program that had just deleted the file has created it again, as `git checkout`
-        does. Waits for that only if its folder was changed a moment ago.
+        does. Waits for that only if its folder was changed just before the file was `asked` for, in
+        seconds since the epoch: a busy server takes a while to hear that it is missing.
         """
         file = self.path_of(path)
         if file is None:
@@ -109,7 +110,7 @@ class PlainFiles:
             changed = os.stat(folder).st_mtime
         except OSError:
             return False
-        if abs(time.time() - changed) <= _GAP:
+        if asked - changed <= _GAP:
             for _ in range(round(_GAP / PAUSE)):  # a fixed count, even if the server is busy
                 if os.path.lexists(file):
                     break

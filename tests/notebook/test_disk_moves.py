@@ -79,9 +79,9 @@ async def test_a_notebook_that_is_read_while_jupyter_renames_it_is_not_missing(
     (root / old).rename(root / new)  # the event about it comes later
     look = PlainFiles.is_recreated
 
-    async def look_after_the_event(files: PlainFiles, path: str) -> bool:
+    async def look_after_the_event(files: PlainFiles, path: str, asked: float) -> bool:
         await notebooks.note_rename(old, new)
-        return await look(files, path)
+        return await look(files, path, asked)
 
     monkeypatch.setattr(PlainFiles, "is_recreated", look_after_the_event)
     assert [cell.source for cell in await notebook.read()] == ["x = 1"]

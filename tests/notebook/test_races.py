@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from jupyter_server.utils import ensure_async
+from tornado.web import HTTPError
 
 from jupyter_agent.carriers.contents import Disk
 from jupyter_agent.carriers.registry import Notebooks
@@ -92,6 +93,27 @@ async def test_a_file_that_git_deletes_and_recreates_is_not_missed(
     path.unlink()
     with pytest.raises(NotebookNotFound):
         await make_edit(notebook, Update(cell_id="a", old_string="2", new_string="3"))
+
+
+async def test_such_a_file_is_not_missed_by_a_server_that_was_busy_just_before_it_looked_again(
+    notebooks: Notebooks, contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write("a.ipynb", [code("a", "x = 1"), code("b", "y")])
+    notebook = await notebooks.get("a.ipynb")
+    get, loop = contents.get, asyncio.get_running_loop()
+
+    async def get_late(*args: Any, **options: Any) -> Any:
+        try:
+            return await ensure_async(get(*args, **options))
+        except HTTPError:
+            time.sleep(0.3)
+            loop.call_soon(in_place, path, THEIRS)
+            raise
+
+    monkeypatch.setattr(contents, "get", get_late)
+    path.unlink()
+    await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    assert [cell["source"] for cell in cells_of(path)] == ["x = 2", "theirs"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from jupyter_core.paths import jupyter_runtime_dir
 from jupyter_server.utils import check_pid
 
 from jupyter_agent.client.server import Server, ServerRefused, Unreachable
-from jupyter_agent.client.stores import Place, known_root, place_of_turn
+from jupyter_agent.client.stores import TurnFiles, files_of_turn, known_root
 
 ALONE = "--YDocExtension.disable_rtc=True"
 """With jupyter-collaboration, it would leave its database in the current folder."""
@@ -155,26 +155,26 @@ def knowing_turn(turn_id: str, store: Path | None = None) -> Iterator[Server]:
     Raises ServerRefused, also if a server serves such a notebook but denies access, or does not
     know the turn: the notebook may be open there.
     """
-    place = place_of_turn(store, turn_id)
-    if store is None and (server := _find_turn(turn_id, place)) is not None:
+    files = files_of_turn(store, turn_id)
+    if store is None and (server := _find_turn(turn_id, files)) is not None:
         yield server
         return
-    if place is None:
+    if files is None:
         raise ServerRefused(f"No turn `{turn_id}`.", 404, "not_found")
-    with own(place.root, store) as server:
+    with own(files.root, store) as server:
         yield server
 
 
-def _find_turn(turn_id: str, place: Place | None) -> Server | None:
+def _find_turn(turn_id: str, files: TurnFiles | None) -> Server | None:
     """The running server for a turn; for one that our store does not know, any that knows it."""
-    if place is None:
+    if files is None:
         for server in running():
             with contextlib.suppress(ServerRefused):
                 if _has_assistant(server, _turn_route(turn_id)):
                     return server
         return None
-    serving = {server.root: server for each in place.notebooks for server in _serving(each)}
-    closest = sorted(serving, key=lambda root: (root != place.root, -len(root.parts)))
+    serving = {server.root: server for each in files.notebooks for server in _serving(each)}
+    closest = sorted(serving, key=lambda root: (root != files.root, -len(root.parts)))
     return next((serving[root] for root in closest if _knows_turn(serving[root], turn_id)), None)
 
 

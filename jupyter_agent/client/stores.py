@@ -74,16 +74,16 @@ def known_root(store: Path | None, notebook: Path) -> Path | None:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a turn worked."""
+class TurnFiles:
+    """The notebooks that a turn worked in."""
 
     root: Path
     notebooks: Sequence[Path]
     """The real paths of the notebook it was asked in and of those it changed."""
 
 
-def place_of_turn(store: Path | None, turn_id: str) -> Place | None:
-    """Where a turn worked; None if the store does not know the turn."""
+def files_of_turn(store: Path | None, turn_id: str) -> TurnFiles | None:
+    """The notebooks of a turn; None if the store does not know the turn."""
     with suppress(Unknown), open_store(store) as db:
         rows = db.execute(
             "SELECT root, json_extract(request, '$.notebook') AS path FROM turns WHERE id = ?1"
@@ -93,7 +93,9 @@ def place_of_turn(store: Path | None, turn_id: str) -> Place | None:
         ).fetchall()
         root = _folder(rows[0]["root"]) if rows and rows[0]["root"] else None
         if root is not None:
-            return Place(root, [Path(root, row["path"]).resolve() for row in rows if row["path"]])
+            return TurnFiles(
+                root, [Path(root, row["path"]).resolve() for row in rows if row["path"]]
+            )
     return None
 
 

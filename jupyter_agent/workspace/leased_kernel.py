@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from jupyter_agent.analysis.jobs import clusters
-from jupyter_agent.document.cell import metadata_text
+from jupyter_agent.document.cell import Cell, metadata_text
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.errors import (
     Conflict,
@@ -20,7 +20,7 @@ from jupyter_agent.errors import (
 )
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.variables import variables
-from jupyter_agent.workspace.run import Run
+from jupyter_agent.workspace.run import Run, RunOrigin
 from jupyter_agent.workspace.snapshot import Snapshot, refuse_odd_ids
 from jupyter_agent.workspace.workspace import Workspace
 
@@ -57,17 +57,8 @@ class LeasedKernel:
                 f"Cell `{cell_id}` has changed and was not run. It is now:\n{cell.source}",
                 current=cell.describe(),
             )
-        run = self._work.services.runs.start(
-            now.notebook,
-            kernel,
-            cell,
-            owner=self._work.user,
-            turn_id=self._work.turn_id,
-            call_id=self._work.call_id,
-            timeout=timeout,
-            trust=self._work.approved is not None,
-        )
-        self.runs.append(run)
+        trust = self._work.approved is not None
+        run = self._queue(now.notebook, kernel, cell, timeout=timeout, trust=trust)
         executions, life = self._work.services.executions, kernel.life
 
         def remember() -> None:
@@ -75,20 +66,25 @@ class LeasedKernel:
                 executions.record_run(run.notebook_path, cell, run.execution_count, life)
 
         run.on_end(remember)
-        self._lease.renew()
         return run
 
     async def run_code(self, code: str, *, timeout: float | None = None) -> Run:
         """Start code outside of cells in the notebook's kernel."""
         now, kernel = await self._prepare()
-        run = self._work.services.runs.start_code(
-            now.notebook,
-            kernel,
-            code,
-            owner=self._work.user,
-            turn_id=self._work.turn_id,
-            call_id=self._work.call_id,
-            timeout=timeout,
+        return self._queue(now.notebook, kernel, code, timeout=timeout)
+
+    def _queue(
+        self,
+        notebook: Notebook,
+        kernel: Kernel,
+        code: Cell | str,
+        *,
+        timeout: float | None,
+        trust: bool = False,
+    ) -> Run:
+        origin = RunOrigin(self._work.user, self._work.turn_id, self._work.call_id)
+        run = self._work.services.runs.start(
+            notebook, kernel, code, origin, timeout=timeout, trust=trust
         )
         self.runs.append(run)
         self._lease.renew()

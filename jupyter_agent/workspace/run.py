@@ -6,16 +6,14 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
 from jupyter_agent.document.carrier import SaveResult
 from jupyter_agent.document.cell import Change, Output
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.errors import (
-    KernelUnavailable,
-    ToolError,
-)
+from jupyter_agent.errors import KernelUnavailable, ToolError
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.kernel.reply import ExecutionReply
@@ -50,6 +48,15 @@ class RunExecution(Protocol):
         """Stop waiting without an interrupt."""
 
 
+@dataclass(frozen=True)
+class RunOrigin:
+    """Who started a run; in a turn, with which call."""
+
+    owner: str
+    turn_id: str | None = None
+    call_id: str | None = None
+
+
 class Run:
     """One run of a cell, or of code outside of cells. It continues if no one waits for it."""
 
@@ -59,9 +66,7 @@ class Run:
         cell_id: str | None,
         execute: Callable[[Run, OutputSink], RunExecution],
         *,
-        owner: str,
-        turn_id: str | None,
-        call_id: str | None = None,
+        origin: RunOrigin,
         records: RunRecords | NoRecords,
         saves: Saves,
         output_limit: int,
@@ -83,9 +88,8 @@ class Run:
         """None only for a run of an earlier server whose kernel is gone or not found yet."""
         self.cell_id = cell_id
         """None for code outside of cells."""
-        self.owner = owner
-        self.turn_id = turn_id
-        self.call_id = call_id or self.id
+        self.owner, self.turn_id = origin.owner, origin.turn_id
+        self.call_id = origin.call_id or self.id
         """The call that started it; its own id without one, for the journal."""
         self._timeout = timeout
         self._former_count = former_count
@@ -367,8 +371,7 @@ class Run:
             self._cell.display({"output_type": "error", **died})
         self._changes = self._cell.finish(reply.execution_count)
         if self.kernel is not None and self.cell_id is not None:
-            stores = self._widget_state
-            items = metadata_after_run(self.notebook, self.kernel, widget_state=stores)
+            items = metadata_after_run(self.notebook, self.kernel, widget_state=self._widget_state)
             self.notebook.write_metadata(items)
 
     async def _attend(self) -> None:

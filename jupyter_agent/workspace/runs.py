@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -11,15 +12,11 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.outputs import LIMIT
-from jupyter_agent.errors import (
-    Busy,
-    InvalidInput,
-    ToolError,
-)
+from jupyter_agent.errors import Busy, InvalidInput, ToolError
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.outputs import OutputSink
-from jupyter_agent.workspace.run import Run, RunExecution
+from jupyter_agent.workspace.run import Run, RunExecution, RunOrigin
 from jupyter_agent.workspace.run_outputs import Saves
 from jupyter_agent.workspace.run_records import NoRecords, ResumedExecution, RunRecord, RunRecords
 
@@ -64,78 +61,23 @@ class Runs:
         self,
         notebook: Notebook,
         kernel: Kernel,
-        cell: Cell,
+        cell: Cell | str,
+        origin: RunOrigin,
         *,
-        owner: str,
-        turn_id: str | None = None,
-        call_id: str | None = None,
         timeout: float | None = None,
         trust: bool = False,
     ) -> Run:
-        """Queue the source of this snapshot of a cell; outputs go to the cell with its id.
+        """Queue the source of this snapshot of a cell, whose outputs go to the cell with its id, or
+        code outside of cells, which leaves no trace in the notebook.
 
         `timeout` is in seconds from the start of the code; `trust`: a person saw the code. Raises
         InvalidInput for a cell that is not code, Busy for one that is queued or running.
         """
-        if cell.type != "code":
-            raise InvalidInput(f"Cell `{cell.id}` is a {cell.type} cell: there is nothing to run.")
-        active = [run for run in self._runs.values() if run.ended is None]
-        for run in active:
-            if run.notebook is notebook and run.cell_id == cell.id:
-                message = f"Cell `{cell.id}` is {run.status} already: run `{run.id}`."
-                raise Busy(message, run_id=run.id)
-        if cell.running and kernel.state == "busy":
-            raise Busy(f"Cell `{cell.id}` runs already; the person started it. Try again later.")
-        return self._start(
-            notebook,
-            kernel,
-            cell,
-            owner=owner,
-            turn_id=turn_id,
-            call_id=call_id,
-            timeout=timeout,
-            trust=trust,
-        )
-
-    def start_code(
-        self,
-        notebook: Notebook,
-        kernel: Kernel,
-        code: str,
-        *,
-        owner: str,
-        turn_id: str | None = None,
-        call_id: str | None = None,
-        timeout: float | None = None,
-    ) -> Run:
-        """Queue code outside of cells; it leaves no trace in the notebook."""
-        return self._start(
-            notebook,
-            kernel,
-            code,
-            owner=owner,
-            turn_id=turn_id,
-            call_id=call_id,
-            timeout=timeout,
-            trust=False,
-        )
-
-    def _start(
-        self,
-        notebook: Notebook,
-        kernel: Kernel,
-        cell: Cell | str,
-        *,
-        owner: str,
-        turn_id: str | None,
-        call_id: str | None,
-        timeout: float | None,
-        trust: bool,
-    ) -> Run:
         active = [run for run in self._runs.values() if run.ended is None]
         if isinstance(cell, str):
             code, cell_id, former_count, may_raise = cell, None, None, False
         else:
+            _refuse(cell, kernel, [run for run in active if run.notebook is notebook])
             code, cell_id, former_count = cell.source, cell.id, cell.execution_count
             may_raise = cell.may_raise
 
@@ -148,9 +90,7 @@ class Runs:
             notebook,
             cell_id,
             execute,
-            owner=owner,
-            turn_id=turn_id,
-            call_id=call_id,
+            origin=origin,
             records=self.records,
             saves=self.saves_of(notebook),
             output_limit=self.output_limit,
@@ -186,8 +126,7 @@ class Runs:
             notebook,
             record.cell_id,
             partial(_resume_execution, record, kernels),
-            owner=record.owner,
-            turn_id=record.turn_id,
+            origin=RunOrigin(record.owner, record.turn_id),
             records=self.records,
             saves=self.saves_of(notebook),
             output_limit=self.output_limit,
@@ -257,6 +196,18 @@ class Runs:
         used = {run.notebook for run in self._runs.values()}
         for notebook in [each for each in self._saves if each not in used]:
             del self._saves[notebook]
+
+
+def _refuse(cell: Cell, kernel: Kernel, active: Sequence[Run]) -> None:
+    """Raises InvalidInput or Busy if the cell cannot run now; `active` are its notebook's runs."""
+    if cell.type != "code":
+        raise InvalidInput(f"Cell `{cell.id}` is a {cell.type} cell: there is nothing to run.")
+    for run in active:
+        if run.cell_id == cell.id:
+            message = f"Cell `{cell.id}` is {run.status} already: run `{run.id}`."
+            raise Busy(message, run_id=run.id)
+    if cell.running and kernel.state == "busy":
+        raise Busy(f"Cell `{cell.id}` runs already; the person started it. Try again later.")
 
 
 def _resume_execution(

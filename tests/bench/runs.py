@@ -22,6 +22,7 @@ import zmq
 import zmq.asyncio
 
 from jupyter_agent.document.steps import Delete, Insert
+from jupyter_agent.workspace.run import RunOrigin
 from jupyter_agent.workspace.runs import Runs
 from tests.notebook.editing import make_edit
 from tests.workshop import workshop
@@ -113,7 +114,7 @@ async def main(lines: int) -> None:
                 assert edit.cell is not None
                 started = time.perf_counter()
                 async with ours.measured():
-                    run = runs.start(notebook, kernel, edit.cell, owner="bench")
+                    run = runs.start(notebook, kernel, edit.cell, RunOrigin("bench"))
                     await run.wait()
                 seconds = time.perf_counter() - started
                 kept = sum(len(json.dumps(output)) for output in run.outputs())

@@ -22,6 +22,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.document.steps import Insert
+from jupyter_agent.workspace.run import RunOrigin
 from jupyter_agent.workspace.runs import Runs
 from tests.notebook.editing import make_edit
 from tests.workshop import workshop
@@ -207,7 +208,7 @@ async def through_us(folder: Path) -> list[Outputs]:
             edit = await make_edit(notebook, Insert(source=source, index=number))
             assert edit.cell is not None
             if source:  # nbclient skips empty cells
-                await runs.start(notebook, kernel, edit.cell, owner="ada").wait(60)
+                await runs.start(notebook, kernel, edit.cell, RunOrigin("ada")).wait(60)
         await runs.close()
     written = nbformat.read(folder / "a.ipynb", as_version=4)
     nbformat.validate(written)

@@ -23,6 +23,7 @@ from jupyter_agent.errors import Busy, KernelUnavailable
 from jupyter_agent.kernel.channels import KernelMessage, from_socket
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.variables import variables
+from jupyter_agent.workspace.run import RunOrigin
 from jupyter_agent.workspace.runs import Runs
 from tests.gates import FOREVER, Gate
 from tests.notebook.editing import make_edit
@@ -275,7 +276,7 @@ async def test_ten_thousand_random_messages_end_no_run_and_harm_no_notebook(
     for source in (f"random messages {seed}", "next"):
         cell = (await make_edit(notebook, Insert(source=source))).cell
         assert cell is not None
-        run = runs.start(notebook, kernel, cell, owner="ada")
+        run = runs.start(notebook, kernel, cell, RunOrigin("ada"))
         assert await run.wait(120)
         assert (run.status, run.note) == ("ok", "")
         assert run.outputs()[-1]["text"].endswith("ours")

@@ -12,7 +12,7 @@ from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.steps import Insert
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
-from jupyter_agent.workspace.run import Run
+from jupyter_agent.workspace.run import Run, RunOrigin
 from jupyter_agent.workspace.runs import Runs
 from tests.gates import Gate
 from tests.notebook.editing import make_edit
@@ -34,7 +34,7 @@ class Room:
         """Insert a cell and start it."""
         edit = await make_edit(self.notebook, Insert(source=source))
         assert edit.cell is not None
-        return self.runs.start(self.notebook, self.kernel, edit.cell, owner="ada", **options)
+        return self.runs.start(self.notebook, self.kernel, edit.cell, RunOrigin("ada"), **options)
 
     def on_disk(self, cell_id: str) -> Any:
         cells = json.loads(self.file.read_text())["cells"]

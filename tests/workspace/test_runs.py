@@ -19,6 +19,7 @@ from room import Room, printed
 from jupyter_agent.document.steps import Delete, Insert
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import Busy, InvalidInput
+from jupyter_agent.workspace.run import RunOrigin
 from tests.gates import FOREVER
 from tests.notebook.editing import make_edit
 from tests.waiting import until
@@ -236,7 +237,7 @@ async def test_a_running_cell_is_not_run_a_second_time(room: Room) -> None:
     await printed(run, "on")
     cell = await room.notebook.cell(run.cell_id)
     with pytest.raises(Busy, match=run.id):
-        room.runs.start(room.notebook, room.kernel, cell, owner="ada")
+        room.runs.start(room.notebook, room.kernel, cell, RunOrigin("ada"))
     await run.interrupt()
     await run.wait(60)
 
@@ -246,7 +247,7 @@ async def test_only_code_runs(room: Room) -> None:
     edit = await make_edit(room.notebook, Insert(source="# Title", type="markdown"))
     assert edit.cell is not None
     with pytest.raises(InvalidInput, match="markdown"):
-        room.runs.start(room.notebook, room.kernel, edit.cell, owner="ada")
+        room.runs.start(room.notebook, room.kernel, edit.cell, RunOrigin("ada"))
 
 
 async def test_a_run_is_known_to_its_owner_only(room: Room) -> None:

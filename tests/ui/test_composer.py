@@ -218,21 +218,25 @@ def test_files_that_cannot_go_along_are_named_and_none_go_to_a_model_that_cannot
 ) -> None:
     alert = panel.region.get_by_role("alert")
     model = panel.region.get_by_label("Model", exact=True)
-    panel.page.evaluate(PASTE, [picture(4, 4), "table.xlsx", "application/zip"])
-    expect(alert).to_contain_text("attach it with @")
     panel.page.evaluate(PASTE, ["AAAA", "broken.png", "image/png"])
     expect(alert).to_contain_text("“broken.png” cannot be read")
     for content, name, told in (
-        (b"<html>", "paper.pdf", "“paper.pdf” contains something else than its name says."),
-        (b"PK\x03\x04\0\0", "table.csv", "“table.csv” contains something else"),
+        (b"PK\x03\x04\0\0", "table.xlsx", "“table.xlsx” is neither a picture, a PDF nor text."),
+        (b"\x89PNG\r\n\x1a\n\x01", "table.csv", "“table.csv” is neither"),
         (b"", "empty.csv", "“empty.csv” is empty."),
     ):
         panel.page.evaluate(PASTE, [base64.b64encode(content).decode(), name, ""])
         expect(alert).to_contain_text(told)
         expect(panel.button(f"Remove {name}")).to_have_count(0)
-    utf16 = "umsatz;1\n".encode("utf-16")
-    panel.page.evaluate(PASTE, [base64.b64encode(utf16).decode(), "umsatz.csv", "text/csv"])
-    panel.button("Remove umsatz.csv").click()
+    for content, name in (
+        ("umsatz;1\n".encode("utf-16"), "umsatz.csv"),
+        ("größe;1\n".encode("cp1252"), "größe.csv"),
+        (b"x = 1\n", "clean.py"),
+        (b"all: install\n", "Makefile"),
+        (b"<html>", "paper.pdf"),
+    ):
+        panel.page.evaluate(PASTE, [base64.b64encode(content).decode(), name, ""])
+        panel.button(f"Remove {name}").click()
     model.select_option("demo:tour")
     panel.page.evaluate(PASTE, [picture(4, 4), "plot.png", "image/png"])
     expect(alert).to_contain_text("can't read images")

@@ -1,7 +1,7 @@
 import { stopIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { IOption } from '../composer/options';
-import { isAttachable, readFile } from '../composer/files';
+import { readFile } from '../composer/files';
 import { MOST_PICTURES, isPicture } from '../composer/pictures';
 import { describeRefusal } from '../composer/refusals';
 import { legible } from '../wording/oddCharacters';
@@ -266,14 +266,6 @@ function useAttachFiles(): (files: readonly File[]) => Promise<void> {
   const { assistant, trans } = useServices();
   const { draft } = assistant;
   return async files => {
-    if (!files.every(isAttachable)) {
-      draft.refuse(
-        trans.__(
-          'Only pictures, PDF, CSV, JSON and text files can be attached from outside. Upload the file and attach it with @.'
-        )
-      );
-      return;
-    }
     if (files.some(isPicture) && !assistant.models.takesPictures) {
       draft.refuse(trans.__("This model can't read images. Choose another one first."));
       return;
@@ -282,13 +274,17 @@ function useAttachFiles(): (files: readonly File[]) => Promise<void> {
       draft.refuse(trans.__('You can attach at most %1 files.', MOST_PICTURES));
       return;
     }
+    const refusals: string[] = [];
     for (const file of files) {
       const read = await readFile(file);
       if (typeof read === 'string') {
-        draft.refuse(describeRefusal(read, legible(file.name), trans));
+        refusals.push(describeRefusal(read, legible(file.name), trans));
       } else {
         draft.addPictures([read]);
       }
+    }
+    if (refusals.length) {
+      draft.refuse(refusals.join(' '));
     }
   };
 }

@@ -8,7 +8,10 @@ export function describeRefusal(why: FileRefusal, name: string, trans: Translati
     size: trans.__('The picture “%1” is too large to send, even scaled down.', name),
     large: trans.__('“%1” is too large to send. Upload it and read it in a cell.', name),
     empty: trans.__('“%1” is empty.', name),
-    content: trans.__('“%1” contains something else than its name says.', name),
+    binary: trans.__(
+      '“%1” is neither a picture, a PDF nor text. Upload it and attach it with @.',
+      name
+    ),
     broken: trans.__('“%1” cannot be read.', name)
   };
   return words[why];

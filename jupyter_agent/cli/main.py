@@ -9,30 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from types import FunctionType
 from typing import Any
 
 from jupyter_agent import __version__, entry_points
-from jupyter_agent.cli import (
-    ask,
-    blame,
-    changes,
-    completion,
-    connect,
-    conversations,
-    demo,
-    doctor,
-    edit,
-    log,
-    mcp,
-    models,
-    replay,
-    run,
-    show,
-    undo,
-    usage,
-)
 from jupyter_agent.cli.exits import Exit, of_refusal
 from jupyter_agent.cli.terminal import printable
 from jupyter_agent.client.server import ServerRefused
@@ -61,24 +43,10 @@ class HelpAll(argparse.Action):
 
 
 COMMANDS = (
-    ask,
-    blame,
-    changes,
-    completion,
-    connect,
-    conversations,
-    demo,
-    doctor,
-    edit,
-    log,
-    mcp,
-    models,
-    replay,
-    run,
-    show,
-    undo,
-    usage,
-)
+    "ask", "blame", "changes", "completion", "connect", "conversations", "demo", "doctor", "edit",
+    "log", "mcp", "models", "replay", "run", "show", "undo", "usage",
+)  # fmt: skip
+"""The modules of the commands, with the same names."""
 EXAMPLES = """\
 examples:
   jupyter agent demo
@@ -89,7 +57,7 @@ examples:
 
 def parser(word: str | None = None) -> argparse.ArgumentParser:
     """The parser of all commands, plugs included. If `word` is the name of a command that is not a
-    plug, it has no plugs: looking for them takes 0.1 s.
+    plug, it has only that one: to load the others takes longer than many commands.
     """
     whole = argparse.ArgumentParser(
         prog="jupyter agent",
@@ -100,9 +68,10 @@ def parser(word: str | None = None) -> argparse.ArgumentParser:
     whole.add_argument("--version", action="version", version=__version__)
     whole.add_argument("--help-all", action=HelpAll, help="this help with the configuration")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add_to(commands)
-    if word not in commands.choices or word == "completion":  # which lists them all
+    alone = word in COMMANDS and word != "completion"  # which lists them all
+    for name in [word] if alone else COMMANDS:
+        import_module(f"jupyter_agent.cli.{name}").add_to(commands)
+    if not alone:
         plugs = entry_points.find("commands")
         wanted = {word: plugs[word]} if word is not None and word in plugs else plugs
         entry_points.usable(wanted, partial(_add_plug, commands))
@@ -143,8 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # characters the terminal lacks appear as escapes
             stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
-    given = parser(words[0] if words else None).parse_args(arguments)
     try:
+        given = parser(words[0] if words else None).parse_args(arguments)
         code: int = given.command(given)
         sys.stdout.flush()
     except ServerRefused as error:

@@ -64,7 +64,7 @@ def test_an_error_of_the_server_has_the_exit_code_of_its_kind(
     assert of_refusal(ServerRefused("", status, reason)) == code
 
 
-@pytest.mark.parametrize("name", [command.__name__.rpartition(".")[2] for command in COMMANDS])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_documented(name: str) -> None:
     pages = PAGE + (ROOT / "docs" / "headless.md").read_text() + (ROOT / "README.md").read_text()
     assert f"jupyter agent {name}" in pages

@@ -48,7 +48,7 @@ c.ServerApp.kernel_spec_manager_class = NoKernels
 
 
 def test_every_command_has_a_help() -> None:
-    names = {command.__name__.rpartition(".")[2] for command in COMMANDS}
+    names = {*COMMANDS}
     names |= set(entry_points.find("commands"))
     helped = re.findall(r"^    (\w+)(?:$| +\S)", parser().format_help(), re.M)
     assert names == set(helped)

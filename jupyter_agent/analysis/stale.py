@@ -101,11 +101,6 @@ class Executions:
         return history
 
 
-def stale_cells(cells: Sequence[Cell], language: str) -> dict[str, str]:
-    """Like `Executions.stale`, for a notebook without a history."""
-    return _History().look(cells, language, "")
-
-
 class _Flow:
     """Tracks which cell sets each name as cells run one after the other."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from jupyter_agent.analysis.stale import stale_cells
+from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.cell import Cell
@@ -86,7 +86,7 @@ async def test_what_is_read_is_left_as_it_is_until_something_is_written(
     path.write_bytes(raw)
     notebook = await notebooks.get("odd.ipynb")
     cells = await notebook.read()
-    look_at(cells)
+    await look_at(cells)
     await notebook.save()
     assert path.read_bytes() == raw
     assert alone(root)
@@ -129,10 +129,10 @@ async def test_ids_are_given_with_the_first_write_which_says_so(
     assert [cell.id for cell in await notebook.read()] == ids
 
 
-def look_at(cells: list[Cell]) -> None:
+async def look_at(cells: list[Cell]) -> None:
     """Everything that is done with the cells of a notebook that is only read."""
     render(cells)
-    stale_cells(cells, "python")
+    await Executions().stale("", cells, "python", "")
     for cell in cells:
         assert cell.describe()["version"] == cell.version
         assert isinstance(cell.locked, bool)
@@ -149,7 +149,7 @@ async def survive(raw: bytes, path: Path, notebooks: Notebooks) -> str:
     except UnreadableNotebook:
         assert path.read_bytes() == raw
         return "refused"
-    look_at(cells)
+    await look_at(cells)
     await notebook.metadata()
     await notebook.save()
     assert path.read_bytes() == raw
@@ -220,7 +220,7 @@ async def test_what_people_bring_is_read_edited_and_put_back(
         notebooks = Notebooks(contents, Tabs())  # type: ignore[arg-type]
         notebook = await notebooks.get("theirs.ipynb")
         cells = await notebook.read()
-        look_at(cells)
+        await look_at(cells)
         changes = [*(await make_edit(notebook, Insert(source="new", index=0))).changes]
         for cell in cells:
             edited = await make_edit(

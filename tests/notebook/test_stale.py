@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jupyter_agent.analysis.names import names_of
-from jupyter_agent.analysis.stale import Executions, stale_cells
+from jupyter_agent.analysis.stale import Executions
 from jupyter_agent.document.cell import Cell
 from tests.notebook import hidden_state
 
@@ -22,6 +22,11 @@ def cells(*code: tuple[str, int | None]) -> list[Cell]:
         Cell(id=f"c{index}", index=index, type="code", source=source, execution_count=count)
         for index, (source, count) in enumerate(code)
     ]
+
+
+def stale_cells(cells: list[Cell], language: str) -> dict[str, str]:
+    """Those of a notebook without a history."""
+    return asyncio.run(Executions().stale("", cells, language, ""))
 
 
 SET_AGAIN = "which cell `c0` set again later."

@@ -8,12 +8,24 @@ export async function showCell(content: Notebook, index: number): Promise<void> 
   const hasFocus = (): boolean =>
     document.activeElement === document.body || content.node.contains(document.activeElement);
   const hadFocus = hasFocus();
+  const moves = content.activeCellIndex !== index;
   content.activeCellIndex = index;
+  if (hadFocus && moves && content.mode === 'command') {
+    focusNotebook(content);
+  }
   await content.scrollToItem(index, 'smart').catch(() => undefined); // it is hidden
   await new Promise(requestAnimationFrame);
   if (hadFocus && hasFocus() && content.activeCellIndex === index) {
-    content.activate(); // a cell out of view is removed from the page (windowingMode "full"), and its focus with it
+    content.activate();
   }
+}
+
+/** With windowingMode "full", a cell out of view is removed from the page, and its focus with it: keys would reach nothing. */
+function focusNotebook({ node }: Notebook): void {
+  if (!node.hasAttribute('tabindex')) {
+    node.tabIndex = -1;
+  }
+  node.focus({ preventScroll: true });
 }
 
 /** Leave the editor of a cell, so that the cell can be replaced or removed. */

@@ -15,6 +15,7 @@ from tests.ui.panel import Panel
 from tests.waiting import eventually
 
 TOP = "log => log.scrollTop"
+BELOW = "log => log.scrollHeight - log.scrollTop - log.clientHeight"
 
 
 def test_each_request_of_a_turn_opens_as_the_model_got_it(panel: Panel, replies: Replies) -> None:
@@ -54,6 +55,31 @@ def test_the_reader_stays_where_they_are_while_an_answer_grows(
     expect(panel.log).to_contain_text("Paragraph 119.")
     assert panel.log.evaluate(TOP) == top
     latest.click()
+    expect(latest).to_be_hidden()
+
+
+def test_the_end_is_in_view_after_a_reload_and_after_a_question(
+    notebook: OpenNotebook, panel: Panel, replies: Replies
+) -> None:
+    table = "| a | b |\n|---|---|\n| 1 | $y$ |"
+    replies.append([says("\n\n".join(f"Then $x_{n}^2$ is\n\n{table}" for n in range(15)))])
+    replies.append([says("The end.")])
+    replies.append([says("Not quite.")])
+    panel.ask("Derive it.")
+    expect(panel.button("Retry")).to_be_visible()
+    panel.ask("And then?")
+    expect(panel.log).to_contain_text("The end.")
+    latest = panel.button("Jump to latest")
+    for _ in range(3):
+        notebook.reload()
+        expect(panel.log.locator("mjx-container").nth(29)).to_be_attached()
+        expect(panel.log).to_contain_text("The end.")
+        eventually(lambda: panel.log.evaluate(BELOW), lambda below: below < 2)
+    expect(latest).to_be_hidden()
+    panel.log.evaluate("log => log.scrollTo(0, 0)")
+    expect(latest).to_be_visible()
+    panel.ask("Is it?")
+    expect(panel.log.get_by_text("Not quite.")).to_be_in_viewport()
     expect(latest).to_be_hidden()
 
 

@@ -341,6 +341,28 @@ def test_differences_that_open_take_no_key_no_focus_and_no_place(
     assert notebook.sources()["c1"] == f"y = 2{typed}ne\nz = 300"
 
 
+@pytest.mark.fresh
+def test_a_change_in_folded_code_is_unfolded(
+    open_page: OpenPage, replies: Replies, lab: Lab
+) -> None:
+    path = "lab/api/settings/@jupyterlab/notebook-extension:tracker"
+    raw = '{"codeCellConfig": {"codeFolding": true}}'
+    assert lab.request("PUT", path, {"raw": raw}).status == 204
+    functions = [f"def {name}():\n    {name} = 1\n    return {name}" for name in "fg"]
+    notebook = open_page(["\n\n".join(functions)])
+    panel = Panel(notebook.page).open("auto")
+    cell = notebook.cell("c0")
+    for function in (1, 0):
+        cell.get_by_title("Fold line").filter(visible=True).nth(function).click()
+    folded = cell.get_by_label("folded code")
+    expect(folded).to_have_count(2)
+    replies.append([edits("c0", "f = 1", "f = 10")])
+    replies.append([says("Done.")])
+    panel.ask("Change f.")
+    expect(cell.locator(".cm-changedLine")).to_have_text("    f = 10")
+    expect(folded).to_have_count(1)
+
+
 @pytest.mark.story
 def test_what_the_person_edits_since_is_not_the_assistants(
     open_page: OpenPage, replies: Replies

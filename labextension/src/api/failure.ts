@@ -29,13 +29,20 @@ export function failureOf(error: unknown): IFailure {
   throw error;
 }
 
-/** The error in a response that is not a success. */
+/**
+ * The error in a response that is not a success.
+ *
+ * Our server gives a reason for what it refuses. Jupyter does not: a 401 or 403 of its own, usually after the session
+ * has ended, is `signed_out`.
+ */
 export async function refusal(response: Response): Promise<RequestError> {
-  const fallback = `${response.status} ${response.statusText}`;
+  const { status, statusText } = response;
+  const fallback = `${status} ${statusText}`;
+  const unknown = status === 401 || status === 403 ? 'signed_out' : '';
   try {
     const { message, reason } = (await response.json()) as { message?: string; reason?: string };
-    return new RequestError(response.status, reason ?? '', message || fallback);
+    return new RequestError(status, reason ?? unknown, message || fallback);
   } catch {
-    return new RequestError(response.status, '', fallback); // a proxy's page, not our server's answer
+    return new RequestError(status, unknown, fallback); // a proxy's page, not our server's answer
   }
 }

@@ -72,7 +72,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   /** Earlier questions of this user. */
   readonly history: QuestionHistory;
 
-  /** Emits the events of the conversation in front, and `opened` when another one comes to the front. */
+  /** Emits the events of the conversation in front, `opened` when another one comes to the front, and `sent`. */
   get happened(): ISignal<this, ConversationEvent> {
     return this._happened;
   }
@@ -241,6 +241,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
     if (this.state.conversation.busy) {
       this.queue.add(request, id);
     } else {
+      this._happened.emit('sent');
       await this._ask(request, id);
     }
   }

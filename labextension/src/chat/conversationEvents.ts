@@ -8,6 +8,7 @@ export type Progress = TurnState | 'idle';
  * An event in the conversation in front. One change of its state may emit several, in this order:
  *
  * - `opened`: another conversation came to the front
+ * - `sent`: the user sent a question, which is about to be shown
  * - `updated`: its state changed
  * - `changesArrived`: the last message reports more changes to notebooks than before
  * - `asked`: the turn waits for an answer to a further question
@@ -16,7 +17,14 @@ export type Progress = TurnState | 'idle';
  * - `turnEnded`: the turn no longer runs, and its outcome is known
  */
 export type ConversationEvent =
-  'opened' | 'updated' | 'changesArrived' | 'asked' | 'outcomeKnown' | 'turnStarted' | 'turnEnded';
+  | 'opened'
+  | 'sent'
+  | 'updated'
+  | 'changesArrived'
+  | 'asked'
+  | 'outcomeKnown'
+  | 'turnStarted'
+  | 'turnEnded';
 
 /** The part of a conversation's state that events are derived from. */
 interface IMoment {

@@ -1,7 +1,10 @@
 import * as React from 'react';
+import type { Assistant } from '../chat/assistant';
+import type { ConversationEvent } from '../chat/conversationEvents';
 import { isLive, describeCall, notebookOf } from '../wording/callDescriptions';
 import { Answer } from './Answer';
 import { Failure } from './Failure';
+import { Follower } from './follower';
 import { Life } from './Life';
 import { OutOfDate } from './OutOfDate';
 import { Question } from './Question';
@@ -16,12 +19,21 @@ import { Welcome } from './Welcome';
 
 /** The messages of the conversation in front. */
 export function Log(): React.JSX.Element {
-  const { trans } = useServices();
+  const { assistant, trans } = useServices();
   const { messages, progress, changes } = useConversation();
   const [atEnd, setAtEnd] = React.useState(true);
   const [follower] = React.useState(() => new Follower(setAtEnd));
   const last = messages.at(-1);
   const hidden = useBacklog(messages.length);
+  React.useEffect(() => {
+    const look = (_: Assistant, event: ConversationEvent): void => {
+      if (event === 'opened' || event === 'sent') {
+        follower.follow();
+      }
+    };
+    assistant.happened.connect(look);
+    return () => void assistant.happened.disconnect(look);
+  }, [assistant, follower]);
   return (
     <div className="jp-Agent-scroller">
       <div
@@ -56,7 +68,7 @@ export function Log(): React.JSX.Element {
         </div>
       </div>
       {!atEnd && (
-        <button className="jp-Agent-button jp-Agent-latest" onClick={follower.jump}>
+        <button className="jp-Agent-button jp-Agent-latest" onClick={follower.follow}>
           {trans.__('Jump to latest')}
         </button>
       )}
@@ -85,49 +97,6 @@ function useBacklog(count: number): number {
     return () => cancelIdleCallback(idle);
   }, [conversation, hidden]);
   return Math.min(hidden, count);
-}
-
-/** Keeps the end of the growing messages in view while the reader is there. */
-class Follower {
-  constructor(private readonly _tell: (atEnd: boolean) => void) {}
-
-  readonly attach = (box: HTMLElement | null): void => {
-    this._observer.disconnect();
-    this._box = box;
-    if (box?.firstElementChild) {
-      this._observer.observe(box.firstElementChild);
-      this._observer.observe(box);
-    }
-  };
-
-  readonly look = (): void => {
-    const box = this._box!;
-    if (this._atEnd && box.scrollTop === this._jumpedTo) {
-      return; // not the user: this is the event of our own jump, after which more may have arrived
-    }
-    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
-    if (atEnd !== this._atEnd) {
-      this._atEnd = atEnd;
-      this._tell(atEnd);
-    }
-  };
-
-  readonly jump = (): void => {
-    this._box?.scrollTo({ top: this._box.scrollHeight });
-    this._jumpedTo = this._box?.scrollTop ?? 0;
-  };
-
-  private readonly _observer = new ResizeObserver(() => {
-    if (this._atEnd) {
-      this.jump();
-    } else {
-      this.look();
-    }
-  });
-  private _box: HTMLElement | null = null;
-  private _atEnd = true;
-  /** The scroll position of our last jump to the end. */
-  private _jumpedTo = -1;
 }
 
 /** Announces progress to screen readers: actions, not each word. */

@@ -3,6 +3,7 @@ import { MimeModel } from '@jupyterlab/rendermime';
 import type { IRenderMime, IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import * as React from 'react';
 import { splitBlocks } from './markdownBlocks';
+import { asJupyterMarkdown } from './modelMarkdown';
 import { useServices } from './services';
 
 const MARKDOWN = 'text/markdown';
@@ -31,7 +32,7 @@ const Block = React.memo(function Block({ source }: { source: string }) {
         trans.__('Table')
       )
   );
-  React.useLayoutEffect(() => painter.paint(source), [painter, source]);
+  React.useLayoutEffect(() => painter.paint(asJupyterMarkdown(source)), [painter, source]);
   return <div ref={painter.attach} />;
 });
 

@@ -69,6 +69,10 @@ interface IEditProps {
   focus: boolean;
 }
 
+function moveCursorToEnd(field: HTMLTextAreaElement | null): void {
+  field?.setSelectionRange(field.value.length, field.value.length);
+}
+
 /** The question in a field; everything after it is replaced by the answer to the new one. */
 function Edit({ message, edit, focus }: IEditProps): React.JSX.Element {
   const { assistant, edits, trans } = useServices();
@@ -99,6 +103,7 @@ function Edit({ message, edit, focus }: IEditProps): React.JSX.Element {
       <textarea
         aria-label={trans.__('Your question')}
         autoFocus={focus}
+        ref={moveCursorToEnd}
         value={text}
         onChange={event => edits.write(message.id, { text: event.target.value, undo })}
         onKeyDown={event => {

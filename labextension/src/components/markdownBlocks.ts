@@ -1,33 +1,59 @@
 /** The start of a list item or a quotation. */
 const ITEM = /^([-*+>]|\d+[.)]) /;
 
+/** The start or end of a part that unfolds, unless it is in code. */
+const DETAILS = /`[^`]*`|<(\/?)details\b/gi;
+/** The address of links that are written as `[text][label]`. */
+const ADDRESS = /^ {0,3}\[(?!\^)([^\]]+)\]: *\S/;
+
 /**
  * Splits Markdown into blocks that render the same alone, so that a growing text need not be rendered from its start.
  *
- * A block ends at a blank line outside of fenced code and display mathematics, unless the next line is indented or
- * continues the list or quotation before it.
+ * A block ends at a blank line outside of fenced code, display mathematics and what unfolds, unless the next line is
+ * indented or continues the list or quotation before it. It gets a copy of the addresses that it refers to.
  */
 export function splitBlocks(markdown: string): string[] {
   const blocks: string[] = [];
+  const addresses = new Map<string, string>();
   let block: string[] = [];
   let fence = '';
   let math = false;
+  let unfolding = 0;
   let blank = false;
   for (const line of markdown.split('\n')) {
     const text = line.trim();
     const goesOn = /^\s/.test(line) || (ITEM.test(line) && ITEM.test(block[0] ?? ''));
-    if (blank && !fence && !math && text && !goesOn) {
+    if (blank && !fence && !math && unfolding <= 0 && text && !goesOn) {
       blocks.push(block.join('\n'));
       block = [];
+      unfolding = 0;
     }
     const mark = /^(`{3,}|~{3,})/.exec(text)?.[0];
     if (mark && !math) {
       fence = fence ? (text.startsWith(fence) ? '' : fence) : mark;
-    } else if (!fence && (text.match(/\$\$/g) ?? []).length % 2) {
-      math = !math;
+    } else if (!fence) {
+      const label = ADDRESS.exec(line)?.[1];
+      if (label) {
+        addresses.set(label, line);
+      }
+      if ((text.match(/\$\$/g) ?? []).length % 2) {
+        math = !math;
+      }
+      for (const [tag, end] of text.matchAll(DETAILS)) {
+        unfolding += tag.startsWith('`') ? 0 : end ? -1 : 1;
+      }
     }
     block.push(line);
     blank = !text;
   }
-  return [...blocks, block.join('\n')].filter(piece => piece.trim());
+  return [...blocks, block.join('\n')]
+    .filter(piece => piece.trim())
+    .map(piece => withAddresses(piece, addresses));
+}
+
+function withAddresses(block: string, addresses: ReadonlyMap<string, string>): string {
+  const missing = [...addresses].filter(
+    ([label, line]) => block.includes(`[${label}]`) && !block.includes(line)
+  );
+  return missing.length ? [block, '', ...missing.map(([, line]) => line)].join('\n') : block;
 }

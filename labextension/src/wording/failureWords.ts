@@ -57,6 +57,11 @@ export function refusalWords({ message, reason }: IFailure, trans: TranslationBu
       return trans.__("That answer can't be continued: another message followed it.");
     case 'monthly_budget':
       return trans.__('Your budget for this month is used up.');
+    case 'signed_out':
+      return trans.__(
+        'The Jupyter server refused this (%1). If your session has ended, log in again in another tab, then try again here.',
+        message
+      );
     default:
       return message;
   }

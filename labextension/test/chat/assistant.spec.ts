@@ -144,6 +144,7 @@ describe('The assistant', () => {
     first.end();
     await done;
     expect(heard).toEqual([
+      ['sent', 0],
       ['turnStarted', 1],
       ['outcomeKnown', 2],
       ['turnEnded', 2],

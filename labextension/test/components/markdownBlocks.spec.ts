@@ -10,9 +10,30 @@ describe('splitBlocks', () => {
     ['code fenced inside of longer fences', '````\n```\n\n```\n````'],
     ['display mathematics', '$$\na\n\nb\n$$'],
     ['a list', '1. one\n\n2. two\n\n   more'],
-    ['a quotation', '> one\n\n> two']
+    ['a quotation', '> one\n\n> two'],
+    ['what unfolds', '<details><summary>More</summary>\n\none\n\ntwo\n\n</details>'],
+    ['what unfolds and is still growing', 'one <details>\n\ntwo\n\nthree']
   ])('keeps %s together', (_, markdown) => {
     expect(splitBlocks(markdown)).toEqual([markdown]);
+  });
+
+  it('ends what unfolds', () => {
+    expect(splitBlocks('<details>\n\n`<details>`\n\n</details>\n\nend').at(-1)).toBe('end');
+    expect(splitBlocks('the tag `<details>`\n\nend').at(-1)).toBe('end');
+  });
+
+  it('gives each block the addresses that it refers to', () => {
+    const [first, second, last] = splitBlocks('See [a][1].\n\nOr x[0].\n\n[1]: http://a.org "A"');
+    expect(first).toBe('See [a][1].\n\n\n[1]: http://a.org "A"');
+    expect(second).toBe('Or x[0].\n');
+    expect(last).toBe('[1]: http://a.org "A"');
+  });
+
+  it('takes neither code nor footnotes for addresses', () => {
+    const [first] = splitBlocks('See [a].\n\n```\n[a]: http://a.org\n```');
+    expect(first).toBe('See [a].\n');
+    const [second] = splitBlocks('See[^1].\n\n[^1]: A note.');
+    expect(second).toBe('See[^1].\n');
   });
 
   it('leaves the blocks before alone while the last one grows', () => {

@@ -1,5 +1,6 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { failureWords } from '../../src/wording/failureWords';
+import { failureOf, refusal } from '../../src/api/failure';
+import { failureWords, refusalWords } from '../../src/wording/failureWords';
 
 const trans = nullTranslator.load('jupyter_agent');
 const MODEL = 'anthropic:claude-sonnet-5-5';
@@ -33,5 +34,29 @@ describe('failureWords', () => {
 
   it('gives what it has no words for as the server says it, without the id of the request', () => {
     expect(words('redirect', 'Set `base_url`. (request req_1)')).toBe('Set `base_url`.');
+  });
+});
+
+describe('refusalWords', () => {
+  const refused = async (status: number, body: object): Promise<string> => {
+    const response = new Response(JSON.stringify(body), { status });
+    return refusalWords(failureOf(await refusal(response)), trans);
+  };
+
+  it.each([
+    [403, 'Forbidden'],
+    [403, "'_xsrf' argument missing from POST"],
+    [401, 'Unauthorized']
+  ])('says how to log in again after a %i of Jupyter: %s', async (status, message) => {
+    const words = await refused(status, { message, reason: null });
+    expect(words).toContain(`(${message})`);
+    expect(words).toContain('log in again in another tab');
+  });
+
+  it.each([
+    [403, 'denied', 'A rule of the administrator denies this.'],
+    [404, null, 'Not found.']
+  ])('gives the message of another %i', async (status, reason, message) => {
+    expect(await refused(status, { message, reason })).toBe(message);
   });
 });

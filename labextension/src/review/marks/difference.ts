@@ -1,11 +1,12 @@
 import type { Cell } from '@jupyterlab/cells';
+import { foldedRanges, unfoldEffect } from '@codemirror/language';
 import {
   getChunks,
   getOriginalDoc,
   originalDocChangeEffect,
   unifiedMergeView
 } from '@codemirror/merge';
-import type { Extension } from '@codemirror/state';
+import type { Extension, StateEffect } from '@codemirror/state';
 import { ChangeSet, Compartment, EditorState } from '@codemirror/state';
 import { EditorView } from '@codemirror/view';
 import type { CodeEditor } from '@jupyterlab/codeeditor';
@@ -27,8 +28,10 @@ export function showInEditor(editor: CodeEditor.IEditor, pending: IPendingCell):
   }
   const shown = new Compartment();
   const view = editor.editor;
-  const open = (): void =>
+  const open = (): void => {
     editor.injectExtension(shown.of(difference(pending, editor.model.sharedModel.getSource())));
+    unfoldChanges(view);
+  };
   if (view.composing) {
     view.dom.addEventListener('compositionend', open, { once: true }); // do not interrupt an input method's composition
   } else {
@@ -40,6 +43,16 @@ export function showInEditor(editor: CodeEditor.IEditor, pending: IPendingCell):
       view.dispatch({ effects: shown.reconfigure([]) });
     }
   });
+}
+
+/** Folded code would hide the changes in it. */
+function unfoldChanges(view: EditorView): void {
+  const folded = foldedRanges(view.state);
+  const effects: StateEffect<unknown>[] = [];
+  for (const { fromB, endB } of getChunks(view.state)?.chunks ?? []) {
+    folded.between(fromB, endB, (from, to) => void effects.push(unfoldEffect.of({ from, to })));
+  }
+  view.dispatch({ effects });
 }
 
 /** The same, read-only, below a cell whose editor is not shown, such as rendered Markdown. */

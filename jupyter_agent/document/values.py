@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, get_args
@@ -30,7 +31,7 @@ def as_shared(value: Any) -> Any:
         case bool() | None | str() | float():
             return value
         case int():
-            return float(value) if abs(value) < 10**300 else float("inf")
+            return float(value) if abs(value) <= sys.float_info.max else float("inf")
         case Mapping():
             return {key: as_shared(item) for key, item in value.items()}
         case list() | tuple():

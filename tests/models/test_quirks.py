@@ -128,6 +128,15 @@ STREAMS = [
     Quirk("a-reason-and-no-done", sse(delta(content="Hi."), STOP, done=b""), HI),
     Quirk("neither-reason-nor-done", sse(delta(content="Hi."), done=b""), BROKEN),
     Quirk("nothing-but-done", sse(), Understood(stop="end_turn")),
+    *(
+        Quirk(
+            f"the-reason-{reason}",
+            sse(delta(content="Hi"), delta(reason)),
+            Fault(kind="service", retryable=True, words=reason),
+        )
+        for reason in ("error", "abort", "insufficient_system_resource",
+                       "function_call_filter: MALFORMED_FUNCTION_CALL")
+    ),
     Quirk("more-after-done", PLAIN + sse(delta(content="Again.")), HI),
     Quirk("an-empty-body", b"", BROKEN),
     Quirk("random-bytes", bytes(range(128, 256)) * 9, BROKEN),
@@ -710,4 +719,4 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
 
 
 def test_there_are_as_many_quirks_as_the_contract_counts() -> None:
-    assert len(STREAMS) + len(MESSAGES) + 1 == 78
+    assert len(STREAMS) + len(MESSAGES) + 1 == 82

@@ -422,6 +422,8 @@ class Execution:
     def _reply_for_end(self, how: ConnectionEnd) -> ExecutionReply:
         if how == "broke":
             return ExecutionReply(status="error", execution_count=self._count, note=_BROKE)
+        if how == "died" and self.began is None:  # faster than its first message
+            self._begin()
         cause = self._kernel.why_it_ended()
         note = f"The kernel died{f': {cause}' if cause else ''}."
         if how == "restarted":

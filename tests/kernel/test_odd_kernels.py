@@ -483,6 +483,15 @@ async def test_a_connection_that_cannot_be_made_is_given_up(
     await kernels.close()
 
 
+async def test_code_that_ends_the_kernel_before_its_first_message_has_begun(
+    kernels: Kernels, odd: str
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    execution = kernel.execute("die unheard", Shown())
+    assert (await asyncio.wait_for(execution, 60)).status == "died"
+    assert execution.began is not None, "so the cell shows why it has no outputs"
+
+
 async def test_code_that_the_kernel_dropped_is_said_not_to_have_run(
     kernels: Kernels, odd: str
 ) -> None:

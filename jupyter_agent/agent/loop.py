@@ -326,7 +326,7 @@ def pause_before_retry(error: ModelError, attempt: int, limits: Limits) -> float
         pause = random.uniform(0.5, 1.0) * 2.0 ** (attempt - 1)
     else:
         pause = None
-    return pause if pause is None or error.retry_after is None else error.retry_after
+    return pause if pause is None else error.retry_after or pause  # some services say 0
 
 
 def asks_too_long(error: ModelError, limits: Limits) -> bool:

@@ -90,7 +90,7 @@ def _judge(
 ) -> tuple[str, bool, str]:
     """The kind of an error, whether another try may help, and its message."""
     detail = f" It said: {said}" if said else ""
-    refused = status in (400, 404, 422)
+    refused = status in (200, 400, 404, 422)  # 200 for an error within a stream
     if status == 401 or (status == 400 and _BAD_KEY.search(said)):
         return "authentication", False, f"{service} does not accept the API key. Set a valid one."
     if status == 403:
@@ -117,7 +117,8 @@ def _judge(
         return "overloaded", True, f"{service} is overloaded."
     if status in (408, 409) or status >= 500 or (status == 200 and code in _TRANSIENT):
         return "service", True, f"{service} failed ({code or status}).{detail}"
-    return "invalid_request", False, f"{service} refused the request ({status}).{detail}"
+    shown = "" if status == 200 else f" ({status})"
+    return "invalid_request", False, f"{service} refused the request{shown}.{detail}"
 
 
 def stream_error(service: str, error: object, mask: Callable[[str], str]) -> ModelError:

@@ -569,6 +569,16 @@ END: list[Json] = [
 MESSAGE = {**start("m")["message"], "content": [says("Hi.")], "stop_reason": "end_turn"}
 
 MESSAGES = [
+    Quirk(
+        "a-full-window-told-in-a-stream",
+        events(start("m"), {"type": "error", "error": {"message": "prompt is too long: 9 > 8"}}),
+        Fault(kind="context_length", words="9 > 8"),
+    ),
+    Quirk(
+        "a-refusal-told-in-a-stream",
+        events(start("m"), {"type": "error", "error": {"message": "Bad field."}}),
+        Fault(kind="invalid_request", words="Anthropic refused the request. It said: Bad field."),
+    ),
     Quirk("the-same-start-twice", events(start("m"), start("m"), *said("Hi."), *END), HI),
     Quirk(
         "another-reply-starts-in-the-middle",
@@ -719,4 +729,4 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
 
 
 def test_there_are_as_many_quirks_as_the_contract_counts() -> None:
-    assert len(STREAMS) + len(MESSAGES) + 1 == 82
+    assert len(STREAMS) + len(MESSAGES) + 1 == 84

@@ -14,6 +14,7 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
+from jupyter_agent.legible import as_sentence
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ def _judge(
     service: str, model: str, status: int, error: object, code: str, said: str
 ) -> tuple[str, bool, str]:
     """The kind of an error, whether another try may help, and its message."""
-    detail = f" It said: {said}" if said else ""
+    detail = f" It said: {as_sentence(said)}" if said else ""
     refused = status in (200, 400, 404, 422)  # 200 for an error within a stream
     if status == 401 or (status == 400 and _BAD_KEY.search(said)):
         return "authentication", False, f"{service} does not accept the API key. Set a valid one."
@@ -125,7 +126,7 @@ def stream_error(service: str, error: object, mask: Callable[[str], str]) -> Mod
     """The error for a stream that ended with this JSON or text after status 200."""
     code, said = _read(error)
     said = mask(said)
-    detail = f" It said: {said}" if said else ""
+    detail = f" It said: {as_sentence(said)}" if said else ""
     if _is_spent(error):
         message = f"The account at {service} is at its limit.{detail}"
         return ModelError(message, kind="billing", said=said)

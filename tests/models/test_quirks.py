@@ -384,7 +384,7 @@ STREAMS = [
     Quirk(
         "an-error-within-the-stream",
         sse(delta(content="Hi"), {"error": {"message": "Died.", "type": "server_error"}}),
-        Fault(kind="service", retryable=True, words="Died"),
+        Fault(kind="service", retryable=True, words="It said: Died."),
     ),
     Quirk(
         "an-error-in-place-of-a-stream",

@@ -19,6 +19,7 @@ FIRST_WITH_IDS = 5
 """The first minor version of format 4 in which cells have ids (Jupyter Enhancement Proposal 62)."""
 EXACT = 2**53
 """Above this a float can no longer hold every integer."""
+_BITS_63 = 2**63
 
 
 def as_shared(value: Any) -> Any:
@@ -36,6 +37,20 @@ def as_shared(value: Any) -> Any:
             return {key: as_shared(item) for key, item in value.items()}
         case list() | tuple():
             return [as_shared(item) for item in value]
+    return value
+
+
+def fit_numbers(value: Any) -> Any:
+    """JSON with the integers beyond 64 bits as floats: pycrdt panics at them, which no
+    `except Exception` catches.
+    """
+    match value:
+        case int() if not -_BITS_63 <= value < _BITS_63:
+            return as_shared(value)
+        case dict():
+            return {key: fit_numbers(item) for key, item in value.items()}
+        case list():
+            return [fit_numbers(item) for item in value]
     return value
 
 

@@ -44,7 +44,7 @@ class RoomContents:
         async with file._lock:
             model = await self.get(content=True)
             file.last_modified = model["last_modified"]
-            return {**model, "content": fit_numbers(model["content"])}
+            return {**model, "content": await asyncio.to_thread(fit_numbers, model["content"])}
 
     @contextmanager
     def fitted_reads(self) -> Iterator[None]:
@@ -54,7 +54,7 @@ class RoomContents:
 
         async def load_fitted(*args: Any) -> dict[str, Any]:
             model = await load(*args)
-            return {**model, "content": fit_numbers(model["content"])}
+            return {**model, "content": await asyncio.to_thread(fit_numbers, model["content"])}
 
         file.load_content = load_fitted
         try:

@@ -87,6 +87,11 @@ def clip(text: _Text, most: int, note: str = "...", *, head: float = 1.0) -> _Te
     return cast(_Text, f"{text[:kept]}{note.format(left=left)}{text[kept + left :]}")
 
 
+def as_sentence(text: str) -> str:
+    """The text with a full stop at its end, since another sentence may follow."""
+    return text if not text or text.endswith((".", "!", "?")) else f"{text}."
+
+
 def is_cell_id(text: str) -> bool:
     """Whether it is a valid cell id in nbformat."""
     return re.fullmatch(CELL_ID, text) is not None

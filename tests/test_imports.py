@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "analysis": "errors legible document text",
     "kernel": "errors legible tasks",
     "workspace": "choices errors foreign legible tasks document carriers text analysis kernel",
-    "models": "entry_points errors foreign packages tasks",
+    "models": "entry_points errors foreign legible packages tasks",
     "tools": "entry_points errors foreign legible tasks words document text workspace",
     "agent": "choices errors foreign legible tasks events document text analysis workspace "
     "tools models",

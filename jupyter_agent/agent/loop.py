@@ -37,6 +37,7 @@ from jupyter_agent.events import (
     StepStarted,
     UsageUpdated,
 )
+from jupyter_agent.legible import as_sentence
 from jupyter_agent.models.base import Block, ModelRequest
 
 __all__ = ["Ending", "Turn", "run_turn"]
@@ -50,6 +51,13 @@ _LIMIT_NOTICES = {
     "month": ("budget", "Your budget for this month is used up"),
 }
 
+_CUT_OFF = {
+    "max_tokens": "The answer became too long and was cut off. Ask to continue.",
+    "model_context_window_exceeded": (
+        "The answer was cut off, because the model cannot read more at once. Ask to continue."
+    ),
+}
+"""Notices by stop reason."""
 _PAUSES = 5
 """How often in a turn a service may pause and ask to be called again."""
 
@@ -303,12 +311,14 @@ def _can_continue(reply: Reply) -> bool:
 
 
 def _explanation(reply: Reply, outcome: StepOutcome) -> Iterator[Notice]:
-    """Explains to the reader a refusal, or an end without an answer."""
+    """Explains to the reader a refusal, an answer that is cut off, or an end without one."""
     if outcome.finish == "content-filter":
         reason = reply.details.get("explanation")
-        why = f": {reason}" if reason else " and gave no reason."
+        why = f": {as_sentence(str(reason))}" if reason else " and gave no reason."
         text = f"The model refused to answer{why} Rephrase the question or choose another model."
         yield Notice(kind="refusal", text=text, facts={"explanation": reason} if reason else {})
+    elif outcome.finish == "length":
+        yield Notice(kind="cut-off", text=_CUT_OFF.get(reply.stop_reason, _CUT_OFF["max_tokens"]))
     elif not reply.text:
         yield Notice(kind="no-answer", text="The model ended without an answer.")
 
@@ -326,7 +336,7 @@ def pause_before_retry(error: ModelError, attempt: int, limits: Limits) -> float
         pause = random.uniform(0.5, 1.0) * 2.0 ** (attempt - 1)
     else:
         pause = None
-    return pause if pause is None or error.retry_after is None else error.retry_after
+    return pause if pause is None else error.retry_after or pause  # some services say 0
 
 
 def asks_too_long(error: ModelError, limits: Limits) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, get_args
@@ -18,6 +19,7 @@ FIRST_WITH_IDS = 5
 """The first minor version of format 4 in which cells have ids (Jupyter Enhancement Proposal 62)."""
 EXACT = 2**53
 """Above this a float can no longer hold every integer."""
+_BITS_63 = 2**63
 
 
 def as_shared(value: Any) -> Any:
@@ -30,11 +32,25 @@ def as_shared(value: Any) -> Any:
         case bool() | None | str() | float():
             return value
         case int():
-            return float(value) if abs(value) < 10**300 else float("inf")
+            return float(value) if abs(value) <= sys.float_info.max else float("inf")
         case Mapping():
             return {key: as_shared(item) for key, item in value.items()}
         case list() | tuple():
             return [as_shared(item) for item in value]
+    return value
+
+
+def fit_numbers(value: Any) -> Any:
+    """JSON with the integers beyond 64 bits as floats: pycrdt panics at them, which no
+    `except Exception` catches.
+    """
+    match value:
+        case int() if not -_BITS_63 <= value < _BITS_63:
+            return as_shared(value)
+        case dict():
+            return {key: fit_numbers(item) for key, item in value.items()}
+        case list():
+            return [fit_numbers(item) for item in value]
     return value
 
 

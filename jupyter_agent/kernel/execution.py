@@ -53,6 +53,9 @@ _NO_REPLY = (
     "started or ended, or the kernel's reply was lost."
 )
 _MISSING_OUTPUTS = "{why}: outputs may be missing."
+_ENDED_ALL_THE_SAME = (
+    "The code was interrupted and ended without an error, as `!` commands do: it may be incomplete."
+)
 _EXITED = (
     "The code asked the kernel to exit: its variables are gone. The next run has a new kernel."
 )
@@ -346,18 +349,7 @@ class Execution:
             return ExecutionReply(status="timeout", execution_count=self._count, note=note)
         reply_status = reply.get("status")
         if reply_status == "ok":
-            exits = _asks_to_exit(reply)
-            notes = [_EXITED] if exits else []
-            if any(each.get("source") == "set_next_input" for each in payload_of(reply)):
-                notes.append(_PROPOSED)
-            if exits:
-                self._kernel.leave()
-            return ExecutionReply(
-                status="ok",
-                execution_count=self._count,
-                note=" ".join(notes),
-                user_expressions=mapping(reply.get("user_expressions")),
-            )
+            return self._success(reply)
         # Kernels such as bash's send `abort` instead of an error. Code that is interrupted may end
         # with any error: one that awaits is cancelled, a program that it started fails.
         was_interrupted = self._interrupted and not self._failed_before
@@ -382,6 +374,22 @@ class Execution:
             status=(self._stopping or "interrupted") if stopped else "error",
             execution_count=self._count,
             error=error,
+        )
+
+    def _success(self, reply: Mapping[str, Any]) -> ExecutionReply:
+        exits = _asks_to_exit(reply)
+        notes = [_EXITED] if exits else []
+        if any(each.get("source") == "set_next_input" for each in payload_of(reply)):
+            notes.append(_PROPOSED)
+        if exits:
+            self._kernel.leave()
+        if stopped := self._stopping if self._interrupted else None:
+            notes.append(_ENDED_ALL_THE_SAME)
+        return ExecutionReply(
+            status=stopped or "ok",
+            execution_count=self._count,
+            note=" ".join(notes),
+            user_expressions=mapping(reply.get("user_expressions")),
         )
 
     def _idle_without_reply(self) -> ExecutionReply:
@@ -414,6 +422,8 @@ class Execution:
     def _reply_for_end(self, how: ConnectionEnd) -> ExecutionReply:
         if how == "broke":
             return ExecutionReply(status="error", execution_count=self._count, note=_BROKE)
+        if how == "died" and self.began is None:  # faster than its first message
+            self._begin()
         cause = self._kernel.why_it_ended()
         note = f"The kernel died{f': {cause}' if cause else ''}."
         if how == "restarted":

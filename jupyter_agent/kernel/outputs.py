@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 _OK = re.compile(rb'"status"\s*:\s*"ok"')
 _JSON = re.compile(r"application/(.*\+)?json")
+_LARGEST = sys.float_info.max
 _ENDS = 200
 """Bytes at both ends of a large reply that are searched for its status."""
 
@@ -114,10 +116,12 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 def storable(value: Any) -> Any:
-    """The value without lone surrogates, which no file or socket accepts.
-
-    JSON can encode them, and programs that cut UTF-16 inside of a pair produce them.
+    """The value without what no file, socket or page accepts: lone surrogates, which programs
+    produce that cut UTF-16 inside of a pair, and numbers that are not finite, which become null as
+    in JavaScript.
     """
+    if isinstance(value, float | int):
+        return value if abs(value) <= _LARGEST else None  # NaN is not smaller than anything
     if isinstance(value, str):
         try:
             value.isascii() or value.encode()

@@ -165,7 +165,10 @@ def _user(
     if parts and has_results and not dialect.user_after_tool:
         yield {"role": "assistant", "content": "Noted."}
     if parts:
-        yield {"role": "user", "content": parts}
+        # Some services, and templates of local models, only accept a text.
+        are_texts = all(part["type"] == "text" for part in parts)
+        joined = "\n\n".join(part["text"] for part in parts) if are_texts else None
+        yield {"role": "user", "content": joined or parts}
 
 
 def _id(call_id: str, dialect: Dialect) -> str:

@@ -23,6 +23,8 @@ _STOP_REASONS = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
+_FAILURES = ("error", "abort", "insufficient_system_resource", "malformed_function_call")
+"""Last words of reasons that end no complete reply: of OpenRouter, vLLM, DeepSeek, Gemini."""
 _LONGEST_NAME = 256
 _HEAD = 64
 """Characters by which a text is recognised that repeats from its start."""
@@ -225,6 +227,12 @@ class ChunkReader:
         details = _mapping(usage.get("prompt_tokens_details"))
         cached = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")
         self._usage = usage_of(usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))
+
+
+def failure_in(chunk: Mapping[str, Any]) -> str:
+    """The finish reason of a chunk that ends an incomplete reply; empty for others."""
+    reasons = (choice.get("finish_reason") for choice in chunk.get("choices") or ())
+    return next((str(one) for one in reasons if str(one).lower().endswith(_FAILURES)), "")
 
 
 def _is_another(call: _Call, id: str | None, name: str) -> bool:

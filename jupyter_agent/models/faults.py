@@ -11,20 +11,33 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
 from urllib.parse import urlsplit
 
 from jupyter_agent.errors import ModelError
+from jupyter_agent.legible import as_sentence
 
 log = logging.getLogger(__name__)
 
 _TRANSIENT = {"overloaded_error", "api_error", "rate_limit_error", "timeout_error"}
 """Transient error types that may come as an event after status 200."""
 _TOO_LONG = re.compile(
-    r"prompt is too long|context (length|window)|maximum context|too many (input )?tokens"
-    r"|exceed_context|context_length_exceeded",
+    r"(prompt|input) is too long|context[ _](length|window|size|limit)|maximum (context|prompt)"
+    r"|too many (input )?tokens|exceed_context|prompt exceeds|token count.{0,60}exceeds"
+    r"|exceeded model token limit|range of input length|`inputs` tokens",
     re.IGNORECASE,
 )
+"""Words of services whose model cannot read so much at once."""
+_BAD_KEY = re.compile(
+    r"api[ _]key (is )?(not valid|invalid|expired)|incorrect api key", re.IGNORECASE
+)
+"""Words with which Gemini and Grok refuse a key, with status 400."""
+_NO_TOOLS = re.compile(
+    r"not support (tools|tool use|function calling)|support tool use", re.IGNORECASE
+)
+_NO_PAGE = re.compile(
+    r"|(404 )?(page |resource )?not found\.?|invalid url\b.*", re.IGNORECASE | re.DOTALL
+)
+"""The message of a server that does not know the address; one without the model says more."""
 _UNREADABLE = (
     ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
@@ -49,60 +62,76 @@ def api_error(
     mask: Callable[[str], str],
 ) -> ModelError:
     """The error for a response with this status, JSON body (or text) and headers."""
-    kind, said = _read(error)
+    code, said = _read(error)
     said = mask(said)
-    retry_after = wanted_wait(headers, now=datetime.now(UTC))
-    detail = f" It said: {said}" if said else ""
-
-    def fault(message: str, kind: str, retryable: bool = False) -> ModelError:
-        return ModelError(
-            message,
-            kind=kind,
-            retryable=retryable,
-            retry_after=retry_after if retryable else None,
-            request_id=headers.get("request-id") or headers.get("x-request-id"),
-            said=said,
-        )
-
+    pause = wanted_wait(headers, now=datetime.now(UTC))
+    if pause is None:
+        pause = _wait_in(error)
     if 300 <= status < 400:
         target = urlsplit(headers.get("location", "")).netloc or "another address"
-        return fault(
+        kind, retryable = "redirect", False
+        message = (
             f"{service} redirects to {target}, and your key is not sent to another address. If "
-            "that is the right address, set `base_url` to it.",
-            "redirect",
+            "that is the right address, set `base_url` to it."
         )
-    if status == 401:
-        return fault(f"{service} does not accept the API key. Set a valid one.", "authentication")
+    else:
+        kind, retryable, message = _judge(service, model, status, error, code, said)
+    return ModelError(
+        message,
+        kind=kind,
+        retryable=retryable,
+        retry_after=pause if retryable else None,
+        request_id=headers.get("request-id") or headers.get("x-request-id"),
+        said=said,
+    )
+
+
+def _judge(
+    service: str, model: str, status: int, error: object, code: str, said: str
+) -> tuple[str, bool, str]:
+    """The kind of an error, whether another try may help, and its message."""
+    detail = f" It said: {as_sentence(said)}" if said else ""
+    refused = status in (200, 400, 404, 422)  # 200 for an error within a stream
+    if status == 401 or (status == 400 and _BAD_KEY.search(said)):
+        return "authentication", False, f"{service} does not accept the API key. Set a valid one."
     if status == 403:
-        return fault(f"The API key may not use `{model}` at {service}.{detail}", "permission")
+        return "permission", False, f"The API key may not use `{model}` at {service}.{detail}"
+    if refused and _NO_TOOLS.search(said):
+        why = f"`{model}` at {service} cannot use tools, which the assistant needs."
+        return "no_tools", False, f"{why} Choose another model.{detail}"
+    if status == 404 and _NO_PAGE.fullmatch(said or code):
+        why = f"{service} has nothing at this address (404). Check `base_url` of the provider"
+        return "not_a_model_service", False, f"{why}: often it ends with `/v1`."
     if status == 404:
-        return fault(f"{service} has no model `{model}`. Choose another one.", "not_found")
-    if status == 413 or (status in (400, 422) and _TOO_LONG.search(f"{kind} {said}")):
-        return fault(_LONG, "context_length")
+        message = f"{service} has no model `{model}`. Choose another one.{detail}"
+        return "not_found", False, message
+    if status == 413 or (refused and _TOO_LONG.search(f"{code} {_type_of(error)} {said}")):
+        return "context_length", False, f"{_LONG}{detail}"
     if status == 402 or (status in (200, 400, 429) and _is_spent(error)):
         # The body decides: spent accounts can also have a time to wait, and bursts can lack it.
-        return fault(f"The account at {service} is at its limit.{detail}", "billing")
+        return "billing", False, f"The account at {service} is at its limit.{detail}"
     if status == 429:
-        return fault(f"{service} limits the rate of requests.{detail}", "rate_limit", True)
-    if kind == "tool_use_failed":  # Groq could not parse the model's call; another try may work
-        return fault(f"{service} could not read the model's call.{detail}", "service", True)
-    if kind == "overloaded_error" or status in (503, 529):
-        return fault(f"{service} is overloaded.", "overloaded", True)
-    if status in (408, 409) or status >= 500 or (status == 200 and kind in _TRANSIENT):
-        return fault(f"{service} failed ({kind or status}).{detail}", "service", True)
-    return fault(f"{service} refused the request ({status}).{detail}", "invalid_request")
+        return "rate_limit", True, f"{service} limits the rate of requests.{detail}"
+    if code == "tool_use_failed":  # Groq could not parse the model's call; another try may work
+        return "service", True, f"{service} could not read the model's call.{detail}"
+    if code == "overloaded_error" or status in (503, 529):
+        return "overloaded", True, f"{service} is overloaded."
+    if status in (408, 409) or status >= 500 or (status == 200 and code in _TRANSIENT):
+        return "service", True, f"{service} failed ({code or status}).{detail}"
+    shown = "" if status == 200 else f" ({status})"
+    return "invalid_request", False, f"{service} refused the request{shown}.{detail}"
 
 
 def stream_error(service: str, error: object, mask: Callable[[str], str]) -> ModelError:
     """The error for a stream that ended with this JSON or text after status 200."""
-    _, said = _read(error)
+    code, said = _read(error)
     said = mask(said)
-    detail = f" It said: {said}" if said else ""
+    detail = f" It said: {as_sentence(said)}" if said else ""
     if _is_spent(error):
         message = f"The account at {service} is at its limit.{detail}"
         return ModelError(message, kind="billing", said=said)
-    if _TOO_LONG.search(said):
-        return ModelError(_LONG, kind="context_length")
+    if _TOO_LONG.search(f"{code} {_type_of(error)} {said}"):
+        return ModelError(f"{_LONG}{detail}", kind="context_length", said=said)
     return ModelError(
         f"{service} gave up in the middle of its reply.{detail}",
         kind="service",
@@ -181,26 +210,48 @@ def catch_unreadable() -> Iterator[None]:
         raise unreadable(error) from error
 
 
-def _read(error: object) -> tuple[str, str]:
-    """Type and message of an error body; services differ in its nesting and names."""
+def _inner(error: object) -> object:
+    """An error body without what services put around it."""
     if isinstance(error, list) and error:
-        return _read(error[0])
-    if isinstance(error, Mapping):
-        inner = error.get("error", error)
-        if isinstance(inner, Mapping):
-            kind: Any = inner.get("code") or inner.get("type") or ""
-            return str(kind), _clip(str(inner.get("message") or ""))
-        return "", _clip(str(inner))
-    text = str(error or "")
-    return "", "" if text.lstrip().startswith("<") else _clip(text)
+        return _inner(error[0])
+    return error.get("error", error) if isinstance(error, Mapping) else error
+
+
+def _read(error: object) -> tuple[str, str]:
+    """Code or type, and message, of an error body; services differ in its nesting and names."""
+    inner = _inner(error)
+    if isinstance(inner, Mapping):
+        said = inner.get("message") or inner.get("detail")
+        return str(inner.get("code") or inner.get("type") or ""), _clip(str(said or ""))
+    text = str(inner or "")
+    return "", "" if text.lstrip().startswith("<") else _clip(text.strip())
+
+
+def _type_of(error: object) -> str:
+    inner = _inner(error)
+    return str(inner.get("type") or "") if isinstance(inner, Mapping) else ""
 
 
 def _is_spent(error: object) -> bool:
     """Whether any field of an error body is about the limits of the account."""
-    kind, said = _read(error)
-    inner = error.get("error", error) if isinstance(error, Mapping) else None
-    type_ = inner.get("type") if isinstance(inner, Mapping) else ""
-    return bool(_SPENT.search(_ADDRESS.sub("", f"{kind} {type_} {said}")))
+    if _wait_in(error) is not None:
+        return False
+    code, said = _read(error)
+    return bool(_SPENT.search(_ADDRESS.sub("", f"{code} {_type_of(error)} {said}")))
+
+
+def _wait_in(error: object) -> float | None:
+    """Seconds to wait according to the body of Google's error. It uses the words of a spent account
+    for limits per minute, too. None for a limit per day, which waiting so long does not lift.
+
+    https://cloud.google.com/apis/design/errors#retry_info
+    """
+    inner = _inner(error)
+    details = inner.get("details") if isinstance(inner, Mapping) else None
+    if not isinstance(details, list) or "PerDay" in str(details):
+        return None
+    delays = (each.get("retryDelay") for each in details if isinstance(each, Mapping))
+    return next((_duration(delay) for delay in delays if isinstance(delay, str)), None)
 
 
 def _clip(text: str) -> str:

@@ -24,9 +24,9 @@ from .conftest import Bench
 
 SERVICES = (
     "openai", "azure", "deepseek", "kimi", "mistral", "groq", "ollama", "gemini", "openrouter",
-    "not-streaming",
+    "cerebras", "not-streaming",
 )  # fmt: skip
-PRESETS = [service for service in SERVICES if service != "not-streaming"]
+PRESETS = [service for service in SERVICES if service not in ("cerebras", "not-streaming")]
 SILENT = ("gemini", "not-streaming")
 """Services that do not show the model's thinking."""
 DUE: list[FakeReply] = [

@@ -325,6 +325,8 @@ async def test_each_stop_reason_of_a_text_has_its_finish(
     assert isinstance(ending.event, TurnFinished)
     assert (ending.event.finish_reason, ending.event.stop_reason) == (finish_reason, stop_reason)
     assert bench.stored[-1]["content"] == [says("So far")]
+    notices = [(notice.kind, "Ask to continue" in notice.text) for notice in bench.told(Notice)]
+    assert notices == ([("cut-off", True)] if finish_reason == "length" else [])
 
 
 async def test_calls_that_were_cut_off_are_answered_and_not_executed(bench: Bench) -> None:

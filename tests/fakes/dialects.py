@@ -215,6 +215,16 @@ def _mistral(reply: Scripted) -> Iterator[Json]:
 # -- Groq
 
 
+def _cerebras_refuses(body: Json) -> Refusal | None:
+    """As templates of many local models do, it takes the content of a message only as a text."""
+    for n, message in enumerate(body["messages"]):
+        content = message["content"] or []
+        if not isinstance(content, str) and all(part["type"] == "text" for part in content):
+            if content:
+                return 422, _error(f"messages.{n}.content: Input should be a valid string")
+    return None
+
+
 def _groq_refuses(body: Json) -> Refusal | None:
     known = {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning"}
     for n, message in enumerate(body["messages"]):
@@ -313,6 +323,7 @@ DIALECTS: Mapping[str, FakeDialect] = {
     ),
     "kimi": FakeDialect(refuses=_kimi_refuses, fields=("thinking",), writes=written_as_documented),
     "mistral": FakeDialect(refuses=_mistral_refuses, writes=_mistral),
+    "cerebras": FakeDialect(refuses=_cerebras_refuses, writes=written_as_documented),
     "groq": FakeDialect(refuses=_groq_refuses, writes=_groq),
     "ollama": FakeDialect(writes=_ollama),
     "gemini": FakeDialect(refuses=_gemini_refuses, writes=_gemini),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import signal
 import threading
@@ -82,6 +83,8 @@ class OddKernel(Kernel):  # type: ignore[misc]
         """Leave a request unread, as ipykernel 7.0 to 7.3 does in one of ten runs if two clients
         send requests at the same time.
         """
+        if any(b"die unheard" in bytes(part) for part in msg):
+            os._exit(1)
         if self.leaves_next:
             self.leaves_next, self.left = False, msg
             return

@@ -19,9 +19,11 @@ from shown import Shown
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.steps import Insert
+from jupyter_agent.document.values import as_shared
 from jupyter_agent.errors import Busy, KernelUnavailable
 from jupyter_agent.kernel.channels import KernelMessage, from_socket
 from jupyter_agent.kernel.kernels import Kernels
+from jupyter_agent.kernel.outputs import as_output
 from jupyter_agent.kernel.variables import variables
 from jupyter_agent.workspace.run import RunOrigin
 from jupyter_agent.workspace.runs import Runs
@@ -217,6 +219,22 @@ async def test_an_interrupt_by_somebody_else_as_the_code_begins_is_no_success(
     await kernel.interrupt_process()  # as JupyterLab's interrupt button does
     reply = await asyncio.wait_for(execution, 20)
     assert (reply.status, "interrupted it" in reply.note) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    ("number", "kept"),
+    [
+        *((odd, None) for odd in (float("nan"), float("inf"), float("-inf"), 10**400)),
+        *((fine, fine) for fine in (1.7e308, -(10**307), 2**70, 1.5, 0, True)),
+    ],
+)
+def test_numbers_that_no_page_can_read_are_null_in_outputs(number: Any, kept: Any) -> None:
+    content = {"data": {"application/json": {"n": [number]}}, "metadata": {"n": number}}
+    output = as_output("display_data", content)
+    assert output is not None
+    assert output["data"] == {"application/json": {"n": [kept]}}
+    assert output["metadata"] == {"n": kept}
+    json.dumps(as_shared(output), allow_nan=False)
 
 
 async def test_messages_that_are_unknown_or_bare_harm_nothing(kernels: Kernels, odd: str) -> None:
@@ -464,6 +482,15 @@ async def test_a_connection_that_cannot_be_made_is_given_up(
     with pytest.raises(KernelUnavailable, match="did not answer within 2 s"):
         await asyncio.wait_for(kernel.execute("1", Shown()), 60)
     await kernels.close()
+
+
+async def test_code_that_ends_the_kernel_before_its_first_message_has_begun(
+    kernels: Kernels, odd: str
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    execution = kernel.execute("die unheard", Shown())
+    assert (await asyncio.wait_for(execution, 60)).status == "died"
+    assert execution.began is not None, "so the cell shows why it has no outputs"
 
 
 async def test_code_that_the_kernel_dropped_is_said_not_to_have_run(

@@ -195,6 +195,20 @@ async def test_interrupted_code_counts_as_interrupted_whatever_error_ends_it(
     assert (reply.status, reply.error is not None, reply.note) == (status, True, "")
 
 
+@pytest.mark.parametrize("status", ["timeout", "interrupted"])
+async def test_interrupted_code_that_ends_without_an_error_is_no_success(
+    kernels: Kernels, status: str
+) -> None:
+    kernel, shown = await kernels.get("a.ipynb"), Shown()
+    timed = status == "timeout"
+    run = kernel.execute("!echo on; sleep 600", shown, timeout=0.5 if timed else None)
+    await until(lambda: "on" in shown.text)
+    if not timed:
+        await run.interrupt()
+    reply = await run
+    assert (reply.status, "may be incomplete" in reply.note) == (status, True)
+
+
 async def test_an_error_that_was_there_before_the_interrupt_stays_an_error(
     kernels: Kernels, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 ERA, LOG = sys.argv[1], Path(sys.argv[2])
 NAMES = (
     "echo environment never die flood huge wrong twice unasked child asks progress change silent "
-    "stubborn"
+    "stubborn unreadable"
 ).split()
 READS = {"name": "look", "description": "Looks.", "inputSchema": {"type": "object"}}
 FOREVER = "import threading; threading.Event().wait()"
@@ -83,6 +83,11 @@ def call(asked: dict[str, Any]) -> None:
             for line in ("{", "[1, 2]", '"text"', "\x00\x1b[31m", '{"id": NaN}', "[" * 5000):
                 sys.stdout.write(f"{line}\n")
             say(asked, "right after all")
+        case "unreadable":
+            result = {"content": [], "structuredContent": {"n": float("nan")}}
+            if "deep" in given:
+                result = {"content": json.loads("[" * 100 + "]" * 100)}
+            answer(asked, result)
         case "twice":
             for said in ("first", "second"):
                 say(asked, said)

@@ -7,7 +7,9 @@ import gc
 import json
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,6 +171,17 @@ async def test_noise_on_the_line_is_passed_over(child: Child, tool: str, answer:
     async with servers(child.configured()) as made:
         await made.fetch_offers()
         assert said(await call(made, tool)) == answer
+        assert said(await call(made, "echo", a=1)) == '{"a": 1}'
+
+
+@pytest.mark.parametrize(("given", "why"), [({}, "NaN"), ({"deep": True}, "nested deeper")])
+async def test_a_call_with_an_unreadable_answer_fails_at_once(
+    child: Child, given: Mapping[str, Any], why: str
+) -> None:
+    async with servers(child.configured()) as made:
+        await made.fetch_offers()
+        with pytest.raises(McpError, match=f"invalid JSON: .*{why}"):
+            await asyncio.wait_for(call(made, "unreadable", **given), 20)
         assert said(await call(made, "echo", a=1)) == '{"a": 1}'
 
 

@@ -89,7 +89,7 @@ def test_the_history_is_told_in_the_shapes_of_chat_completions() -> None:
         "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"},
     }
     asked = request(
-        {"role": "user", "content": [says("Please.")]},
+        {"role": "user", "content": [says("Now."), says("Please.")]},
         {
             "role": "assistant",
             "content": [
@@ -123,7 +123,7 @@ def test_the_history_is_told_in_the_shapes_of_chat_completions() -> None:
     ]
     assert chat_messages(asked, Dialect()) == [
         {"role": "system", "content": "Be short."},
-        {"role": "user", "content": [says("Please.")]},
+        {"role": "user", "content": "Now.\n\nPlease."},
         {"role": "assistant", "content": "I look.", "tool_calls": calls},
         {
             "role": "tool",

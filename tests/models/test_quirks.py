@@ -60,6 +60,18 @@ def whole(finish: str | None = "stop", **message: Any) -> bytes:
     return json.dumps({"object": "chat.completion", "choices": [choice], "usage": usage}).encode()
 
 
+def gemini(delay: str, quota: str) -> bytes:
+    """Gemini's answer to too many requests."""
+    message = "You exceeded your current quota, please check your plan and billing details."
+    types = "type.googleapis.com/google.rpc."
+    details = [
+        {"@type": f"{types}QuotaFailure", "violations": [{"quotaId": quota}]},
+        {"@type": f"{types}RetryInfo", "retryDelay": delay},
+    ]
+    error = {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED", "details": details}
+    return json.dumps([{"error": error}]).encode()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Understood:
     """The expected result of a reply."""
@@ -116,6 +128,15 @@ STREAMS = [
     Quirk("a-reason-and-no-done", sse(delta(content="Hi."), STOP, done=b""), HI),
     Quirk("neither-reason-nor-done", sse(delta(content="Hi."), done=b""), BROKEN),
     Quirk("nothing-but-done", sse(), Understood(stop="end_turn")),
+    *(
+        Quirk(
+            f"the-reason-{reason}",
+            sse(delta(content="Hi"), delta(reason)),
+            Fault(kind="service", retryable=True, words=reason),
+        )
+        for reason in ("error", "abort", "insufficient_system_resource",
+                       "function_call_filter: MALFORMED_FUNCTION_CALL")
+    ),
     Quirk("more-after-done", PLAIN + sse(delta(content="Again.")), HI),
     Quirk("an-empty-body", b"", BROKEN),
     Quirk("random-bytes", bytes(range(128, 256)) * 9, BROKEN),
@@ -363,7 +384,7 @@ STREAMS = [
     Quirk(
         "an-error-within-the-stream",
         sse(delta(content="Hi"), {"error": {"message": "Died.", "type": "server_error"}}),
-        Fault(kind="service", retryable=True, words="Died"),
+        Fault(kind="service", retryable=True, words="It said: Died."),
     ),
     Quirk(
         "an-error-in-place-of-a-stream",
@@ -410,9 +431,69 @@ STREAMS = [
     Quirk(
         "an-error-of-gemini-in-a-list",
         b'[{"error": {"code": 400, "message": "API key expired.", "status": "INVALID"}}]',
-        Fault(kind="invalid_request", words="API key expired"), 400,
+        Fault(kind="authentication", words="Set a valid one"), 400,
+    ),
+    Quirk(
+        "a-limit-per-minute-of-gemini-in-the-words-of-a-spent-account",
+        gemini("34.07s", "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"),
+        Fault(kind="rate_limit", retryable=True, wait=34.07), 429,
+    ),
+    Quirk(
+        "a-limit-per-day-of-gemini",
+        gemini("34.07s", "GenerateRequestsPerDayPerProjectPerModel-FreeTier"),
+        Fault(kind="billing", words="current quota"), 429,
     ),
 ]  # fmt: skip
+
+REFUSALS: Sequence[tuple[str, int, str, str]] = [
+    # The kind, the status, the message of the service, the words that help
+    *(
+        ("context_length", status, message, "It said")
+        for status, message in [
+            (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+            (400, "input length and `max_tokens` exceed context limit: 195000 + 16000 > 200000"),
+            (400, "Input is too long for requested model."),
+            (400, "The input token count (1200000) exceeds the maximum number of tokens allowed."),
+            (400, "the request exceeds the available context size, try increasing it"),
+            (400, "This model's maximum prompt length is 131072 but the request contains 537812."),
+            (400, "Invalid request: Your request exceeded model token limit: 131072"),
+            (400, "Prompt exceeds max length"),
+            (400, "prompt token count of 140000 exceeds the limit of 128000"),
+            (400, "InvalidParameter: Range of input length should be [1, 129024]"),
+            (422, "`inputs` tokens + `max_new_tokens` must be <= 8193."),
+            (413, "Request too large on tokens per minute (TPM): Limit 6000, Requested 8123."),
+        ]
+    ),
+    ("not_found", 404, 'model "m" not found, try pulling it first', "try pulling it first"),
+    ("not_found", 404, "No models loaded. Use the `lms load` command.", "lms load"),
+    ("not_found", 404, "No endpoints found matching your data policy.", "your data policy"),
+    ("not_a_model_service", 404, "Not Found", "`base_url`"),
+    ("not_a_model_service", 404, "404 page not found", "`base_url`"),
+    ("not_a_model_service", 404, "Resource not found", "`base_url`"),
+    ("not_a_model_service", 404, "Invalid URL (POST /chat/completions)", "`base_url`"),
+    ("not_a_model_service", 404, "", "`base_url`"),
+    ("no_tools", 400, "library/gemma:2b does not support tools", "another model"),
+    ("no_tools", 404, "No endpoints found that support tool use. To learn more", "another model"),
+    ("authentication", 400, "Incorrect API key provided: xx***yy.", "Set a valid one"),
+    ("authentication", 400, "API key not valid. Please pass a valid API key.", "Set a valid one"),
+    ("invalid_request", 400, "image exceeds the limit of 5 MB", "5 MB"),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "message", "words"), REFUSALS)
+async def test_a_refusal_says_what_helps(kind: str, status: int, message: str, words: str) -> None:
+    for body in ({"error": {"message": message}}, {"detail": message}, message):
+        written = body if isinstance(body, str) else json.dumps(body)
+        async with serving(Chat(written.encode(), status=status)) as chat:
+            model = OpenAIModel("m", Service(api_key="sk-x", base_url=chat.url, provider="lab"))
+            check(await read_and_close(model), Fault(kind=kind, words=words))
+
+
+async def test_a_full_window_is_known_by_its_type() -> None:
+    error = {"code": 400, "message": "Too much.", "type": "exceed_context_size_error"}
+    async with serving(Chat(json.dumps({"error": error}).encode(), status=400)) as chat:
+        model = OpenAIModel("m", Service(api_key="sk-x", base_url=chat.url, provider="lab"))
+        check(await read_and_close(model), Fault(kind="context_length"))
 
 
 def understood(reply: Reply) -> Json:
@@ -488,6 +569,16 @@ END: list[Json] = [
 MESSAGE = {**start("m")["message"], "content": [says("Hi.")], "stop_reason": "end_turn"}
 
 MESSAGES = [
+    Quirk(
+        "a-full-window-told-in-a-stream",
+        events(start("m"), {"type": "error", "error": {"message": "prompt is too long: 9 > 8"}}),
+        Fault(kind="context_length", words="9 > 8"),
+    ),
+    Quirk(
+        "a-refusal-told-in-a-stream",
+        events(start("m"), {"type": "error", "error": {"message": "Bad field."}}),
+        Fault(kind="invalid_request", words="Anthropic refused the request. It said: Bad field."),
+    ),
     Quirk("the-same-start-twice", events(start("m"), start("m"), *said("Hi."), *END), HI),
     Quirk(
         "another-reply-starts-in-the-middle",
@@ -638,4 +729,4 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
 
 
 def test_there_are_as_many_quirks_as_the_contract_counts() -> None:
-    assert len(STREAMS) + len(MESSAGES) + 1 == 76
+    assert len(STREAMS) + len(MESSAGES) + 1 == 84

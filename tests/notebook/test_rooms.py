@@ -57,6 +57,24 @@ def file(room_server: RoomServer) -> Path:
 # ---- without the package, with it, and with another one
 
 
+@pytest.mark.parametrize(
+    ("number", "read"), [(2**64, float(2**64)), (-(2**63) - 1, -float(2**63)), (10**400, None)]
+)
+async def test_a_file_with_a_number_that_no_document_can_hold_is_read_or_refused(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path, number: int, read: float | None
+) -> None:
+    content = json.loads(file.read_text())
+    content["cells"][0]["metadata"] = {"n": [number]}
+    file.write_text(json.dumps(content))
+    async with asyncio.timeout(30):
+        if read is None:
+            with pytest.raises(UnreadableNotebook, match="could not be shared"):
+                await room_notebooks.get("a.ipynb")
+        else:
+            notebook = await room_notebooks.get("a.ipynb")
+            assert (await notebook.read())[0].metadata["n"] == [read]
+
+
 async def test_under_another_backend_notebooks_are_refused_and_none_is_made(
     contents: Any, tabs: Tabs, root: Path
 ) -> None:

@@ -169,6 +169,9 @@ class StdioTransport:
             message = await parse_message(line)
         except McpError as error:  # the program's own print: not a reason to give up on it
             self._log.debug("MCP server `%s`: %s", self._name, error.message)
+            unreadable = self._waiting.get(_id_of(line) or 0)  # ids start with 1
+            if unreadable is not None and not unreadable.done():
+                unreadable.set_exception(error)
             return
         if "method" in message:
             self._on_message(message)
@@ -208,3 +211,13 @@ class StdioTransport:
                     self._log.info("MCP server `%s`: [further lines are dropped]", self._name)
             logged += len(piece)
             await asyncio.sleep(0)
+
+
+def _id_of(line: bytes) -> int | None:
+    """The id in a reply that is not valid, such as one with `NaN` or nested too deep."""
+    try:
+        message = json.loads(line.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return None
+    id = message.get("id") if isinstance(message, dict) and "method" not in message else None
+    return id if type(id) is int else None

@@ -105,7 +105,7 @@ class Collaboration:
         rooms = self._extension.ywebsocket_server.rooms
         try:
             await self._extension.get_document(room_id=name, copy=False, create=True)
-        except (HTTPError, OSError, RuntimeError, ValueError) as error:
+        except (ArithmeticError, HTTPError, OSError, RuntimeError, ValueError) as error:
             if name in rooms and not rooms[name].ready:
                 del rooms[name]  # a stopped, empty room would be returned again
             raise UnreadableNotebook(

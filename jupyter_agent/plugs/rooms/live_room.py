@@ -164,7 +164,8 @@ class Room:
             before = (await self.contents.get(content=False)).get("hash")
             doc_room._document.aset = load
             try:
-                await fill()
+                with self.contents.fitted_reads():
+                    await fill()
             finally:
                 del doc_room._document.aset
             self._resume(stored)

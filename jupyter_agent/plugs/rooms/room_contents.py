@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from jupyter_server.utils import ensure_async
@@ -11,6 +13,7 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers.exchange import OVERTAKEN
 from jupyter_agent.carriers.managers import is_plain
 from jupyter_agent.carriers.page_saves import SEEN
+from jupyter_agent.document.values import fit_numbers
 
 
 class NotSaved(RuntimeError):
@@ -41,7 +44,23 @@ class RoomContents:
         async with file._lock:
             model = await self.get(content=True)
             file.last_modified = model["last_modified"]
-            return model
+            return {**model, "content": await asyncio.to_thread(fit_numbers, model["content"])}
+
+    @contextmanager
+    def fitted_reads(self) -> Iterator[None]:
+        """Within it, the package itself reads the file as a document can hold it."""
+        file = self._doc_room._file
+        load = file.load_content
+
+        async def load_fitted(*args: Any) -> dict[str, Any]:
+            model = await load(*args)
+            return {**model, "content": await asyncio.to_thread(fit_numbers, model["content"])}
+
+        file.load_content = load_fitted
+        try:
+            yield
+        finally:
+            del file.load_content
 
     async def get(self, *, content: bool, hashed: bool = True) -> dict[str, Any]:
         """The same, without content if that is not asked for."""

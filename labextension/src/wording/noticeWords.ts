@@ -21,6 +21,8 @@ export function noticeWords(notice: INotice, trans: TranslationBundle): string {
       return notice.how ? compactedWords(notice.how, trans) : text;
     case 'no-answer':
       return trans.__('The model ended without an answer.');
+    case 'cut-off':
+      return trans.__('The answer became too long and was cut off. Ask to continue.');
     case 'refusal':
       return declinedWords(notice, trans);
     case 'provider':

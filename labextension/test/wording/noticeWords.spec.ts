@@ -29,6 +29,7 @@ describe('noticeWords', () => {
       { turns: 2 },
       '2 earlier answers are not sent to the model: they shared more than you share now.'
     ],
+    ['cut-off', {}, 'The answer became too long and was cut off. Ask to continue.'],
     ['notebook-changed', { notebook: 'sales.ipynb' }, 'sales.ipynb was changed during the answer.']
   ])('words %s by its facts', (kind, facts, said) => {
     expect(words(kind, facts)).toBe(said);

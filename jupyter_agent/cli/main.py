@@ -34,7 +34,7 @@ from jupyter_agent.cli import (
     usage,
 )
 from jupyter_agent.cli.exits import Exit, of_refusal
-from jupyter_agent.cli.terminal import printable
+from jupyter_agent.cli.terminal import drop, printable, put
 from jupyter_agent.client.server import ServerRefused
 from jupyter_agent.entry_points import UnusablePlug
 
@@ -56,7 +56,7 @@ class HelpAll(argparse.Action):
 
         traits = JupyterAgent.class_own_traits(config=True)
         helps = [JupyterAgent.class_get_trait_help(trait) for _, trait in sorted(traits.items())]
-        sys.stdout.write(f"{parser.format_help()}\n{_HEAD}\n\n" + "\n".join(helps) + "\n")
+        put(sys.stdout, f"{parser.format_help()}\n{_HEAD}\n\n" + "\n".join(helps) + "\n")
         parser.exit()
 
 
@@ -139,12 +139,13 @@ def _failures_of(point: EntryPoint) -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # characters the terminal lacks appear as escapes
             stream.reconfigure(errors="backslashreplace")
     words = sys.argv[1:] if arguments is None else arguments
-    given = parser(words[0] if words else None).parse_args(arguments)
     try:
+        given = parser(words[0] if words else None).parse_args(arguments)
         code: int = given.command(given)
         sys.stdout.flush()
     except ServerRefused as error:
@@ -154,9 +155,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("Interrupted.\n")
         return Exit.STOPPED
     except BrokenPipeError:  # the reader, such as `head`, has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop(sys.stdout)
         return Exit.DONE
     return code
+
+
+def _open_closed_streams() -> None:
+    """What a command writes to a stream that it was started without is lost, and nothing else."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from jupyter_agent.errors import tool_error
+from jupyter_agent.errors import ToolError, tool_error
 
 _NO_TOKEN = {"Cookie": "_xsrf=jupyter_agent", "X-XSRFToken": "jupyter_agent"}
 """A server without a token takes changes only from those that can set a header and a cookie to the
@@ -38,12 +38,18 @@ class ServerRefused(Exception):
         """More fields of the answer, such as `current`, the cell as it is now."""
 
     @property
+    def is_of_attempt(self) -> bool:
+        """Whether the server tried and failed, for example to save."""
+        return self.reason == ToolError.reason
+
+    @property
     def is_of_model(self) -> bool:
         """Whether the model or its service is the reason: of the errors with 400, those that are
         neither in the request nor in the notebook or its kernel."""
         return (
             self.status == 400
             and not self.reason.startswith("invalid")
+            and not self.is_of_attempt
             and tool_error(self.reason, "", {}) is None
         )
 

@@ -60,6 +60,17 @@ class HelpAll(argparse.Action):
         parser.exit()
 
 
+class _Command(argparse.ArgumentParser):
+    """Refuses unknown options with its own usage, which lists the known ones, and not with that of
+    all commands."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return given, unknown
+
+
 COMMANDS = (
     ask,
     blame,
@@ -99,7 +110,7 @@ def parser(word: str | None = None) -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=__version__)
     whole.add_argument("--help-all", action=HelpAll, help="this help with the configuration")
-    commands = whole.add_subparsers(required=True, metavar="COMMAND")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
     for command in COMMANDS:
         command.add_to(commands)
     if word not in commands.choices or word == "completion":  # which lists them all

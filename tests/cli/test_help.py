@@ -188,6 +188,16 @@ def test_output_that_cannot_be_written_fails_with_the_reason(desk: Desk, command
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_an_unknown_option_is_refused_with_the_usage_of_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", NOTEBOOK, "--timout", "3"])
+    said = capsys.readouterr().err
+    assert said.startswith("usage: jupyter agent run ")
+    assert said.endswith("jupyter agent run: error: unrecognized arguments: --timout 3\n")
+
+
 @pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "soon"])
 def test_a_timeout_is_a_number_of_seconds(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):

@@ -91,6 +91,12 @@ class Conflict(ToolError):
     reason = "changed"
 
 
+class NoRecoveryCopy(ToolError):
+    """The notebook was not written, since its copy for recovery could not be stored before."""
+
+    reason = "no_recovery_copy"
+
+
 class NotRead(ToolError):
     """A whole rewrite needs a base: the text that this conversation last read."""
 

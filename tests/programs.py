@@ -90,8 +90,11 @@ def free_port() -> int:
 def jupyter_server(
     folder: Path, command: str = "jupyter server --port 8888 --IdentityProvider.token=secret"
 ) -> Iterator[Server]:
-    """The command's server, on a free port, in `folder`; stopped when the block ends."""
+    """The command's server, on a free port or its Unix socket, in `folder`; stopped when the block
+    ends.
+    """
     port = free_port()
+    file = command.partition("ServerApp.sock=")[2].partition(" ")[0]
     token = command.rpartition("token=")[2]
     log = folder / "server.log"
     with log.open("w") as written:
@@ -103,7 +106,7 @@ def jupyter_server(
             text=True,
         )
     try:
-        eventually(lambda: _answers(port) or process.poll() is not None, bool)
+        eventually(lambda: _answers(port, file) or process.poll() is not None, bool)
         assert process.poll() is None, f"The server ended before it ran:\n{log.read_text()}"
         yield Server(port, token, process)
     finally:
@@ -111,9 +114,6 @@ def jupyter_server(
         process.wait(timeout=60)
 
 
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("localhost", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
+def _answers(port: int, file: str) -> bool:
+    with socket.socket(socket.AF_UNIX if file else socket.AF_INET) as probe:
+        return probe.connect_ex(file or ("localhost", port)) == 0

@@ -244,9 +244,9 @@ class Disk:
             if self._writes is not None:
                 self._writes.save = None
         if not sign:
+            notary = self._contents.notary  # its database belongs to the thread that first asks
             signature = await asyncio.to_thread(self._signature_of_harmless, content)
             if signature is not None:
-                notary = self._contents.notary
                 notary.store.remove_signature(signature, notary.algorithm)
 
     def holds(self, loaded: LoadedNotebook, content: bytes) -> bool:

@@ -208,9 +208,9 @@ def refuse_odd(content: Mapping[str, Any]) -> None:
     cells = content.get("cells")
     if not isinstance(cells, list):
         raise Unusable("it has no list of cells")
-    for index, cell in enumerate(cells):
+    for number, cell in enumerate(cells, 1):
         if why := _odd_cell(cell):
-            raise Unusable(f"cell {index} {why}")
+            raise Unusable(f"cell {number} {why}")
 
 
 def _odd_cell(cell: Any) -> str:

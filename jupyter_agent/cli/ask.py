@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jupyter_agent.cli.answer import AnswerPrinter
 from jupyter_agent.cli.exits import Exit
@@ -161,6 +162,8 @@ def run(given: argparse.Namespace) -> int:
         return Exit.USAGE
     with serving(notebook, given.store) as server:
         tools = server.ask("GET", "tools")
+        if given.conversation:  # an unknown id would begin a new one
+            server.ask("GET", f"conversations/{quote(given.conversation, '')}")
         body = {
             "id": given.conversation or f"cli-{secrets.token_hex(8)}",
             "messages": [{"role": "user", "content": prompt}],

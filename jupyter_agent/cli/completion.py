@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from jupyter_agent.cli.parsers import add_command
+from jupyter_agent.cli.terminal import put
 
 Commands: TypeAlias = Mapping[str, argparse.ArgumentParser]
 
@@ -35,7 +36,7 @@ def add_to(commands: Any) -> None:
 
 def run(commands: Commands, given: argparse.Namespace) -> int:
     """Prints the script."""
-    sys.stdout.write("".join(f"{line}\n" for line in _SCRIPTS[given.shell](commands)))
+    put(sys.stdout, "".join(f"{line}\n" for line in _SCRIPTS[given.shell](commands)))
     return 0
 
 

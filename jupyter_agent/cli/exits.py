@@ -30,6 +30,8 @@ def of_refusal(error: ServerRefused) -> Exit:
     """The exit code for an error of the server."""
     if error.is_of_model:
         return Exit.MODEL
+    if error.is_of_attempt:
+        return Exit.FAILED
     match error.status:
         case 429:
             return Exit.LIMIT

@@ -16,7 +16,7 @@ from typing import Any
 
 from jupyter_agent import __version__, entry_points
 from jupyter_agent.cli.exits import Exit, of_refusal
-from jupyter_agent.cli.terminal import printable
+from jupyter_agent.cli.terminal import drop, printable, put
 from jupyter_agent.client.server import ServerRefused
 from jupyter_agent.entry_points import UnusablePlug
 
@@ -38,8 +38,19 @@ class HelpAll(argparse.Action):
 
         traits = JupyterAgent.class_own_traits(config=True)
         helps = [JupyterAgent.class_get_trait_help(trait) for _, trait in sorted(traits.items())]
-        sys.stdout.write(f"{parser.format_help()}\n{_HEAD}\n\n" + "\n".join(helps) + "\n")
+        put(sys.stdout, f"{parser.format_help()}\n{_HEAD}\n\n" + "\n".join(helps) + "\n")
         parser.exit()
+
+
+class _Command(argparse.ArgumentParser):
+    """Refuses unknown options with its own usage, which lists the known ones, and not with that of
+    all commands."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        given, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return given, unknown
 
 
 COMMANDS = (
@@ -67,7 +78,7 @@ def parser(word: str | None = None) -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=__version__)
     whole.add_argument("--help-all", action=HelpAll, help="this help with the configuration")
-    commands = whole.add_subparsers(required=True, metavar="COMMAND")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
     alone = word in COMMANDS and word != "completion"  # which lists them all
     for name in [word] if alone else COMMANDS:
         import_module(f"jupyter_agent.cli.{name}").add_to(commands)
@@ -108,6 +119,7 @@ def _failures_of(point: EntryPoint) -> Iterator[None]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # characters the terminal lacks appear as escapes
             stream.reconfigure(errors="backslashreplace")
@@ -123,9 +135,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("Interrupted.\n")
         return Exit.STOPPED
     except BrokenPipeError:  # the reader, such as `head`, has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop(sys.stdout)
         return Exit.DONE
     return code
+
+
+def _open_closed_streams() -> None:
+    """What a command writes to a stream that it was started without is lost, and nothing else."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
 
 
 if __name__ == "__main__":

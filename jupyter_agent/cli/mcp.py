@@ -12,10 +12,10 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import open_input
@@ -185,7 +185,7 @@ class Bridge:
         """A connection on which the message was sent."""
         server = self._server or find(self._path)
         if server is not None:
-            with suppress(ConnectionRefusedError):
+            with suppress(ConnectionRefusedError, FileNotFoundError):
                 connection = self._send(server, message)
                 self._server = server
                 return connection
@@ -194,24 +194,18 @@ class Bridge:
         return None if server is None else self._send(server, message)
 
     def _send(self, server: Server, message: Mapping[str, Any]) -> HTTPConnection:
-        address = urlsplit(server.url)
-        kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
-        connection = kind(address.hostname or "localhost", address.port)
         query = dict(self._address)
         if self._path.suffix == ".ipynb":
             query["notebook"] = server.path(self._path)
-        connection.request(
+        return server.send(
             "POST",
-            f"{address.path}api/agent/mcp?{urlencode(query)}",
-            body=json.dumps(message).encode(),
+            f"mcp?{urlencode(query)}",
+            message,
             headers={
-                "Authorization": f"token {server.token}",
-                "Content-Type": "application/json",
                 "Accept": "application/json, text/event-stream",
                 **self._headers(message),
             },
         )
-        return connection
 
     def _headers(self, message: Mapping[str, Any]) -> dict[str, str]:
         params = message.get("params")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--keep-going", action="store_true", help="do not stop at an error")
     parser.add_argument(
-        "--timeout", type=float, metavar="SECONDS", help="interrupt a cell that takes longer"
+        "--timeout", type=_seconds, metavar="SECONDS", help="interrupt a cell that takes longer"
     )
     parser.add_argument(
         "--end-kernel",
@@ -85,6 +87,13 @@ def run(given: argparse.Namespace) -> int:
     if runs.turn_id:
         console.tell(f"Undo: jupyter agent undo {runs.turn_id}", "faint")
     return code
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < (seconds := float(text)) < math.inf:
+            return seconds
+    raise argparse.ArgumentTypeError(f"`{text}` is not a number of seconds above 0")
 
 
 def chosen(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, standard
+from jupyter_agent.cli.words import pluralize
 from jupyter_agent.client.servers import existing, serving
 from jupyter_agent.legible import quoted
 from jupyter_agent.text.outputs import images, output_text
@@ -59,7 +60,9 @@ def run(given: argparse.Namespace) -> int:
 def _show(console: Console, answer: Mapping[str, Any]) -> None:
     kernel = answer["kernel"]
     state = f"kernel {kernel['name']} {kernel['state']}" if kernel else "no kernel"
-    console.line(f"{quoted(answer['path'])}: {len(answer['cells'])} cells, {state}", "faint")
+    console.line(
+        f"{quoted(answer['path'])}: {pluralize(len(answer['cells']), 'cell')}, {state}", "faint"
+    )
     for cell in answer["cells"]:
         console.line()
         _show_cell(console, cell)

@@ -128,16 +128,14 @@ class Console:
         """Writes a piece of text, which need not start or end a line."""
         shown = printable(text)
         if shown:
-            self._out.write(self._style(shown, style, self._out))
-            self._out.flush()
+            put(self._out, self._style(shown, style, self._out))
             self._midway = not shown.endswith("\n")
 
     def line(self, text: str = "", style: Style = "plain") -> None:
         """Writes a whole line."""
         self.end_line()
         self.write(text, style)
-        self._out.write("\n")
-        self._out.flush()
+        put(self._out, "\n")
         self._midway = False
 
     @property
@@ -154,23 +152,20 @@ class Console:
         for picture in prepare_pictures(pictures):
             if shown := draw(picture, self._pictures, self._out, most):
                 self.end_line()
-                self._out.write(f"{_INDENT}{shown}\n")
-        self._out.flush()
+                put(self._out, f"{_INDENT}{shown}\n")
 
     def end_line(self) -> None:
         """Ends an unfinished line."""
         if self._midway:
-            self._out.write("\n")
+            put(self._out, "\n")
             self._midway = False
 
     def json(self, value: Any) -> None:
         """Writes a value for programs, as indented JSON."""
-        self._out.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
-        self._out.flush()
+        put(self._out, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
     def tell(self, text: str, style: Style = "plain") -> None:
         """Writes a line to standard error: what went wrong, what to do."""
-        self._out.flush()
         self._err.write(self._style(printable(text), style, self._err) + "\n")
         self._err.flush()
 
@@ -278,6 +273,25 @@ def _keyboard(shown_on: TextIO) -> Iterator[TextIO | None]:
 def standard() -> Console:
     """The console of this process."""
     return Console(sys.stdout, sys.stderr, os.environ)
+
+
+def put(stream: TextIO, text: str) -> None:
+    """Writes the text at once. Raises ServerRefused if the stream cannot be written, for example
+    because a disk is full, and BrokenPipeError if its reader has enough.
+    """
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop(stream)
+        raise ServerRefused(f"Standard output cannot be written: {error.strerror}.") from None
+
+
+def drop(stream: TextIO) -> None:
+    """Discards the output that waits: Python would try to write it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def open_input() -> TextIO:

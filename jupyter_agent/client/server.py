@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
-from jupyter_agent.errors import tool_error
+from jupyter_agent.errors import ToolError, tool_error
 
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Without the proxies of the environment: these servers are on this machine."""
+_NO_TOKEN = {"Cookie": "_xsrf=jupyter_agent", "X-XSRFToken": "jupyter_agent"}
+"""A server without a token takes changes only from those that can set a header and a cookie to the
+same value, which other websites cannot.
+"""
 
 
 class ServerRefused(Exception):
@@ -37,12 +38,18 @@ class ServerRefused(Exception):
         """More fields of the answer, such as `current`, the cell as it is now."""
 
     @property
+    def is_of_attempt(self) -> bool:
+        """Whether the server tried and failed, for example to save."""
+        return self.reason == ToolError.reason
+
+    @property
     def is_of_model(self) -> bool:
         """Whether the model or its service is the reason: of the errors with 400, those that are
         neither in the request nor in the notebook or its kernel."""
         return (
             self.status == 400
             and not self.reason.startswith("invalid")
+            and not self.is_of_attempt
             and tool_error(self.reason, "", {}) is None
         )
 
@@ -51,12 +58,26 @@ class Unreachable(ServerRefused):
     """The server is not there, or does not have the assistant."""
 
 
+class _SocketConnection(HTTPConnection):
+    """To a server on a Unix socket."""
+
+    def __init__(self, file: str, timeout: float | None) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._file = file
+        self._seconds = timeout
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self._seconds)
+        self.sock.connect(self._file)
+
+
 @dataclass(frozen=True)
 class Server:
     """A server with the assistant."""
 
     url: str
-    """With its base path and a trailing slash."""
+    """With its base path and a trailing slash; `http+unix://FILE/` for a Unix socket, quoted."""
     token: str = field(repr=False)
     root: Path
     """The real path of the folder that paths are relative to."""
@@ -89,8 +110,8 @@ class Server:
             kind = response.headers.get_content_type()
         if not answer:
             return None
-        if kind == "text/html":  # redirected to the login page
-            raise Unreachable(f"The Jupyter server at {self.url} wants a login.", 403)
+        if kind == "text/html":
+            raise _wants_login(self.url)
         return json.loads(answer) if kind == "application/json" else answer.decode()
 
     def stream(
@@ -120,21 +141,51 @@ class Server:
             if response.status != 204:
                 raise _unreachable(self.url)
 
+    def send(
+        self,
+        method: str,
+        route: str,
+        body: Any = None,
+        *,
+        headers: Mapping[str, str],
+        seconds: float | None = None,
+    ) -> HTTPConnection:
+        """A connection on which the request was sent. Raises OSError or HTTPException."""
+        address = urlsplit(self.url)
+        connection = self._connection(seconds)
+        connection.request(
+            method,
+            f"{quote(address.path, safe='/%')}api/agent/{route}",
+            body=None if body is None else json.dumps(body).encode(),
+            headers={
+                "Content-Type": "application/json",
+                **({"Authorization": f"token {self.token}"} if self.token else _NO_TOKEN),
+                **headers,
+            },
+        )
+        return connection
+
+    def _connection(self, seconds: float | None) -> HTTPConnection:
+        address = urlsplit(self.url)
+        if address.scheme == "http+unix":
+            return _SocketConnection(unquote(address.netloc), seconds)
+        kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
+        return kind(address.hostname or "localhost", address.port, timeout=seconds)
+
     def _open(
         self, method: str, route: str, body: Any, headers: Mapping[str, str], seconds: float | None
     ) -> HTTPResponse:
-        request = urllib.request.Request(
-            f"{self.url}api/agent/{route}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Authorization": f"token {self.token}", **headers},
-        )
         try:
-            response: HTTPResponse = _OPENER.open(request, timeout=seconds)
-        except HTTPError as error:
-            raise _refusal(error) from None
+            connection = self.send(
+                method, route, body, headers={"Connection": "close", **headers}, seconds=seconds
+            )
+            response = connection.getresponse()
         except (OSError, HTTPException) as error:
             raise _unreachable(self.url, error) from None
+        if 300 <= response.status < 400:
+            raise _wants_login(self.url)
+        if response.status >= 400:
+            raise _refusal(response)
         return response
 
 
@@ -150,31 +201,34 @@ def _line(response: HTTPResponse, url: str) -> bytes:
     return line
 
 
+def _wants_login(url: str) -> Unreachable:
+    return Unreachable(f"The Jupyter server at {url} wants a login.", 403)
+
+
 def _unreachable(url: str, error: Exception | None = None) -> ServerRefused:
     """Unreachable only if the server is gone. One that is there but cannot be talked to may have
     the notebook open."""
-    cause = error.reason if isinstance(error, URLError) else error
-    if isinstance(cause, ssl.SSLError):
+    if isinstance(error, ssl.SSLError):
         return ServerRefused(
-            f"The certificate of the Jupyter server at {url} cannot be verified ({cause.reason}). "
+            f"The certificate of the Jupyter server at {url} cannot be verified ({error.reason}). "
             "Set SSL_CERT_FILE to the file with the certificate.",
             403,
             "denied",
         )
-    if isinstance(cause, TimeoutError):
+    if isinstance(error, TimeoutError):
         return ServerRefused(f"The Jupyter server at {url} does not answer. Try again, or stop it.")
     return Unreachable(f"The connection to the Jupyter server at {url} was lost.")
 
 
-def _refusal(error: HTTPError) -> ServerRefused:
+def _refusal(response: HTTPResponse) -> ServerRefused:
     """The assistant's refusal; Unreachable if another part of Jupyter answered."""
     try:
-        with error:
-            answer = json.loads(error.read())
+        with response:
+            answer = json.loads(response.read())
         message, reason = str(answer.pop("message")), answer.pop("reason")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError):
         message, reason = "", None
     if not reason:
-        text = message or f"The Jupyter server answered with HTTP {error.code}."
-        return Unreachable(text, error.code)
-    return ServerRefused(message, error.code, str(reason), answer)
+        text = message or f"The Jupyter server answered with HTTP {response.status}."
+        return Unreachable(text, response.status)
+    return ServerRefused(message, response.status, str(reason), answer)

@@ -37,13 +37,12 @@ _TOKENS = ("JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN")
 
 
 def running() -> Iterator[Server]:
-    """This user's servers that listen on a port, with or without the assistant."""
+    """This user's servers, with or without the assistant."""
     ours = next((os.environ[name] for name in _TOKENS if os.environ.get(name)), "")
     for server in _read_runtime_files():
-        if not server.get("sock"):
-            root = server.get("root_dir") or server.get("notebook_dir") or "/"
-            token = server.get("token") or ours
-            yield Server(server["url"], token, Path(root).resolve())
+        root = server.get("root_dir") or server.get("notebook_dir") or "/"
+        token = server.get("token") or ours
+        yield Server(server["url"], token, Path(root).resolve())
 
 
 def _read_runtime_files() -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.database import Database, now, timestamp
-from jupyter_agent.errors import StoreUnavailable, ToolError
+from jupyter_agent.errors import NoRecoveryCopy, StoreUnavailable
 
 PER_NOTEBOOK = 20
 """Copies of each notebook; older ones are dropped."""
@@ -47,7 +47,7 @@ class RecoveryCopies:
     async def keep(self, notebook: str, content: str) -> None:
         """Store a notebook's JSON text. The last `PER_NOTEBOOK` of each notebook stay.
 
-        Raises ToolError.
+        Raises NoRecoveryCopy.
         """
 
         def write(db: sqlite3.Connection) -> None:
@@ -63,7 +63,7 @@ class RecoveryCopies:
             await self._database.run(write)
             await self._database.release_pages()
         except StoreUnavailable as error:
-            raise ToolError(
+            raise NoRecoveryCopy(
                 f"No recovery copy of `{notebook}` could be stored; nothing was changed. {error}"
             ) from error
 

@@ -57,6 +57,8 @@ class UndoneTurn:
     """Sentences on other effects that stay: notebooks that it created, and those on MCP servers."""
     nothing: str = ""
     """Why there was nothing to undo; empty if there was something."""
+    ran: bool = False
+    """Whether the turn ran code, whose effects in the kernel stay."""
 
     @property
     def remainders(self) -> Sequence[str]:
@@ -73,7 +75,7 @@ class UndoneTurn:
             [
                 f"Nothing to undo: {self.nothing}." if self.nothing else undone,
                 *(["Cells are as before."] if whole else _stays(self.conflicts)),
-                _KERNELS,
+                *([_KERNELS] if self.ran else []),
                 *self.remainders,
             ]
         )
@@ -112,22 +114,24 @@ async def undo_turn(
             remarks += result.remarks
     finally:
         stores.announce(turn.conversation_id, turn.id)
+    calls = await stores.conversations.calls(turn.id)
     if cells is None:
-        remarks += await _unknown_calls(stores, turn, toolbox)
+        remarks += _unknown_calls(calls, toolbox)
     return UndoneTurn(
         undone=undone,
         conflicts=conflicts,
         remarks=remarks,
         effects=await _remaining_effects(stores, turn, work) if cells is None else (),
         nothing="" if undone or conflicts or remarks else _why_nothing(every, cells),
+        ran=any(toolbox.may_run(call["tool"], call["input"]) for call in calls),
     )
 
 
-async def _unknown_calls(stores: TurnStores, turn: TurnRecord, toolbox: Toolbox) -> list[str]:
+def _unknown_calls(calls: Sequence[Mapping[str, Any]], toolbox: Toolbox) -> list[str]:
     """Sentences on calls that a crash of the server cut off before they were in the journal."""
     tools = [
         call["tool"]
-        for call in await stores.conversations.calls(turn.id)
+        for call in calls
         if call["state"] == "unknown" and not toolbox.only_reads(call["tool"])
     ]
     return [

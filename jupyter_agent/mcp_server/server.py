@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
@@ -241,8 +241,8 @@ class McpServer:
     def _undo_result(self, undone: UndoneTurn) -> dict[str, Any]:
         cells = {(change.notebook, change.cell_id) for change in undone.undone}
         lines = [
-            f"Taken back: {len(undone.undone)} changes of {len(cells)} cells. What ran in a kernel "
-            "is not undone.",
+            f"Taken back: {_count(undone.undone, 'change')} of {_count(cells, 'cell')}."
+            + (" What ran in a kernel is not undone." if undone.ran else ""),
             *(
                 f"- Left unchanged: cell `{each['cell_id']}` of {each['notebook']}: {each['why']}"
                 for each in undone.conflicts
@@ -337,6 +337,10 @@ def stateless(method: str, result: Mapping[str, Any]) -> dict[str, Any]:
     if method in _TTL_MS and "resultType" not in result:
         cached = {"ttlMs": _TTL_MS[method], "cacheScope": "private"}
     return {"resultType": "complete", **result, **cached, "_meta": {SERVER_KEY: ABOUT}}
+
+
+def _count(items: Sized, word: str) -> str:
+    return f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
 
 
 def _call_id(params: Mapping[str, Any]) -> str:

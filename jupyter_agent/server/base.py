@@ -37,6 +37,7 @@ STATUS = {
     "busy": 409,
     "unreadable_notebook": 422,
     "kernel_unavailable": 503,
+    "no_recovery_copy": 503,
     "not_confirmed": 504,
     "denied": 403,
     "needs_approval": 403,

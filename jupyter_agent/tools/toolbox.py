@@ -50,6 +50,11 @@ class Toolbox:
         tool = self._tools.get(name) or self._former.get(name)
         return tool is not None and tool.effect == "read"
 
+    def may_run(self, name: str, input: Mapping[str, Any]) -> bool:
+        """Whether a call of this tool may have run code; True for an unknown tool."""
+        tool = self._tools.get(name) or self._former.get(name)
+        return tool is None or tool.effect == "run" or bool(input.get("run"))
+
     def specs(self) -> list[dict[str, Any]]:
         """The tools for the model, sorted by name so that the cached prefix stays the same."""
         return self._specs

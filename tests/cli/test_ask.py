@@ -99,6 +99,9 @@ def test_a_conversation_is_continued(
     more = desk.type("ask", NOTEBOOK, "Again?", "--conversation", first["conversation_id"])
     assert more.code == 0
     assert "Forty-two." in json.dumps(model.requests[-1])
+    for unknown in ("cli-typo", "a b"):
+        none = desk.type("ask", NOTEBOOK, "Again?", "--conversation", unknown)
+        assert (none.code, none.err) == (2, f"No conversation `{unknown}`.\n")
 
 
 def test_the_exit_code_says_why_it_ended(desk: Desk, replies: list[FakeReply]) -> None:

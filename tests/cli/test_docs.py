@@ -50,6 +50,7 @@ def test_the_table_of_exit_codes_is_complete() -> None:
         (400, "kernel_not_installed", Exit.USAGE),
         (400, "unknown_model", Exit.MODEL),
         (400, "authentication", Exit.MODEL),
+        (400, "tool_error", Exit.FAILED),
         (403, "denied", Exit.REFUSED),
         (404, "not_found", Exit.USAGE),
         (409, "changed", Exit.FAILED),

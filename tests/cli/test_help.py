@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from jupyter_agent import entry_points
-from jupyter_agent.cli.main import COMMANDS, parser
+from jupyter_agent.cli.main import COMMANDS, main, parser
 from jupyter_agent.extension import JupyterAgent
 from tests.fakes import calls, says
 from tests.fakes.script import FakeReply
@@ -176,6 +176,33 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(desk: Desk) -> None:
     done = run(desk.folder, "bash", "-c", command)
     first = "usage: jupyter agent [-h] [--version] [--help-all] COMMAND ...\n"
     assert (done.stdout, done.stderr) == (first, "")
+
+
+@pytest.mark.parametrize("command", [f"show {NOTEBOOK}", f"show {NOTEBOOK} --json", "--help-all"])
+def test_output_that_cannot_be_written_fails_with_the_reason(desk: Desk, command: str) -> None:
+    python = f"{sys.executable} -m jupyter_agent.cli.main"
+    done = run(desk.folder, "bash", "-c", f"{python} {command} >/dev/full")
+    full = "Standard output cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (1, full)
+    done = run(desk.folder, "bash", "-c", f"{python} {command} >&- 2>&-")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_unknown_option_is_refused_with_the_usage_of_its_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", NOTEBOOK, "--timout", "3"])
+    said = capsys.readouterr().err
+    assert said.startswith("usage: jupyter agent run ")
+    assert said.endswith("jupyter agent run: error: unrecognized arguments: --timout 3\n")
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "soon"])
+def test_a_timeout_is_a_number_of_seconds(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", NOTEBOOK, "--timeout", seconds])
+    assert f"`{seconds}` is not a number of seconds above 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", [f"edit {NOTEBOOK} -", f"ask {NOTEBOOK} -", "mcp"])

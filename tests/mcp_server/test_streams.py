@@ -10,6 +10,7 @@ import pytest
 
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.server import mcp as route
+from jupyter_agent.server import mcp_stream
 from tests.gates import FOREVER, Gate
 from tests.waiting import until
 
@@ -30,7 +31,7 @@ def running_to(*gates: Gate) -> dict[str, Any]:
 async def test_progress_is_told_to_who_gave_a_token_and_has_no_outputs(
     ask: Ask, streaming: Streaming, notebook: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(route, "_BETWEEN_PROGRESS_S", 0.0)
+    monkeypatch.setattr(mcp_stream, "_BETWEEN_PROGRESS_S", 0.0)
     gates = [Gate(tmp_path / "first"), Gate(tmp_path / "second")]
     async with streaming(ask, "tools/call", running_to(*gates), meta=TOKEN, mode="auto") as stream:
         told = []

@@ -76,6 +76,8 @@ async def test_calls_without_a_pause_are_one_turn_and_undone_together(
     assert sources(notebook) == before
     third = await tool("edit_cells", EDIT, mode="edit")
     assert third["structuredContent"]["turn_id"] != turn_id
+    undone = await tool("undo_turn", mode="edit")
+    assert text(undone) == "Taken back: 1 change of 1 cell."
 
 
 async def test_what_a_person_changed_since_stays_when_it_undoes(

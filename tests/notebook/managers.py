@@ -123,6 +123,16 @@ class Memory(ContentsManager):
         del self.notebooks[path]
 
 
+class Unsigned(Memory):
+    """Never asks for the notary."""
+
+    def mark_trusted_cells(self, nb: Any, path: str = "") -> None:
+        pass
+
+    def check_and_sign(self, nb: Any, path: str = "") -> None:
+        pass
+
+
 @dataclass(frozen=True)
 class Storage:
     """A manager, a notebook's path in it, and the parts of a notebook that it stores."""

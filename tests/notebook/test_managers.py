@@ -20,7 +20,7 @@ from jupyter_agent.errors import Conflict, NotebookNotFound, ToolError
 from tests.notebook.editing import make_edit
 
 from .conftest import code, markdown, sign_in_memory
-from .managers import STORAGES, Storage
+from .managers import STORAGES, Storage, Unsigned
 
 pytestmark = pytest.mark.sample(5)
 
@@ -256,3 +256,13 @@ async def test_a_copy_is_kept_before_the_first_write_of_each_turn(
     await notebooks.get(storage.path, turn_id="t1")
     await make_edit(notebook, Update(cell_id=one, old_string="4", new_string="5"))
     assert [text[0] for _, text in copies] == ["x = 1", "x = 3"]
+
+
+async def test_a_manager_that_signs_nothing(jp_environ: None) -> None:
+    storage = Storage(Unsigned(), "a.ipynb", "b.ipynb")
+    await put(storage, [code("one", "x = 1")])
+    notebooks = Notebooks(storage.contents, Tabs())
+    notebook = await notebooks.get(storage.path)
+    await make_edit(notebook, Update(cell_id="one", old_string="1", new_string="2"))
+    assert await sources(storage) == ["x = 2"]
+    await notebooks.close()

@@ -268,6 +268,9 @@ async def test_a_store_that_cannot_be_written_is_said_and_what_is_in_it_can_be_r
         refused = await call("POST", "chat", body=ask("Second. " * 20_000))
         assert (refused.status, refused.body["reason"]) == (503, "store_unavailable")
         assert "again" in refused.body["message"]
+        if fault == "locked":
+            refused = await call("PATCH", "notebooks", PATH, "cells", "b2", body={"type": "raw"})
+            assert (refused.status, refused.body["reason"]) == (503, "no_recovery_copy")
         assert (await call("GET", "conversations", "talk")).body["title"] == "First."
         assert (await call("GET", "status")).status == 200
     if fault == "locked":

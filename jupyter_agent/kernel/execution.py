@@ -56,6 +56,9 @@ _MISSING_OUTPUTS = "{why}: outputs may be missing."
 _ENDED_ALL_THE_SAME = (
     "The code was interrupted and ended without an error, as `!` commands do: it may be incomplete."
 )
+_INTERRUPT_ERRORS = ("KeyboardInterrupt", "InterruptException")
+"""The names of such errors in Python and Julia; R and bash do not raise any."""
+_INTERRUPTED_BY_SOMEONE = "Someone else interrupted it, or the code raised the error itself."
 _EXITED = (
     "The code asked the kernel to exit: its variables are gone. The next run has a new kernel."
 )
@@ -353,10 +356,9 @@ class Execution:
         # Kernels such as bash's send `abort` instead of an error. Code that is interrupted may end
         # with any error: one that awaits is cancelled, a program that it started fails.
         was_interrupted = self._interrupted and not self._failed_before
-        stopped = was_interrupted or reply_status == "abort"
-        if (
-            stopped or "Interrupt" in str(reply.get("ename"))
-        ) and self._kernel.generation != self._generation:
+        by_someone = not self._interrupted and reply.get("ename") in _INTERRUPT_ERRORS
+        stopped = was_interrupted or by_someone or reply_status == "abort"
+        if stopped and self._kernel.generation != self._generation:
             # A restart interrupts the code first, so that it can end in order.
             return self._reply_for_end(self._kernel.how_it_ended())
         if reply_status == "abort":
@@ -374,6 +376,7 @@ class Execution:
             status=(self._stopping or "interrupted") if stopped else "error",
             execution_count=self._count,
             error=error,
+            note=_INTERRUPTED_BY_SOMEONE if by_someone else "",
         )
 
     def _success(self, reply: Mapping[str, Any]) -> ExecutionReply:

@@ -209,6 +209,17 @@ async def test_interrupted_code_that_ends_without_an_error_is_no_success(
     assert (reply.status, "may be incomplete" in reply.note) == (status, True)
 
 
+async def test_code_that_someone_else_interrupts_counts_as_interrupted(
+    kernels: Kernels, jp_serverapp: ServerApp
+) -> None:
+    kernel, shown = await kernels.get("a.ipynb"), Shown()
+    run = kernel.execute(ENDLESS["is plain"], shown)
+    await until(lambda: "on" in shown.text)
+    await jp_serverapp.kernel_manager.interrupt_kernel(kernel.id)  # as the button in JupyterLab
+    reply = await run
+    assert (reply.status, "Someone else interrupted it" in reply.note) == ("interrupted", True)
+
+
 async def test_an_error_that_was_there_before_the_interrupt_stays_an_error(
     kernels: Kernels, tmp_path: Path
 ) -> None:

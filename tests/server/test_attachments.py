@@ -356,7 +356,7 @@ async def test_a_pdf_of_before_is_a_word_for_a_service_that_takes_none() -> None
     }  # fmt: skip
     request = ModelRequest(system="", messages=[{"role": "user", "content": [document]}])
     [_, plain] = chat_messages(request, Dialect())
-    assert plain["content"][0]["text"] == "[a PDF file, which this model cannot read]"
+    assert plain["content"] == "[a PDF file, which this model cannot read]"
     [_, read] = chat_messages(request, Dialect(documents=True))
     url = f"data:application/pdf;base64,{PDF}"
     assert read["content"] == [

@@ -18,6 +18,7 @@ from jupyter_agent.agent.calls import LAST_STEP, REFUSED, drop_calls, refuse_cal
 from jupyter_agent.agent.compaction import ELIDED, SUMMARISED, compact
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.reply import Call, Reply, receive
+from jupyter_agent.agent.text_calls import has_text_call
 from jupyter_agent.agent.turn import (
     Ending,
     Entry,
@@ -58,6 +59,10 @@ _CUT_OFF = {
     ),
 }
 """Notices by stop reason."""
+_TEXT_CALL = (
+    "The model wrote a call of a tool as text, which does nothing. Enable calls of tools in its "
+    "service, or choose another model."
+)
 _PAUSES = 5
 """How often in a turn a service may pause and ask to be called again."""
 
@@ -104,7 +109,8 @@ async def _steps(turn: Turn, meter: Meter) -> Ending:
                 ),
             ]
             if outcome.finish:
-                answer += [*reply.fail_open_service_calls(), *_explanation(reply, outcome)]
+                tools = [tool.name for tool in turn.dispatcher.toolbox.tools]
+                answer += [*reply.fail_open_service_calls(), *_explanation(reply, outcome, tools)]
             await run_calls(turn, answer, outcome.run)
         finally:
             other = turn.model.id if turn.model.id != first else ""
@@ -310,8 +316,10 @@ def _can_continue(reply: Reply) -> bool:
     return any(block["type"] not in ("text", "thinking") for block in reply.content)
 
 
-def _explanation(reply: Reply, outcome: StepOutcome) -> Iterator[Notice]:
-    """Explains to the reader a refusal, an answer that is cut off, or an end without one."""
+def _explanation(reply: Reply, outcome: StepOutcome, tools: Sequence[str]) -> Iterator[Notice]:
+    """Explains to the reader a refusal, an answer that is cut off, an end without one, or a call of
+    one of the tools that is mere text.
+    """
     if outcome.finish == "content-filter":
         reason = reply.details.get("explanation")
         why = f": {as_sentence(str(reason))}" if reason else " and gave no reason."
@@ -321,6 +329,8 @@ def _explanation(reply: Reply, outcome: StepOutcome) -> Iterator[Notice]:
         yield Notice(kind="cut-off", text=_CUT_OFF.get(reply.stop_reason, _CUT_OFF["max_tokens"]))
     elif not reply.text:
         yield Notice(kind="no-answer", text="The model ended without an answer.")
+    elif not reply.calls and any(has_text_call(block["text"], tools) for block in reply.text):
+        yield Notice(kind="text-call", text=_TEXT_CALL)
 
 
 _MINUTE = 60.0

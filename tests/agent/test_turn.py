@@ -390,6 +390,25 @@ async def test_no_answer_at_all_is_told_and_leaves_no_empty_message(bench: Bench
     assert bench.told(Notice)[-1].kind == "no-answer"
 
 
+TEXT_CALLS = {
+    '<tool_call>\n{"name": "write", "arguments": {}}\n</tool_call>': True,
+    '[TOOL_CALLS][{"name": "write", "arguments": {}}]': True,
+    '<|python_tag|>{"name": "write", "parameters": {}}': True,
+    "<function=write>{}</function>": True,
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.write:0": True,
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>write": True,
+    "Hermes writes `<tool_call>` before each call.": False,
+    "I would write it.": False,
+}
+
+
+@pytest.mark.parametrize("text", TEXT_CALLS)
+async def test_a_call_that_is_mere_text_is_no_silent_success(bench: Bench, text: str) -> None:
+    await bench.run(ScriptedModel([[says(text)]]))
+    kinds = [notice.kind for notice in bench.told(Notice)]
+    assert kinds == (["text-call"] if TEXT_CALLS[text] else [])
+
+
 async def test_calls_count_even_where_the_service_says_the_turn_ended(bench: Bench) -> None:
     early = Scripted(blocks=[calls("look", cell_id="a")], stop_reason="end_turn")
     await bench.run(ScriptedModel([early, [says("Done.")]]))

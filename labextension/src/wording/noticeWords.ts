@@ -23,6 +23,10 @@ export function noticeWords(notice: INotice, trans: TranslationBundle): string {
       return trans.__('The model ended without an answer.');
     case 'cut-off':
       return trans.__('The answer became too long and was cut off. Ask to continue.');
+    case 'text-call':
+      return trans.__(
+        'The model wrote a call of a tool as text, which does nothing. Enable calls of tools in its service, or choose another model.'
+      );
     case 'refusal':
       return declinedWords(notice, trans);
     case 'provider':

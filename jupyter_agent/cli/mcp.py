@@ -10,6 +10,7 @@ import secrets
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -30,6 +31,8 @@ from jupyter_agent.mcp_server.messages import (
 )
 
 _SESSION = "Mcp-Session-Id"
+_MOMENT_S = 1.0
+"""Clients that end their input wait two seconds before they send a signal."""
 _MODES = ("read", "ask", "edit", "auto")
 EXAMPLES = """\
   jupyter agent mcp
@@ -105,6 +108,7 @@ class Bridge:
         self._open: dict[str, HTTPConnection] = {}
         """By the request's id, as JSON."""
         self._given_up: set[str] = set()
+        self._threads: list[threading.Thread] = []
 
     def take(self, line: bytes) -> None:
         """Handles one message of the client."""
@@ -114,10 +118,19 @@ class Bridge:
             return self._write(error_reply(None, PARSE_ERROR, "That is not valid JSON."))
         if not isinstance(message, dict):
             return self._write(error_reply(None, PARSE_ERROR, "Send one message per line."))
-        threading.Thread(target=self._pass_on, args=(message,), daemon=True).start()
+        if message.get("method") == "initialize":  # the next message may need its session already
+            return self._pass_on(message)
+        thread = threading.Thread(target=self._pass_on, args=(message,), daemon=True)
+        self._threads = [*(each for each in self._threads if each.is_alive()), thread]
+        thread.start()
 
     def close(self) -> None:
-        """Cancels everything the client still waits for: it has gone."""
+        """Answers what takes no longer than a moment, for messages that come through a pipe, and
+        cancels everything else that the client still waits for: it has gone.
+        """
+        until = time.monotonic() + _MOMENT_S
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
         for id in list(self._open):
             self._give_up(id)
 

@@ -112,6 +112,31 @@ def test_a_client_of_the_earlier_era_is_asked_over_the_same_line(sales: Path) ->
     assert sources(sales)["b2"] == "x = 2"
 
 
+def test_messages_from_a_pipe_are_answered(sales: Path) -> None:
+    about = {
+        "protocolVersion": OLD,
+        "capabilities": {},
+        "clientInfo": {"name": "sh", "version": ""},
+    }
+    sent = [
+        message("initialize", about, 1),
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        message("tools/list", {}, 2),
+    ]
+    lines = "".join(json.dumps(each) + "\n" for each in sent)
+    done = subprocess.run(
+        [sys.executable, "-m", "jupyter_agent.cli.main", "mcp"],
+        input=lines,
+        capture_output=True,
+        cwd=sales.parent,
+        env=environment(sales.parent),
+        text=True,
+        timeout=60,
+    )
+    answers = {line["id"]: line for line in map(json.loads, done.stdout.splitlines())}
+    assert "edit_cells" in [tool["name"] for tool in answers[2]["result"]["tools"]]
+
+
 def test_a_notebook_and_a_mode_are_those_of_the_command(sales: Path) -> None:
     with program(sales.parent, "--mode", "edit", "sales.ipynb") as bridge:
         params = {"name": "edit_cells", "arguments": {"edits": EDITS}, **CODEX}

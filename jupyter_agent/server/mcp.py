@@ -183,6 +183,9 @@ class McpHandler(AgentHandler):
         """The client's name and capabilities. Raises ProtocolError."""
         meta = params.get("_meta")
         meta = meta if isinstance(meta, Mapping) else {}
+        header_version = self.request.headers.get("MCP-Protocol-Version", STATELESS)
+        if VERSION_KEY not in meta and header_version != STATELESS:
+            raise _version_error(header_version)
         missing = [key for key in (VERSION_KEY, CAPABILITIES_KEY) if key not in meta]
         if missing:
             raise ProtocolError(INVALID_PARAMS, f"`_meta` has no {' and no '.join(missing)}.")
@@ -199,11 +202,7 @@ class McpHandler(AgentHandler):
                 why = f"The header {header} is not what the body says: {value}."
                 raise ProtocolError(HEADER_MISMATCH, why)
         if version != STATELESS:
-            raise ProtocolError(
-                UNSUPPORTED_VERSION,
-                "Unsupported protocol version",
-                {"supported": list(VERSIONS), "requested": version},
-            )
+            raise _version_error(version)
         return meta.get(CLIENT_KEY), meta[CAPABILITIES_KEY]
 
     # -- before: sessions
@@ -344,6 +343,11 @@ class McpHandler(AgentHandler):
             self._stream.end(reply)
         else:
             self.answer(reply, status)
+
+
+def _version_error(version: Any) -> ProtocolError:
+    facts = {"supported": list(VERSIONS), "requested": version}
+    return ProtocolError(UNSUPPORTED_VERSION, "Unsupported protocol version", facts)
 
 
 def _is_of_newer_era(message: RpcMessage, header: str | None) -> bool:

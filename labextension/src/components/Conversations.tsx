@@ -2,7 +2,7 @@ import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { Time } from '@jupyterlab/coreutils';
 import { closeIcon, downloadIcon, editIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { notifyErrors } from '../api/notifyErrors';
+import { notifyErrors } from '../wording/notifyErrors';
 import type { IConversationSummary } from '../api/protocol';
 import { IconButton } from './Header';
 import { useAssistant, useDraft, useListing, useServices } from './services';

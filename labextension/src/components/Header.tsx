@@ -1,7 +1,7 @@
 import { addIcon, historyIcon, settingsIcon } from '@jupyterlab/ui-components';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { notifyErrors } from '../api/notifyErrors';
+import { notifyErrors } from '../wording/notifyErrors';
 import type { AgentMessage } from '../api/protocol';
 import { titleOf } from '../api/request';
 import { useAssistant, useConversation, useServices } from './services';

@@ -1,5 +1,5 @@
 import * as React from 'react';
-import { notifyErrors } from '../api/notifyErrors';
+import { notifyErrors } from '../wording/notifyErrors';
 import { useLongRuns, useServices } from './services';
 
 /** A run that outlives its answer, with the choice to be notified of its end. */

@@ -1,6 +1,7 @@
 import * as React from 'react';
 import { RequestError } from '../api/failure';
 import { titleCase } from '../wording/callDescriptions';
+import { refusalWords } from '../wording/failureWords';
 import { FallbackChoice } from './FallbackChoice';
 import { useModels, useServices } from './services';
 import { SharingChoice } from './Sharing';
@@ -93,7 +94,7 @@ export function Key({ provider, known, onSaved }: IKeyProps): React.JSX.Element 
         throw error;
       }
       const rejected = trans.__('%1 rejected this key.', titleCase(provider));
-      setProblem(error.reason === 'key_rejected' ? rejected : error.message);
+      setProblem(error.reason === 'key_rejected' ? rejected : refusalWords(error, trans));
     } finally {
       setChecking(false);
     }

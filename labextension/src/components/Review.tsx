@@ -1,7 +1,7 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { undoIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { notifyErrors } from '../api/notifyErrors';
+import { notifyErrors } from '../wording/notifyErrors';
 import type { ICellRef, IChange, IUndone } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import { describeConflict } from '../review/conflicts';

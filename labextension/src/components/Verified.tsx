@@ -1,5 +1,5 @@
 import * as React from 'react';
-import { notifyErrors } from '../api/notifyErrors';
+import { notifyErrors } from '../wording/notifyErrors';
 import type { IVerified } from '../api/protocol';
 import { useAssistant, useNotebookInFront, useServices, useVerified } from './services';
 

@@ -1,5 +1,6 @@
 import * as React from 'react';
 import { modelName, titleCase } from '../wording/callDescriptions';
+import { refusalWords } from '../wording/failureWords';
 import { suggestedRequests } from '../wording/suggestedRequests';
 import { AcceptedKey, Key } from './Models';
 import { useModels, useServices } from './services';
@@ -16,12 +17,14 @@ export function Welcome(): React.JSX.Element {
     return (
       <div role="alert" className="jp-Agent-failure">
         <p>
-          {problem.message
-            ? trans.__(
-                'The assistant is not running on the Jupyter server (%1). Install jupyter_agent where the server runs and restart it.',
-                problem.message
-              )
-            : trans.__('The Jupyter server does not answer.')}
+          {problem.reason === 'signed_out'
+            ? refusalWords(problem, trans)
+            : problem.message
+              ? trans.__(
+                  'The assistant is not running on the Jupyter server (%1). Install jupyter_agent where the server runs and restart it.',
+                  problem.message
+                )
+              : trans.__('The Jupyter server does not answer.')}
         </p>
         <button className="jp-Agent-button" onClick={() => void assistant.models.read()}>
           {trans.__('Try again')}

@@ -4,7 +4,9 @@ const ITEM = /^([-*+>]|\d+[.)]) /;
 /** The start or end of a part that unfolds, unless it is in code. */
 const DETAILS = /`[^`]*`|<(\/?)details\b/gi;
 /** The address of links that are written as `[text][label]`. */
-const ADDRESS = /^ {0,3}\[(?!\^)([^\]]+)\]: *\S/;
+const ADDRESS =
+  /^ {0,3}\[(?!\^)([^\]]+)\]: *(?:<[^<>]*>|\S+)(?: +(?:"[^"]*"|'[^']*'|\([^()]*\)))?\s*$/;
+const LABEL = /\[([^[\]]+)\]/g;
 
 /**
  * Splits Markdown into blocks that render the same alone, so that a growing text need not be rendered from its start.
@@ -32,8 +34,8 @@ export function splitBlocks(markdown: string): string[] {
     if (mark && !math) {
       fence = fence ? (text.startsWith(fence) ? '' : fence) : mark;
     } else if (!fence) {
-      const label = ADDRESS.exec(line)?.[1];
-      if (label) {
+      const label = ADDRESS.exec(line)?.[1].toLowerCase();
+      if (label && !addresses.has(label)) {
         addresses.set(label, line);
       }
       if ((text.match(/\$\$/g) ?? []).length % 2) {
@@ -52,8 +54,8 @@ export function splitBlocks(markdown: string): string[] {
 }
 
 function withAddresses(block: string, addresses: ReadonlyMap<string, string>): string {
-  const missing = [...addresses].filter(
-    ([label, line]) => block.includes(`[${label}]`) && !block.includes(line)
-  );
-  return missing.length ? [block, '', ...missing.map(([, line]) => line)].join('\n') : block;
+  const labels = new Set([...block.matchAll(LABEL)].map(([, label]) => label.toLowerCase()));
+  const lines = [...labels].flatMap(label => addresses.get(label) ?? []);
+  const missing = lines.filter(line => !block.includes(line));
+  return missing.length ? [...missing, '', block].join('\n') : block; // before it: its code may be open
 }

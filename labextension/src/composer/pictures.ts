@@ -13,9 +13,9 @@ export const MOST_PICTURES = 8;
 /** Why a file cannot be attached. */
 export type Refusal = 'kind' | 'size' | 'broken';
 
-/** Whether models support a file's image type. */
+/** Whether a file is an image, but not one that is text. */
 export function isPicture({ type }: File): boolean {
-  return type.startsWith('image/');
+  return type.startsWith('image/') && type !== 'image/svg+xml';
 }
 
 /** A file as a picture for a model, scaled down if it is larger than models use. */

@@ -2,7 +2,7 @@ import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { ICommandPalette } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CommandRegistry } from '@lumino/commands';
-import { notifyErrors } from '../api/notifyErrors';
+import { notifyErrors } from '../wording/notifyErrors';
 import type { Attachment } from '../api/protocol';
 import type { IRequest } from '../api/request';
 import type { Assistant } from '../chat/assistant';

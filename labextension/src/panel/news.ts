@@ -1,7 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { PathExt } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { NOTIFICATION_MS } from '../api/notifyErrors';
+import { NOTIFICATION_MS } from '../wording/notifyErrors';
 import type { IChange } from '../api/protocol';
 import type { Assistant } from '../chat/assistant';
 import type { Conversation } from '../chat/conversation';

@@ -1,5 +1,5 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { notifyErrors } from '../api/notifyErrors';
+import { notifyErrors } from '../wording/notifyErrors';
 import type { Mode } from '../api/protocol';
 import { titleOf } from '../api/request';
 import type { Assistant } from '../chat/assistant';

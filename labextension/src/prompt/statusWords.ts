@@ -86,7 +86,9 @@ export function statusOf(context: IStatusContext, trans: TranslationBundle): ISt
       const words =
         notice?.type === 'data-notice' && notice.data.error
           ? failureWords(notice.data, answer?.metadata?.model, trans)
-          : (failure?.message ?? '');
+          : failure
+            ? refusalWords(failure, trans)
+            : '';
       return { ...NOTHING, words: words || trans.__('The answer failed.'), show, reusable: true };
     }
     case 'stopped':

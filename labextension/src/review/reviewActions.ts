@@ -1,6 +1,6 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { NOTIFICATION_MS, notifyErrors } from '../api/notifyErrors';
+import { NOTIFICATION_MS, notifyErrors } from '../wording/notifyErrors';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
 import type { ChangeWalk } from './changeWalk';
 import { describeConflict } from './conflicts';

@@ -24,12 +24,18 @@ describe('splitBlocks', () => {
 
   it('gives each block the addresses that it refers to', () => {
     const [first, second, last] = splitBlocks('See [a][1].\n\nOr x[0].\n\n[1]: http://a.org "A"');
-    expect(first).toBe('See [a][1].\n\n\n[1]: http://a.org "A"');
+    expect(first).toBe('[1]: http://a.org "A"\n\nSee [a][1].\n');
     expect(second).toBe('Or x[0].\n');
     expect(last).toBe('[1]: http://a.org "A"');
   });
 
-  it('takes neither code nor footnotes for addresses', () => {
+  it('reads labels as Markdown does: without case, the first address counts', () => {
+    const [first] = splitBlocks('See [a][Docs].\n\n[docs]: http://a.org\n[docs]: http://b.org');
+    expect(first).toBe('[docs]: http://a.org\n\nSee [a][Docs].\n');
+  });
+
+  it('takes neither code nor footnotes nor text for addresses', () => {
+    expect(splitBlocks('A [NOTE].\n\n[NOTE]: loaded 5 rows')[0]).toBe('A [NOTE].\n');
     const [first] = splitBlocks('See [a].\n\n```\n[a]: http://a.org\n```');
     expect(first).toBe('See [a].\n');
     const [second] = splitBlocks('See[^1].\n\n[^1]: A note.');

@@ -1,6 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
-import { failureOf } from './failure';
+import { refusalWords } from './failureWords';
+import { failureOf } from '../api/failure';
 
 /** How long a notification stays, in milliseconds. */
 export const NOTIFICATION_MS = 8000;
@@ -13,8 +14,8 @@ export async function notifyErrors(
   try {
     await work();
   } catch (error) {
-    const { message } = failureOf(error);
-    Notification.error(message || trans.__('The server does not answer. Nothing was lost.'), {
+    const words = refusalWords(failureOf(error), trans);
+    Notification.error(words || trans.__('The server does not answer. Nothing was lost.'), {
       autoClose: NOTIFICATION_MS
     });
   }

@@ -334,6 +334,8 @@ def _explanation(reply: Reply, outcome: StepOutcome, tools: Sequence[str]) -> It
 
 
 _MINUTE = 60.0
+_LEAST_WAIT = 0.5
+"""Seconds; services that ask for less, or for 0, would get all attempts at once."""
 
 
 def pause_before_retry(error: ModelError, attempt: int, limits: Limits) -> float | None:
@@ -346,7 +348,8 @@ def pause_before_retry(error: ModelError, attempt: int, limits: Limits) -> float
         pause = random.uniform(0.5, 1.0) * 2.0 ** (attempt - 1)
     else:
         pause = None
-    return pause if pause is None else error.retry_after or pause  # some services say 0
+    asked = error.retry_after or 0.0
+    return pause if pause is None or asked < _LEAST_WAIT else asked
 
 
 def asks_too_long(error: ModelError, limits: Limits) -> bool:

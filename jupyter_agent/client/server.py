@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from jupyter_agent.errors import ToolError, tool_error
 
-_NO_TOKEN = {"Cookie": "_xsrf=jupyter_agent", "X-XSRFToken": "jupyter_agent"}
+_SAME_VALUES = {"Cookie": "_xsrf=jupyter_agent", "X-XSRFToken": "jupyter_agent"}
 """A server without a token takes changes only from those that can set a header and a cookie to the
 same value, which other websites cannot.
 """
@@ -159,7 +159,8 @@ class Server:
             body=None if body is None else json.dumps(body).encode(),
             headers={
                 "Content-Type": "application/json",
-                **({"Authorization": f"token {self.token}"} if self.token else _NO_TOKEN),
+                **_SAME_VALUES,
+                **({"Authorization": f"token {self.token}"} if self.token else {}),
                 **headers,
             },
         )

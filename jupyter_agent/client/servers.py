@@ -42,7 +42,10 @@ def running() -> Iterator[Server]:
     for server in _read_runtime_files():
         root = server.get("root_dir") or server.get("notebook_dir") or "/"
         token = server.get("token") or ours
-        yield Server(server["url"], token, Path(root).resolve())
+        url = server["url"]
+        if file := server.get("sock"):  # whose URL only quotes the slashes
+            url = f"http+unix://{quote(file, safe='')}{server['base_url']}"
+        yield Server(url, token, Path(root).resolve())
 
 
 def _read_runtime_files() -> Iterator[dict[str, Any]]:

@@ -377,6 +377,7 @@ class Execution:
             execution_count=self._count,
             error=error,
             note=_INTERRUPTED_BY_SOMEONE if by_someone else "",
+            by_someone=by_someone,
         )
 
     def _success(self, reply: Mapping[str, Any]) -> ExecutionReply:

@@ -24,11 +24,13 @@ class ExecutionReply:
     note: str = ""
     """Anything else that a reader has to know, as a sentence."""
     user_expressions: Mapping[str, Any] = field(default_factory=dict)
+    by_someone: bool = False
+    """Someone else interrupted the code, or it raised the error of an interrupt itself."""
 
     @property
     def raised_error(self) -> bool:
-        """Whether the code itself raised an error."""
-        return self.status == "error" and self.error is not None
+        """Whether the code raised an error, and not because we interrupted it."""
+        return self.error is not None and (self.status == "error" or self.by_someone)
 
 
 class KernelProcess(Protocol):

@@ -19,6 +19,7 @@ _BEGIN, _END = "<think>", "</think>"
 _STOP_REASONS = {
     "stop": "end_turn",
     "length": "max_tokens",
+    "model_length": "model_context_window_exceeded",  # of Mistral
     "tool_calls": "tool_use",
     "function_call": "tool_use",
     "content_filter": "refusal",
@@ -96,6 +97,14 @@ class ChunkReader:
     def mark_done(self) -> None:
         """Note that the server ended the stream properly."""
         self._done = True
+
+    @property
+    def failure(self) -> str:
+        """The finish reason if it is that of an incomplete reply; else empty. The usage may follow
+        it.
+        """
+        reason = str(self._finish)
+        return reason if reason.lower().endswith(_FAILURES) else ""
 
     def end(self) -> Iterator[ModelEvent]:
         """The last events of the reply; no events if the stream broke off."""
@@ -227,12 +236,6 @@ class ChunkReader:
         details = _mapping(usage.get("prompt_tokens_details"))
         cached = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")
         self._usage = usage_of(usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))
-
-
-def failure_in(chunk: Mapping[str, Any]) -> str:
-    """The finish reason of a chunk that ends an incomplete reply; empty for others."""
-    reasons = (choice.get("finish_reason") for choice in chunk.get("choices") or ())
-    return next((str(one) for one in reasons if str(one).lower().endswith(_FAILURES)), "")
 
 
 def _is_another(call: _Call, id: str | None, name: str) -> bool:

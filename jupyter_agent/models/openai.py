@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import Effort, ModelEvent, ModelRequest, token_count
 from jupyter_agent.models.chat import chat_messages, chat_tools, used_call_ids
-from jupyter_agent.models.chat_reader import ChunkReader, failure_in
+from jupyter_agent.models.chat_reader import ChunkReader
 from jupyter_agent.models.dialect import Dialect, learn, preset
 from jupyter_agent.models.endpoint import Endpoint, Service
 from jupyter_agent.models.lines import DONE, payloads
@@ -58,6 +58,8 @@ class OpenAIModel(Endpoint):
             for event in reader.feed(chunk):
                 yield event
         for event in reader.end():
+            if event["type"] == "message_stop" and reader.failure:
+                raise self._stream_error(reader.failure)
             yield event
 
     @property
@@ -90,7 +92,7 @@ class OpenAIModel(Endpoint):
     def _check(self, chunk: Mapping[str, Any]) -> None:
         """Raises ModelError for an error that came after status 200."""
         error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
-        if error := error or failure_in(chunk):
+        if error:
             raise self._stream_error(error)
 
     def _learn(self, dialect: Dialect, said: str, request: ModelRequest) -> Dialect | None:

@@ -92,6 +92,7 @@ async def test_stop_works_while_waiting(bench: Bench) -> None:
         (("rate_limit_exceeded", "Too many requests; suspended for now."), {}, [2.0, 4.0, 8.0]),
         (("rate_limited", "Rate limit exceeded"), {"retry_after": "0"}, [2.0, 4.0, 8.0]),
         (("rate_limited", "Rate limit exceeded"), {"retry_after": "-5"}, [2.0, 4.0, 8.0]),
+        (("rate_limited", "Rate limit exceeded"), {"retry_after_ms": "6"}, [2.0, 4.0, 8.0]),
     ],
 )
 async def test_a_burst_is_waited_for_however_long_it_takes_is_said(

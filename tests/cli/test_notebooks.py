@@ -245,13 +245,14 @@ def test_what_people_wrote_since_is_not_undone(desk: Desk, replies: list[FakeRep
     assert (nobody.code, nobody.err) == (2, "No turn `t_nothing`.\n")
 
 
-@pytest.mark.parametrize("options", ["--port 8888", "--ServerApp.sock={}/socket"])
+@pytest.mark.parametrize("options", ["--port 8888", "--ServerApp.sock={}/a#socket"])
 @pytest.mark.parametrize("token", ["", "secret"])
 def test_commands_use_the_server_however_it_is_reached(
-    desk: Desk, options: str, token: str
+    desk: Desk, options: str, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = f"jupyter server {options.format(desk.folder)} --IdentityProvider.token={token}"
     with jupyter_server(desk.folder, command):
+        monkeypatch.setenv("JUPYTER_TOKEN", "of another server")
         done = desk.type("run", NOTEBOOK, "b2")
         assert done.code == 0, done.err
         assert "kernel python3" in desk.type("show", NOTEBOOK).out  # else it had ended

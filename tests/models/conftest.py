@@ -43,9 +43,9 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return KINDS[request.param]
 
 
-async def read(model: Model, asked: ModelRequest | None = None) -> Reply:
+async def read(model: Model, asked: ModelRequest | None = None, into: Reply | None = None) -> Reply:
     """The reply, complete if the stream was."""
-    reply = Reply(1, Limits())
+    reply = into or Reply(1, Limits())
     async with aclosing(model.stream(asked or request())) as stream:
         async for event in stream:
             reply.feed(event)

@@ -137,6 +137,8 @@ STREAMS = [
         for reason in ("error", "abort", "insufficient_system_resource",
                        "function_call_filter: MALFORMED_FUNCTION_CALL")
     ),
+    Quirk("the-reason-model_length", sse(delta(content="Hi"), delta("model_length")),
+          Understood(text="Hi", stop="model_context_window_exceeded")),
     Quirk("more-after-done", PLAIN + sse(delta(content="Again.")), HI),
     Quirk("an-empty-body", b"", BROKEN),
     Quirk("random-bytes", bytes(range(128, 256)) * 9, BROKEN),
@@ -540,6 +542,17 @@ async def test_a_reply_is_understood_or_told_as_what_it_is(quirk: Quirk) -> None
         check(await read_and_close(model), quirk.means)
 
 
+async def test_a_reply_that_a_service_ends_with_a_failure_is_paid_for() -> None:
+    usage = {"choices": [], "usage": {"prompt_tokens": 70, "completion_tokens": 20}}
+    async with serving(Chat(sse(delta(content="Hi"), delta("error"), usage))) as chat:
+        model = OpenAIModel("m", Service(api_key="sk-x", base_url=chat.url, provider="lab"))
+        reply = Reply(1, Limits())
+        with pytest.raises(ModelError):
+            await read(model, into=reply)
+        await model.close()
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (70, 20)
+
+
 # -- Anthropic
 
 
@@ -729,4 +742,4 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
 
 
 def test_there_are_as_many_quirks_as_the_contract_counts() -> None:
-    assert len(STREAMS) + len(MESSAGES) + 1 == 84
+    assert len(STREAMS) + len(MESSAGES) + 1 == 85

@@ -75,6 +75,17 @@ async def test_a_file_with_a_number_that_no_document_can_hold_is_read_or_refused
             assert (await notebook.read())[0].metadata["n"] == [read]
 
 
+async def test_a_number_beyond_64_bits_that_comes_into_a_room_is_read(
+    room_notebooks: Notebooks, file: Path
+) -> None:
+    content = json.loads(file.read_text())
+    for numbers in ([2**64], [2**64, 1]):
+        content["cells"][0]["metadata"] = {"n": numbers}
+        file.write_text(json.dumps(content))
+        notebook = await room_notebooks.get("a.ipynb")
+        assert (await notebook.read())[0].metadata["n"] == [float(number) for number in numbers]
+
+
 async def test_under_another_backend_notebooks_are_refused_and_none_is_made(
     contents: Any, tabs: Tabs, root: Path
 ) -> None:

@@ -37,7 +37,13 @@ from jupyter_agent.document.merge_cells import (
     text_of,
     without_trust,
 )
-from jupyter_agent.document.values import append_outputs, as_json, nbformat_cell, snapshot
+from jupyter_agent.document.values import (
+    append_outputs,
+    as_json,
+    fit_numbers,
+    nbformat_cell,
+    snapshot,
+)
 from jupyter_agent.plugs.rooms.room_history import with_file
 from jupyter_agent.plugs.rooms.room_shadow import mark_removal
 
@@ -262,6 +268,7 @@ async def _set_content(
     """Set the content. Returns the texts of the cells that the last transaction removes; it does
     nothing else.
     """
+    content = await asyncio.to_thread(fit_numbers, dict(content))
     wanted, before = by_id(content), by_id(former)
     replaced = _out_of_order([*before], [*wanted])  # aset may move all others
     for cell_id in before.keys() & wanted.keys():

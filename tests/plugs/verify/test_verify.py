@@ -401,12 +401,14 @@ async def test_after_an_error_the_cells_that_follow_are_skipped(desk: Desk) -> N
 
 async def test_tagged_cells_do_not_make_a_notebook_fail(desk: Desk) -> None:
     failed = new_output("error", ename="ZeroDivisionError", evalue="division by zero")
+    stopped = new_output("error", ename="KeyboardInterrupt", evalue="stop")
     desk.write(
         ran("1 / 0", failed, tags=("raises-exception",)),
+        ran("raise KeyboardInterrupt('stop')", stopped, tags=("raises-exception",)),
         ran("while True: pass", tags=("skip-execution",)),
     )
     done = await desk.verify()
-    assert statuses(done) == ["same", "skipped"]
+    assert statuses(done) == ["same", "same", "skipped"]
     assert done.ok
 
 

@@ -376,6 +376,8 @@ def test_commands_are_completed_ask_what_they_stand_for_or_act_at_once(
         expect(panel.message).to_have_value("")
     panel.page.keyboard.type("/home/me is a folder")
     expect(options).to_have_count(0)
+    model = panel.region.get_by_label("Model", exact=True)
+    model.select_option("anthropic:claude-sonnet-5-5")  # the next test has the page as it is
 
 
 @pytest.mark.fresh

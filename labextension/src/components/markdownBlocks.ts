@@ -1,11 +1,10 @@
+import { ADDRESS, Fences, partsOf } from './markdownLines';
+
 /** The start of a list item or a quotation. */
 const ITEM = /^([-*+>]|\d+[.)]) /;
 
 /** The start or end of a part that unfolds, unless it is in code. */
 const DETAILS = /`[^`]*`|<(\/?)details\b/gi;
-/** The address of links that are written as `[text][label]`. */
-const ADDRESS =
-  /^ {0,3}\[(?!\^)([^\]]+)\]: *(?:<[^<>]*>|\S+)(?: +(?:"[^"]*"|'[^']*'|\([^()]*\)))?\s*$/;
 const LABEL = /\[([^[\]]+)\]/g;
 
 /**
@@ -18,22 +17,19 @@ export function splitBlocks(markdown: string): string[] {
   const blocks: string[] = [];
   const addresses = new Map<string, string>();
   let block: string[] = [];
-  let fence = '';
+  const fences = new Fences();
   let math = false;
   let unfolding = 0;
   let blank = false;
   for (const line of markdown.split('\n')) {
     const text = line.trim();
     const goesOn = /^\s/.test(line) || (ITEM.test(line) && ITEM.test(block[0] ?? ''));
-    if (blank && !fence && !math && unfolding <= 0 && text && !goesOn) {
+    if (blank && !fences.isOpen && !math && unfolding <= 0 && text && !goesOn) {
       blocks.push(block.join('\n'));
       block = [];
       unfolding = 0;
     }
-    const mark = /^(`{3,}|~{3,})/.exec(text)?.[0];
-    if (mark && !math) {
-      fence = fence ? (text.startsWith(fence) ? '' : fence) : mark;
-    } else if (!fence) {
+    if (math || !fences.take(partsOf(line)[1])) {
       const label = ADDRESS.exec(line)?.[1].toLowerCase();
       if (label && !addresses.has(label)) {
         addresses.set(label, line);

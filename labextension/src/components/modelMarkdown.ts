@@ -1,9 +1,6 @@
-/** What is before the text of a line: indentation, and the marks of quotations and list items. */
-const PREFIX = /^(?:[ \t]|>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t]))*/;
-const FENCE = /^(?:(`{3,})[^`]*|(~{3,}).*)$/;
+import { ADDRESS, Fences, partsOf } from './markdownLines';
+
 const ITEM = /^ {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]/;
-/** The address of links that are written as `[text][label]`. */
-const ADDRESS = /^\[[^\]]+\]:/;
 
 /** The pieces of prose that are kept as they are or rewritten. */
 const PIECES = [
@@ -38,29 +35,22 @@ export function asJupyterMarkdown(markdown: string): string {
     done.push(...others);
   };
   const isList = ITEM.test(markdown);
-  let fence = '';
+  const fences = new Fences();
   let open: 'math' | 'environment' | null = null;
   for (let at = 0; at < lines.length; at++) {
     const line = lines[at];
-    const prefix = PREFIX.exec(line)![0];
-    const text = line.slice(prefix.length).trimEnd();
-    const [, ticks, tildes] = FENCE.exec(text) ?? [];
-    const mark = ticks ?? tildes ?? '';
-    if (fence) {
-      fence = mark === text && mark.startsWith(fence) ? '' : fence;
-      finish(line);
-    } else if (open) {
+    const [prefix, text] = partsOf(line);
+    const end = text === '\\[' && !open && !fences.isOpen ? endOfDisplay(lines, at) : 0;
+    if (open) {
       open = hasEnd(text, open) ? null : open;
       finish(line);
-    } else if (mark) {
-      fence = mark;
+    } else if (fences.take(text)) {
       finish(line);
     } else if (text.includes('$$') || text.includes('\\begin{')) {
       const kind = text.includes('$$') ? 'math' : 'environment';
       open = isBalanced(text, kind) ? null : kind;
       finish(line);
-    } else if (text === '\\[' && endOfDisplay(lines, at)) {
-      const end = endOfDisplay(lines, at);
+    } else if (end) {
       finish(
         `${prefix}$$`,
         ...lines.slice(at + 1, end),
@@ -91,7 +81,7 @@ function hasEnd(text: string, kind: 'math' | 'environment'): boolean {
 /** The line that ends the formula after this one, or 0. */
 function endOfDisplay(lines: readonly string[], start: number): number {
   for (let at = start + 1; at < lines.length; at++) {
-    const text = lines[at].replace(PREFIX, '').trimEnd();
+    const [, text] = partsOf(lines[at]);
     if (/^\\\][.,;:]?$/.test(text)) {
       return at;
     }

@@ -7,6 +7,8 @@ describe('splitBlocks', () => {
 
   it.each([
     ['fenced code', '```python\na\n\nb\n```'],
+    ['code with what looks like an end', '```\n```python\na\n\nb\n```'],
+    ['code in a list item', '- ```python\n  a\n\nb\n  ```'],
     ['code fenced inside of longer fences', '````\n```\n\n```\n````'],
     ['display mathematics', '$$\na\n\nb\n$$'],
     ['a list', '1. one\n\n2. two\n\n   more'],
@@ -15,6 +17,10 @@ describe('splitBlocks', () => {
     ['what unfolds and is still growing', 'one <details>\n\ntwo\n\nthree']
   ])('keeps %s together', (_, markdown) => {
     expect(splitBlocks(markdown)).toEqual([markdown]);
+  });
+
+  it('ends code in a list item', () => {
+    expect(splitBlocks('- ```\n  a\n  ```\n\nend').at(-1)).toBe('end');
   });
 
   it('ends what unfolds', () => {

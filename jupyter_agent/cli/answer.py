@@ -186,11 +186,11 @@ class AnswerPrinter:
         if data["notebook"] == self._notebook:
             self._cells.follow(data["changes"])
         for change in data["changes"]:
-            cells = self._ran if change["kind"] == "outputs" else self._changed
-            cells.add((data["notebook"], change["cell_id"]))
-        for change in data["changes"]:
+            cell = (data["notebook"], change["cell_id"])
             if change["kind"] == "outputs":  # shown with the call's result
+                self._ran.add(cell)
                 continue
+            self._changed.add(cell)
             for text, style in describe_change(change, self._cells.name):
                 self._console.line(f"    {text}", style)
 

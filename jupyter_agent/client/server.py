@@ -64,11 +64,10 @@ class _SocketConnection(HTTPConnection):
     def __init__(self, file: str, timeout: float | None) -> None:
         super().__init__("localhost", timeout=timeout)
         self._file = file
-        self._seconds = timeout
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self._seconds)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(self._file)
 
 

@@ -268,6 +268,7 @@ async def _set_content(
     """Set the content. Returns the texts of the cells that the last transaction removes; it does
     nothing else.
     """
+    # The document gives whole floats back as integers, of any size.
     content = await asyncio.to_thread(fit_numbers, dict(content))
     wanted, before = by_id(content), by_id(former)
     replaced = _out_of_order([*before], [*wanted])  # aset may move all others

@@ -1,4 +1,4 @@
-/** What is before the text of a line: indentation, and the marks of quotations and list items. */
+/** The start of a line: indentation, and the marks of quotations and list items. */
 const PREFIX = /^(?:[ \t]|>|[-*+](?=[ \t])|\d{1,9}[.)](?=[ \t]))*/;
 const FENCE = /^(?:(`{3,})[^`]*|(~{3,}).*)$/;
 
@@ -6,7 +6,7 @@ const FENCE = /^(?:(`{3,})[^`]*|(~{3,}).*)$/;
 export const ADDRESS =
   /^ {0,3}\[(?!\^)([^\]]+)\]: *(?:<[^<>]*>|\S+)(?: +(?:"[^"]*"|'[^']*'|\([^()]*\)))?\s*$/;
 
-/** A line in two parts: what is before its text, and the text. */
+/** The start of a line, with its indentation and marks, and its text. */
 export function partsOf(line: string): [prefix: string, text: string] {
   const prefix = PREFIX.exec(line)![0];
   return [prefix, line.slice(prefix.length).trimEnd()];

@@ -142,8 +142,8 @@ def test_a_page_is_merged_with_what_was_edited_after_its_server_was_started_agai
     away.type(" # mine")
     away.save()
     away.go_away()
+    away.type(" too")  # before JupyterLab's dialog on a lost server takes the focus
     away.lab.kill()
-    away.type(" too")
     away.lab.start()
     edit(away, "c1", "b = 2", "b = 3")
     away.dismiss_dialogs()  # JupyterLab's own: that its server and its kernel are gone

@@ -7,6 +7,8 @@ import { asJupyterMarkdown } from './modelMarkdown';
 import { useServices } from './services';
 
 const MARKDOWN = 'text/markdown';
+const CODE_TOOLS = 'jp-Agent-codeTools';
+const WIDE = 'jp-Agent-wide';
 
 /** Markdown with mathematics, which may still be growing: only its last block is rendered again. */
 export const Markdown = React.memo(function Markdown({ text }: { text: string }) {
@@ -32,7 +34,7 @@ const Block = React.memo(function Block({ source }: { source: string }) {
         trans.__('Table')
       )
   );
-  React.useLayoutEffect(() => painter.paint(asJupyterMarkdown(source)), [painter, source]);
+  React.useLayoutEffect(() => painter.paint(source), [painter, source]);
   return <div ref={painter.attach} />;
 });
 
@@ -41,13 +43,16 @@ type CodeTool = readonly [label: string, act: (code: string) => void];
 
 /** The longest pause between two renderings of a growing text. */
 const LONGEST_PAUSE_MS = 100;
+/** How long a text waits for the code that renders it, which JupyterLab loads when it is first needed. */
+const RENDERING_PATIENCE_MS = 1000;
 
 /**
  * Renders off-screen and then swaps, so that a growing text never shows raw mathematics or a gap. Between two
  * renderings it pauses for twice their duration: a long paragraph with mathematics is rendered from its start each
- * time.
+ * time. A text that cannot be rendered, or not soon, shows as it was written until it can: a page that was open while
+ * JupyterLab was updated finds neither the code for Markdown nor MathJax, and JupyterLab's promise of them never ends.
  */
-class Painter {
+export class Painter {
   constructor(
     private readonly _rendermime: IRenderMimeRegistry,
     private readonly _tools: readonly CodeTool[],
@@ -74,20 +79,48 @@ class Painter {
       const start = performance.now();
       const old = this._renderer;
       this._renderer = this._rendermime.createRenderer(MARKDOWN);
-      await this._renderer.renderModel(new MimeModel({ data: { [MARKDOWN]: shown } }));
-      await this._rendermime.latexTypesetter?.typeset(this._renderer.node);
-      this._renderer.node.querySelectorAll('pre').forEach(pre => pre.before(this._bar(pre)));
-      this._renderer.node.querySelectorAll('table').forEach(table => this._box(table));
-      this._host?.replaceChildren(this._renderer.node);
+      const { node } = this._renderer;
+      const rendering = this._render(this._renderer, shown);
+      await Promise.race([rendering, sleep(RENDERING_PATIENCE_MS)]);
+      if (!node.firstChild) {
+        node.append(asWritten(shown));
+      }
+      this._addTools(node);
+      this._host?.replaceChildren(node);
       old?.dispose();
-      const pause = Math.min(2 * (performance.now() - start), LONGEST_PAUSE_MS);
-      await new Promise(resolve => setTimeout(resolve, pause));
+      void rendering.then(() => this._addTools(node)); // what comes late replaces the nodes that have them
+      await sleep(Math.min(2 * (performance.now() - start), LONGEST_PAUSE_MS));
     }
+  }
+
+  private async _render(renderer: IRenderMime.IRenderer, source: string): Promise<void> {
+    try {
+      await renderer.renderModel(
+        new MimeModel({ data: { [MARKDOWN]: asJupyterMarkdown(source) } })
+      );
+      await this._rendermime.latexTypesetter?.typeset(renderer.node);
+    } catch {
+      // The console has what failed to load.
+    }
+  }
+
+  /** Add those that are missing. */
+  private _addTools(node: HTMLElement): void {
+    node.querySelectorAll('pre').forEach(pre => {
+      if (pre.previousElementSibling?.className !== CODE_TOOLS) {
+        pre.before(this._bar(pre));
+      }
+    });
+    node.querySelectorAll('table').forEach(table => {
+      if (table.parentElement?.className !== WIDE) {
+        this._box(table);
+      }
+    });
   }
 
   private _bar(pre: HTMLElement): HTMLElement {
     const bar = document.createElement('div');
-    bar.className = 'jp-Agent-codeTools';
+    bar.className = CODE_TOOLS;
     for (const [label, act] of this._tools) {
       const button = document.createElement('button');
       button.className = 'jp-Agent-link';
@@ -101,7 +134,7 @@ class Painter {
   /** Make a table that is wider than the panel scrollable, also by keys. */
   private _box(table: HTMLElement): void {
     const box = document.createElement('div');
-    box.className = 'jp-Agent-wide';
+    box.className = WIDE;
     box.tabIndex = 0;
     box.setAttribute('role', 'group');
     box.setAttribute('aria-label', this._tableName);
@@ -113,4 +146,15 @@ class Painter {
   private _renderer: IRenderMime.IRenderer | null = null;
   private _next = '';
   private _painting = false;
+}
+
+function asWritten(source: string): HTMLElement {
+  const text = document.createElement('div');
+  text.className = 'jp-Agent-asWritten';
+  text.textContent = source;
+  return text;
+}
+
+function sleep(milliseconds: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, milliseconds));
 }

@@ -18,7 +18,6 @@ from jupyter_agent.agent.dispatch import Dispatcher
 from jupyter_agent.agent.entries import entries_of
 from jupyter_agent.agent.limits import Limits
 from jupyter_agent.agent.permissions import Rule
-from jupyter_agent.carriers.leftovers import KnownTabs, Leftovers
 from jupyter_agent.carriers.listener import ContentsListener
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
@@ -31,6 +30,7 @@ from jupyter_agent.conversations.caller import ClientHost
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.idempotency import IdempotencyStore
+from jupyter_agent.conversations.leftovers import StoredLeftovers
 from jupyter_agent.conversations.liveness import Presence
 from jupyter_agent.conversations.namings import StoredNamings
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
@@ -60,7 +60,6 @@ from jupyter_agent.tools.toolbox import Toolbox
 from jupyter_agent.workspace.files import Files
 from jupyter_agent.workspace.paths import Identities, root_of
 from jupyter_agent.workspace.redactor import Redactor
-from jupyter_agent.workspace.run_records import RunRecords
 from jupyter_agent.workspace.runs import Runs
 from jupyter_agent.workspace.workspace import Services
 
@@ -125,8 +124,10 @@ class Assistant:
         self.recovery = RecoveryCopies(
             database, days=options.recovery_days, megabytes=options.recovery_megabytes
         )
-        known = KnownTabs(self._leftovers(server, "tabs"))
-        self.tabs = Tabs(Timeouts(sync=options.tab_timeout), known=known)
+        self.tabs = Tabs(
+            Timeouts(sync=options.tab_timeout),
+            leftovers=StoredLeftovers(database, self.presence, "pages"),
+        )
         assert server.event_logger is not None
         self.announcer = Announcer(server.event_logger)
         stores = TurnStores.on(database, self.announcer)
@@ -186,11 +187,6 @@ class Assistant:
             self.services.kernels.follow_rename(old, new), follow(self.database, old, new)
         )
 
-    def _leftovers(self, server: ServerApp, kind: str) -> Leftovers:
-        folder = Path(self.options.store_dir) / kind
-        root = root_of(server.contents_manager)
-        return Leftovers(folder, self.presence.id, root, self.presence.is_alive)
-
     def _services(self, server: ServerApp) -> Services:
         notebooks = Notebooks(
             server.contents_manager,
@@ -212,7 +208,7 @@ class Assistant:
                 output_limit=self.options.output_limit,
                 result_chars=self.options.result_chars,
                 widget_state=self.options.save_widget_state,
-                records=RunRecords(self._leftovers(server, "runs")),
+                leftovers=StoredLeftovers(self.database, self.presence, "runs"),
             ),
             files=Files(server.contents_manager),
             identities=Identities(server.contents_manager, notebooks.locate),

@@ -19,7 +19,7 @@ from typing import Any
 from jupyter_ydoc import YNotebook
 from pycrdt import Subscription, TransactionEvent
 
-from jupyter_agent.carriers.leftovers import KnownTabs
+from jupyter_agent.carriers.leftovers import Leftovers, NoLeftovers
 from jupyter_agent.carriers.renames import renamed_path
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.carrier import CarrierGone
@@ -336,17 +336,21 @@ class Tabs:
     max_replicas = 20
     """Replicas of lost connections; those of pages that are closed for good are never requested."""
 
-    def __init__(self, timeouts: Timeouts | None = None, *, known: KnownTabs | None = None) -> None:
+    def __init__(
+        self, timeouts: Timeouts | None = None, *, leftovers: Leftovers | None = None
+    ) -> None:
+        """`leftovers` stores which pages have unsaved work, in case this server ends."""
         self.timeouts = timeouts or Timeouts()
         """Of links made from now on."""
         self._links: list[TabLink] = []
         self._replicas: dict[tuple[str, str], LostReplica] = {}
-        self._known_tabs = known
+        self._leftovers = leftovers or NoLeftovers()
         now = time.monotonic()
         self._absent = [
             AbsentPage(client, path, now, restarted=True)
-            for client, path in (known.claim() if known is not None else ())
+            for client, path in self._leftovers.claim()
         ]
+        self._stored_pages: set[tuple[str, str]] = set()
         self.on_arrival: Callable[[TabLink], object] = bool
         """Called with each new link."""
         self._arrivals: set[asyncio.Future[None]] = set()
@@ -366,9 +370,13 @@ class Tabs:
 
     def store_unsaved(self) -> None:
         """Store on disk which pages have unsaved work, in case this server ends."""
-        if self._known_tabs is not None:
-            unsaved = {(link.client, link.path) for link in self._links if link.unsaved}
-            self._known_tabs.store(unsaved | {(one.client, one.path) for one in self._absent})
+        unsaved = {(link.client, link.path) for link in self._links if link.unsaved}
+        pages = unsaved | {(one.client, one.path) for one in self._absent}
+        for page in pages - self._stored_pages:
+            self._leftovers.put(json.dumps(page), page)
+        for page in self._stored_pages - pages:
+            self._leftovers.remove(json.dumps(page))
+        self._stored_pages = pages
 
     def discard(self, link: TabLink) -> None:
         if link in self._links:

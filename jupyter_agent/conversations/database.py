@@ -7,7 +7,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -85,9 +85,13 @@ class Database:
 
         Raises StoreUnavailable if the file cannot be read or written now.
         """
-        return await asyncio.get_running_loop().run_in_executor(
-            self._thread, self._transaction, work
-        )
+        return await asyncio.wrap_future(self.submit(work))
+
+    def submit(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """As `run`, for callers that do not wait, or not in the event loop. Everything runs in the
+        order of these calls.
+        """
+        return self._thread.submit(self._transaction, work)
 
     async def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """All rows of a query."""

@@ -225,6 +225,17 @@ MIGRATIONS: Mapping[int, str] = {
     DROP INDEX turns_by_key;
     ALTER TABLE turns DROP COLUMN idempotency_key;
     """,
+    12: """
+    -- What a server leaves behind for its successor: running cells, pages with unsaved work.
+    CREATE TABLE leftovers (
+        server TEXT NOT NULL,               -- id of the server (Presence)
+        root TEXT,                          -- real path; NULL if paths are not files
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        entry TEXT NOT NULL,                -- JSON
+        PRIMARY KEY (server, kind, key)
+    ) WITHOUT ROWID;
+    """,
 }
 """Scripts by the version that they lead to: the first creates a file, each later one migrates from
 the version before."""

@@ -19,7 +19,7 @@ from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.kernel.reply import ExecutionReply
 from jupyter_agent.workspace.run_metadata import metadata_after_run
 from jupyter_agent.workspace.run_outputs import CellSink, DetachedSink, Saves
-from jupyter_agent.workspace.run_records import NoRecords, RunRecord, RunRecords
+from jupyter_agent.workspace.run_records import RunRecord, RunRecords
 
 RunStatus: TypeAlias = Literal[
     "queued", "running", "ok", "error", "timeout", "interrupted", "died", "restarted", "deleted"
@@ -67,7 +67,7 @@ class Run:
         execute: Callable[[Run, OutputSink], RunExecution],
         *,
         origin: RunOrigin,
-        records: RunRecords | NoRecords,
+        records: RunRecords,
         saves: Saves,
         output_limit: int,
         widget_state: bool,

@@ -49,80 +49,47 @@ class RunRecords:
     def __init__(self, leftovers: Leftovers) -> None:
         self._leftovers = leftovers
         self._live: dict[str, RunRecord] = {}
-        self._began: dict[str, float] = {}
-        """When each of them was first added (`time.monotonic`)."""
-        self._written: Mapping[str, RunRecord] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._writing: asyncio.Task[None] | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        """Of runs that are not written yet."""
         self._closed = False
 
     def claim(self) -> list[RunRecord]:
         """Take the records of servers of this root that are gone; each is returned only once."""
-        return self._leftovers.claim("runs", _read)
+        records = []
+        for entry in self._leftovers.claim():
+            with suppress(LookupError):  # of another version
+                records.append(_read(entry))
+        return records
 
     def keep(self, record: RunRecord) -> None:
         """Add or update the record of an active run."""
+        is_new = record.id not in self._live
         self._live[record.id] = record
-        self._began.setdefault(record.id, time.monotonic())
-        self._write_soon()
+        if is_new and not self._closed:
+            timer = asyncio.get_running_loop().call_later(_WRITE_DELAY_S, self._write, record.id)
+            self._timers[record.id] = timer
+        elif record.id not in self._timers:
+            self._write(record.id)
 
     def drop(self, run_id: str) -> None:
         """Remove the record of an ended run. Runs that only end with the server stay."""
-        if self._closed:
+        if self._closed or self._live.pop(run_id, None) is None:
             return
-        self._live.pop(run_id, None)
-        self._began.pop(run_id, None)
-        if run_id in self._written:
-            self._write_soon()
+        if timer := self._timers.pop(run_id, None):
+            timer.cancel()
+        else:
+            self._leftovers.remove(run_id)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Write the remaining records now."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._writing is not None:
-            await asyncio.wait([self._writing])
-        self._write(dict(self._live))
-        if self._writing is not None:
-            await self._writing
+        for run_id, timer in list(self._timers.items()):
+            timer.cancel()
+            self._write(run_id)
 
-    def _write_soon(self, delay: float = _WRITE_DELAY_S) -> None:
-        if self._timer is None and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(delay, self._start_write)
-
-    def _start_write(self) -> None:
-        self._timer = None
-        if self._writing is not None and not self._writing.done():
-            return self._write_soon()
-        ages = {key: time.monotonic() - began for key, began in self._began.items()}
-        young = [age for age in ages.values() if age < _WRITE_DELAY_S]
-        if young:
-            self._write_soon(_WRITE_DELAY_S - max(young))
-        self._write({key: run for key, run in self._live.items() if ages[key] >= _WRITE_DELAY_S})
-
-    def _write(self, records: Mapping[str, RunRecord]) -> None:
-        if records != self._written:
-            self._written = records
-            self._writing = asyncio.create_task(asyncio.to_thread(self._replace, records))
-
-    def _replace(self, now: Mapping[str, RunRecord]) -> None:
-        if now:
-            self._leftovers.replace("runs", [asdict(record) for record in now.values()])
-        else:
-            self._leftovers.clear()
-
-
-class NoRecords:
-    """Stores nothing: runs end with their server."""
-
-    def claim(self) -> list[RunRecord]:
-        return []
-
-    def keep(self, record: RunRecord) -> None: ...
-
-    def drop(self, run_id: str) -> None: ...
-
-    async def close(self) -> None: ...
+    def _write(self, run_id: str) -> None:
+        self._timers.pop(run_id, None)
+        self._leftovers.put(run_id, asdict(self._live[run_id]))
 
 
 def _read(value: Mapping[str, Any]) -> RunRecord:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
+from jupyter_agent.carriers.leftovers import Leftovers, NoLeftovers
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.document.notebook import Notebook
@@ -18,7 +19,7 @@ from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.workspace.run import Run, RunExecution, RunOrigin
 from jupyter_agent.workspace.run_outputs import Saves
-from jupyter_agent.workspace.run_records import NoRecords, ResumedExecution, RunRecord, RunRecords
+from jupyter_agent.workspace.run_records import ResumedExecution, RunRecord, RunRecords
 
 log = logging.getLogger(__name__)
 
@@ -41,19 +42,19 @@ class Runs:
         output_limit: int = LIMIT,
         result_chars: int = RESULT,
         widget_state: bool = False,
-        records: RunRecords | None = None,
+        leftovers: Leftovers | None = None,
     ) -> None:
         """`output_limit`: characters of outputs per cell; `result_chars`: characters that a model
-        gets; `widget_state`: also store widget state in notebooks without one. `records` stores
-        runs for the next server.
+        gets; `widget_state`: also store widget state in notebooks without one. `leftovers`
+        stores active runs for the next server.
         """
-        self.records: RunRecords | NoRecords = records or NoRecords()
+        self.records = RunRecords(leftovers or NoLeftovers())
         self.widget_state = widget_state
         self.result_chars = result_chars
         self.output_limit = output_limit
         self._runs: dict[str, Run] = {}
         self._recovered = asyncio.Event()
-        if records is None:
+        if leftovers is None:
             self._recovered.set()
         self._saves: dict[Notebook, Saves] = {}
 
@@ -183,7 +184,7 @@ class Runs:
 
     async def close(self) -> None:
         """Stop following all runs; the kernels continue."""
-        await self.records.close()
+        self.records.close()
         for run in self._runs.values():
             await run.abandon()
         for saves in self._saves.values():

@@ -201,7 +201,6 @@ class World:
             "/log",
             "/db",
             "/pid",
-            "store/runs",
             "/security",
         )
         return {name: each for name, each in found.items() if not any(own in name for own in ours)}

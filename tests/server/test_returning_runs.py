@@ -8,11 +8,12 @@ import asyncio
 import json
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,14 @@ def shows(server: Server, run_id: str, text: str) -> bool:
 
 async def recorded(desk: Desk, run_id: str, key: str = "id") -> None:
     """Waits until the next server would know that about it."""
-    folder = desk.folder / ".data" / "agent" / "runs"
+    await until(lambda: any(run["id"] == run_id and run[key] for run in records(desk)))
 
-    def there() -> bool:
-        files = [json.loads(file.read_text()) for file in folder.glob("*.json")]
-        return any(run["id"] == run_id and run[key] for file in files for run in file["runs"])
 
-    await until(there)
+def records(desk: Desk) -> list[Any]:
+    """The stored runs."""
+    with closing(sqlite3.connect(desk.folder / ".data" / "agent" / "conversations.db")) as store:
+        rows = store.execute("SELECT entry FROM leftovers WHERE kind = 'runs'").fetchall()
+        return [json.loads(entry) for (entry,) in rows]
 
 
 def kill(server: Server) -> None:
@@ -139,7 +141,7 @@ async def test_a_run_behind_a_gateway_is_followed_again_by_the_next_server(far: 
         assert result.data["text/plain"] == "7"
         after = second.request("POST", "notebooks/a.ipynb/cells/next/run", {})
         assert (after["status"], after["outputs"][0]["text"]) == ("ok", "7\n")
-    assert not list((far.folder / ".data" / "agent" / "runs").glob("*"))
+    assert records(far) == []
 
 
 async def test_what_ended_while_no_server_listened_says_that_nobody_knows_how(far: Desk) -> None:

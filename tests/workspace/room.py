@@ -30,11 +30,12 @@ class Room:
     notebooks: Notebooks
     gate: Gate
 
-    async def run(self, source: str, **options: Any) -> Run:
+    async def run(self, source: str, turn_id: str | None = None, **options: Any) -> Run:
         """Insert a cell and start it."""
         edit = await make_edit(self.notebook, Insert(source=source))
         assert edit.cell is not None
-        return self.runs.start(self.notebook, self.kernel, edit.cell, RunOrigin("ada"), **options)
+        origin = RunOrigin("ada", turn_id)
+        return self.runs.start(self.notebook, self.kernel, edit.cell, origin, **options)
 
     def on_disk(self, cell_id: str) -> Any:
         cells = json.loads(self.file.read_text())["cells"]

@@ -30,8 +30,7 @@ from jupyter_agent.conversations.caller import ClientHost
 from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.idempotency import IdempotencyStore
-from jupyter_agent.conversations.leftovers import StoredLeftovers
-from jupyter_agent.conversations.liveness import Presence
+from jupyter_agent.conversations.liveness import Presence, StoredLeftovers
 from jupyter_agent.conversations.namings import StoredNamings
 from jupyter_agent.conversations.recovery import RecoveryCopies, follow
 from jupyter_agent.conversations.request import Rules

@@ -324,6 +324,28 @@ def test_without_its_server_part_the_panel_says_what_to_do(
     assert errors == []
 
 
+def test_a_page_whose_code_is_gone_from_the_server_says_to_reload_it(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    notebook = open_page(["x = 1"])
+    notebook.wait_until_linked()
+    page = notebook.page
+    code = "**/jupyter-agent/static/*.js*"
+    page.route(code, lambda route: route.fulfill(status=404))
+    replies.append([calls("update_cell", cell_id="c0", old_string="1", new_string="2")])
+    replies.append([says("Done.")])
+    notebook.lab.ask("Use 2.", notebook.path)
+    expect(page.get_by_text("changes cannot be shown in the cells")).to_be_visible()
+    page.keyboard.press("Control+Alt+g")
+    panel = Panel(page)
+    expect(panel.region.get_by_role("alert")).to_contain_text("reload this page")
+    page.unroute(code)
+    with page.expect_navigation():
+        panel.button("Reload").click()
+    page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
+    panel.open()
+
+
 NARROW = """() => {
     let area = [...jupyterapp.shell.widgets('right')].find(one => one.id === 'jupyter-agent');
     while (!area.parent.layout.absoluteSizes) area = area.parent;

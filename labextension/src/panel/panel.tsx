@@ -1,4 +1,5 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { PromiseDelegate } from '@lumino/coreutils';
 import type { Message } from '@lumino/messaging';
@@ -69,7 +70,7 @@ export class AssistantPanel extends ReactWidget {
   }
 
   protected override render(): React.JSX.Element | null {
-    return this._content;
+    return this._hasFailed ? <NotLoaded trans={this._services.trans} /> : this._content;
   }
 
   private _onShown(): void {
@@ -84,12 +85,17 @@ export class AssistantPanel extends ReactWidget {
 
   private async _load(): Promise<void> {
     if (!this._content) {
-      const [{ Content }, rendermime] = await Promise.all([
-        import('../components/Content'),
-        this._loadRenderers()
-      ]);
-      const services = { ...this._services, rendermime };
-      this._content ??= <Content services={services} onMounted={this._onMounted} />;
+      try {
+        const [{ Content }, rendermime] = await Promise.all([
+          import('../components/Content'),
+          this._loadRenderers()
+        ]);
+        const services = { ...this._services, rendermime };
+        this._content ??= <Content services={services} onMounted={this._onMounted} />;
+        this._hasFailed = false;
+      } catch {
+        this._hasFailed = true; // the console has what failed to load
+      }
       this.update();
     }
   }
@@ -105,4 +111,18 @@ export class AssistantPanel extends ReactWidget {
   private readonly _shown = new Signal<this, void>(this);
   private _mounted = new PromiseDelegate<void>();
   private _content: React.JSX.Element | null = null;
+  private _hasFailed = false;
+}
+
+function NotLoaded({ trans }: { trans: TranslationBundle }) {
+  return (
+    <div role="alert" className="jp-Agent-failure jp-Agent-notLoaded">
+      {trans.__('The assistant could not be loaded. If it was updated, reload this page.')}
+      <div className="jp-Agent-buttons">
+        <button className="jp-Agent-button" onClick={() => window.location.reload()}>
+          {trans.__('Reload')}
+        </button>
+      </div>
+    </div>
+  );
 }

@@ -1,3 +1,4 @@
+import { Notification } from '@jupyterlab/apputils';
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -44,10 +45,28 @@ export class Marks {
   }
 
   private async _load(): Promise<void> {
-    const { NotebookMarks: Loaded } = await import('./notebookMarks');
-    if (!this._Marks) {
-      this._Marks = Loaded;
-      this._options.tracker.forEach(panel => this._add(panel));
+    try {
+      const { NotebookMarks: Loaded } = await import('./notebookMarks');
+      if (!this._Marks) {
+        this._Marks = Loaded;
+        this._options.tracker.forEach(panel => this._add(panel));
+      }
+    } catch {
+      this._sayNotLoaded();
+    }
+  }
+
+  /** Once: the console has each failure. */
+  private _sayNotLoaded(): void {
+    if (!this._hasFailed) {
+      this._hasFailed = true;
+      const { trans } = this._options;
+      Notification.error(
+        trans.__(
+          "The assistant's changes cannot be shown in the cells. If it was updated, reload this page."
+        ),
+        { autoClose: false }
+      );
     }
   }
 
@@ -73,5 +92,6 @@ export class Marks {
   private _Marks: typeof NotebookMarks | null = null;
   private _writing: ReturnType<typeof writingPlaces> = [];
   private _isOpen = true;
+  private _hasFailed = false;
   private readonly _marks = new Set<NotebookMarks>();
 }

@@ -40,6 +40,8 @@ _AGAIN_S = 0.5
 """Seconds between two attempts to reconnect."""
 _INTERRUPT_ERRORS = ("KeyboardInterrupt", "InterruptException")
 """The names of such errors in Python and Julia; R and bash do not raise any."""
+_MOST_SENT = 5
+"""How often code is sent that the kernel drops each time."""
 
 
 class Execution:
@@ -76,6 +78,8 @@ class Execution:
         self._withdrawn = asyncio.Event()
         self._reply: Mapping[str, Any] | None = None
         self._idle = False
+        self._shown = False
+        """Whether the sink knows that the code has started."""
         self._error: Mapping[str, Any] | None = None
         self._probe: asyncio.Event | None = None
         self._count: int | None = None
@@ -135,19 +139,33 @@ class Execution:
         async with self._kernel.queue:
             if self._sent is not None:
                 return await self._resume(self._sent)
-            connection = await self._connect_when_free()
-            while _broke(connection):
-                connection = await self._connect_when_free()  # nothing was sent yet
-            if connection.ended.done() or self._kernel.generation != self._generation:
-                return ExecutionReply(
-                    status=self._kernel.how_it_ended(), note="The code never started."
-                )
-            if self._withdrawn.is_set() or not await self._sink.prepare():
-                return ExecutionReply(status="interrupted", note="The code never started.")
-            await connection.sync_widgets()
-            with connection.request("execute_request", self._request, self._metadata) as inbox:
-                self._sent = inbox.request_id
-                return await self._follow_to_end(connection, inbox)
+            reply = await self._send()
+            for _ in range(1, _MOST_SENT):
+                if self._was_dropped:
+                    reply = await self._send()
+            return reply
+
+    @property
+    def _was_dropped(self) -> bool:
+        """Whether the kernel dropped the code because code of someone else before it failed."""
+        return self._reply is not None and self._reply.get("status") == "aborted"
+
+    async def _send(self) -> ExecutionReply:
+        """Send the code once the kernel is free, and follow it to its end."""
+        self._reply, self._idle, self._probe, self.began = None, False, None, None
+        connection = await self._connect_when_free()
+        while _broke(connection):
+            connection = await self._connect_when_free()  # nothing was sent yet
+        if connection.ended.done() or self._kernel.generation != self._generation:
+            return ExecutionReply(
+                status=self._kernel.how_it_ended(), note="The code never started."
+            )
+        if self._withdrawn.is_set() or not (self._shown or await self._sink.prepare()):
+            return ExecutionReply(status="interrupted", note="The code never started.")
+        await connection.sync_widgets()
+        with connection.request("execute_request", self._request, self._metadata) as inbox:
+            self._sent = inbox.request_id
+            return await self._follow_to_end(connection, inbox)
 
     async def _resume(self, request_id: str) -> ExecutionReply:
         """Follow code that an earlier server sent to the kernel."""
@@ -312,7 +330,9 @@ class Execution:
 
     def _begin(self) -> None:
         self.began = time.monotonic()
-        self._sink.on_start()
+        if not self._shown:
+            self._shown = True
+            self._sink.on_start()
 
     def _conclude(self, connection: Connection) -> ExecutionReply:
         reply = self._reply

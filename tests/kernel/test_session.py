@@ -172,6 +172,25 @@ async def test_a_failure_is_shown_and_the_next_code_still_runs(kernels: Kernels)
     assert shown.kinds() == ["error"]
 
 
+async def test_code_that_is_dropped_as_a_cell_of_a_person_fails_runs_after_it(
+    kernels: Kernels, jp_serverapp: ServerApp, tmp_path: Path
+) -> None:
+    kernel, gate = await kernels.get("a.ipynb"), Gate(tmp_path / "gate")
+    first = kernel.execute(f"print('on', flush=True)\n{gate.waits}", shown := Shown())
+    await until(lambda: "on" in shown.text)
+    theirs = jp_serverapp.kernel_manager.get_kernel(kernel.id).client()
+    theirs.start_channels()
+    for code in ("import time; time.sleep(0.5)", "1 / 0", "x = 1"):  # as "Run All" in JupyterLab
+        theirs.execute(code)
+    second = kernel.execute("'x' in globals()", dropped := Shown())
+    await asyncio.sleep(0.5)
+    gate.open()
+    replies = await asyncio.gather(first, second)
+    theirs.stop_channels()
+    assert [(reply.status, reply.note) for reply in replies] == [("ok", ""), ("ok", "")]
+    assert [event[1]["data"]["text/plain"] for event in dropped.events] == ["False"]
+
+
 ENDLESS = {
     "awaits": "import asyncio\nprint('on', flush=True)\nawait asyncio.sleep(600)",
     "runs a program": "%%bash\necho on\nsleep 600",

@@ -24,7 +24,7 @@ from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import IN_USE, UndoOutcome, undo
 from jupyter_agent.errors import CellInUse, Conflict, ToolError
-from jupyter_agent.legible import quoted, quoted_id
+from jupyter_agent.legible import pluralize, quoted, quoted_id
 from jupyter_agent.tasks import surely
 from jupyter_agent.tools.sources import server_of
 from jupyter_agent.tools.toolbox import Toolbox
@@ -68,8 +68,7 @@ class UndoneTurn:
     @property
     def message(self) -> str:
         """The outcome in sentences for people."""
-        number = len(self.undone)
-        undone = f"{number:,} change{'' if number == 1 else 's'} undone."
+        undone = f"{pluralize(len(self.undone), 'change')} undone."
         whole = not (self.nothing or self.conflicts or self.remarks)
         return " ".join(
             [

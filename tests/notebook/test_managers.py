@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,13 @@ from jupyter_agent.carriers.listener import ContentsListener
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.steps import Delete, Insert, Move, Update
-from jupyter_agent.errors import Conflict, Locked, NotebookNotFound, ToolError
+from jupyter_agent.errors import (
+    Conflict,
+    Locked,
+    NotebookNotFound,
+    ToolError,
+    UnreadableNotebook,
+)
 from tests.notebook.editing import make_edit
 
 from .conftest import code, markdown, notebook_json, sign_in_memory
@@ -306,4 +312,27 @@ async def test_an_error_that_a_manager_wraps_is_told_as_what_it_is(
             await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
     assert raised.value.message == told
     assert isinstance(raised.value, Locked) == ("read-only" in told)
+    await notebooks.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda text: "", "it is empty"),
+        (lambda text: "\ufeff" + text, "it starts with a byte order mark"),
+        (lambda text: f"<<<<<<< HEAD\n{text}\n>>>>>>> theirs\n", "it has merge conflict markers"),
+        (lambda text: text.replace('"nbformat": 4', '"nbformat": 5'), "the notebook format 5"),
+        (lambda text: text + "}", "it is not valid JSON"),
+    ],
+)
+async def test_a_file_that_a_manager_cannot_read_is_refused_with_the_reason(
+    jupytext: Any, tmp_path: Path, damage: Callable[[str], str], told: str
+) -> None:
+    file = tmp_path / "a.ipynb"
+    text = damage(file.read_text(encoding="utf-8"))
+    file.write_text(text, encoding="utf-8")
+    notebooks = Notebooks(jupytext, Tabs())
+    with pytest.raises(UnreadableNotebook, match=f"`a.ipynb` cannot be edited: .*{told}"):
+        await (await notebooks.get("a.ipynb")).read()
+    assert file.read_text(encoding="utf-8") == text
     await notebooks.close()

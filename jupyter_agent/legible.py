@@ -92,6 +92,11 @@ def as_sentence(text: str) -> str:
     return text if not text or text.endswith((".", "!", "?")) else f"{text}."
 
 
+def pluralize(number: int, word: str) -> str:
+    """`1 cell`, `2 cells`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def is_cell_id(text: str) -> bool:
     """Whether it is a valid cell id in nbformat."""
     return re.fullmatch(CELL_ID, text) is not None

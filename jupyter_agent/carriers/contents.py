@@ -353,7 +353,11 @@ class Disk:
         self, path: str
     ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
         """As the manager returns it. Ids that change at a second reading are not stored."""
-        model = await self._get(path)
+        try:
+            model = await self._get(path)
+        except UnreadableNotebook:
+            await self._refuse_text(path)
+            raise
         content = model["content"]
         if not isinstance(content, dict):
             raise Unusable("it is not a JSON object")
@@ -375,6 +379,12 @@ class Disk:
             if cell["cell_type"] == "code"
         ]
         return model, content, all(marks), without
+
+    async def _refuse_text(self, path: str) -> None:
+        """Raises Unusable with the fault of a file of JSON that the manager cannot read."""
+        if path.endswith(".ipynb"):
+            model = await self._get(path, type="file", format="text")
+            await asyncio.to_thread(nbformat_file.parse, model["content"])
 
     async def _get(
         self,

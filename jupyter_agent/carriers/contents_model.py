@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from collections.abc import Mapping
@@ -66,10 +67,26 @@ def digest_of(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
+_READ_ONLY = (errno.EPERM, errno.EACCES, errno.EROFS)
+
+
 def refusal_of(path: str, error: Exception) -> ToolError:
     """The error for a failed save, without the server's own paths."""
-    if isinstance(error, HTTPError) and error.status_code == 403:
+    why = _reason(error)
+    denied = isinstance(why, HTTPError) and why.status_code == 403
+    if denied or (isinstance(why, OSError) and why.errno in _READ_ONLY):
         return Locked(f"`{path}` is read-only; nothing was changed.")
-    cause = error if isinstance(error, OSError) else error.__cause__
-    why = cause.strerror if isinstance(cause, OSError) else None
-    return ToolError(f"`{path}` could not be saved; nothing was changed: {why or error}")
+    words = (why.strerror if isinstance(why, OSError) else None) or why
+    return ToolError(f"`{path}` could not be saved; nothing was changed: {words}")
+
+
+def _reason(error: BaseException) -> BaseException:
+    """The error that a manager met: Jupyter's and jupytext's wrap it, the latter without naming it
+    as the cause.
+    """
+    each: BaseException | None = error
+    while each is not None:
+        if isinstance(each, OSError) or (isinstance(each, HTTPError) and each.status_code < 500):
+            return each
+        each = each.__cause__ or each.__context__
+    return error

@@ -8,7 +8,8 @@ from typing import Any
 
 from jupyter_agent.cli.exits import Exit
 from jupyter_agent.cli.terminal import Console, Working
-from jupyter_agent.cli.words import Cells, describe_change, pluralize
+from jupyter_agent.cli.words import Cells, describe_change
+from jupyter_agent.legible import pluralize
 from jupyter_agent.text.outputs import images
 from jupyter_agent.words import Phrasebook
 

@@ -10,9 +10,8 @@ from typing import Any
 from jupyter_agent.cli.offline import add_store
 from jupyter_agent.cli.parsers import add_command
 from jupyter_agent.cli.terminal import Console, standard
-from jupyter_agent.cli.words import pluralize
 from jupyter_agent.client.servers import existing, serving
-from jupyter_agent.legible import quoted
+from jupyter_agent.legible import pluralize, quoted
 from jupyter_agent.text.outputs import images, output_text
 
 EXAMPLES = """\

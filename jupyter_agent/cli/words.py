@@ -83,11 +83,6 @@ def style_diff_line(line: str) -> Line:
     return line, styles.get(line[:1], "plain")
 
 
-def pluralize(number: int, word: str) -> str:
-    """`1 cell`, `2 cells`."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
 def _position(place: Mapping[str, Any]) -> str:
     index = place.get("index")
     return str(index + 1) if isinstance(index, int) else "?"

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jupyter_agent.errors import RequestError, ToolError
 from jupyter_agent.events import Notice
-from jupyter_agent.legible import quoted, quoted_id
+from jupyter_agent.legible import pluralize, quoted, quoted_id
 from jupyter_agent.models.base import Block
 from jupyter_agent.models.facts import Facts
 from jupyter_agent.text.encodings import Decoded, decode
@@ -297,7 +297,7 @@ def shape(name: str, text: str, media_type: str = "") -> str:
         return _table(text, _DELIMITERS[ending])
     if ending == ".json":
         return _json(text)
-    return f"{_count(len(text.splitlines()), 'line')}" if ending == ".txt" else ""
+    return pluralize(len(text.splitlines()), "line") if ending == ".txt" else ""
 
 
 def beginning(text: str, most: int) -> str:
@@ -330,8 +330,8 @@ def _table(text: str, delimiters: str) -> str:
         header = next(records)
         rows = sum(1 for record in records if record)
     except csv.Error:  # a field that is too large
-        return _count(len(text.splitlines()), "line")
-    return f"{_count(rows, 'row')} below the first, {_count(len(header), 'column')}"
+        return pluralize(len(text.splitlines()), "line")
+    return f"{pluralize(rows, 'row')} below the first, {pluralize(len(header), 'column')}"
 
 
 def _from_first_line(text: str) -> Iterator[str]:
@@ -348,11 +348,7 @@ def _json(text: str) -> str:
     except (ValueError, RecursionError):
         return "not valid JSON"
     if isinstance(value, list):
-        return f"a list of {_count(len(value), 'item')}"
+        return f"a list of {pluralize(len(value), 'item')}"
     if isinstance(value, dict):
-        return f"an object of {_count(len(value), 'key')}"
+        return f"an object of {pluralize(len(value), 'key')}"
     return "a single value"
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

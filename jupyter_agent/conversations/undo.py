@@ -23,8 +23,8 @@ from jupyter_agent.conversations.records import TurnRecord
 from jupyter_agent.conversations.turn_stores import TurnStores
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.undo import IN_USE, UndoOutcome, undo
-from jupyter_agent.errors import CellInUse, Conflict, ToolError
-from jupyter_agent.legible import quoted, quoted_id
+from jupyter_agent.errors import CellInUse, Conflict, Locked, NotebookNotFound, ToolError
+from jupyter_agent.legible import pluralize, quoted, quoted_id
 from jupyter_agent.tasks import surely
 from jupyter_agent.tools.sources import server_of
 from jupyter_agent.tools.toolbox import Toolbox
@@ -36,6 +36,12 @@ _REACHED = ("done", "failed", "stopped")
 
 _KERNELS = "What ran in a kernel is not undone: variables and files keep what the turn did to them."
 
+_HELP: Mapping[type[ToolError], str] = {
+    Locked: "Undo again once it can be written.",
+    NotebookNotFound: "If it was moved, move it back and undo again; copies from before each turn "
+    "are kept (`GET api/agent/notebooks/{path}/recovery`).",
+}
+"""What helps after a notebook could not be changed."""
 _ANOTHER_IN_USE = {
     "typing": "Someone began to type in another cell at the same moment. Undo again.",
     "running": "Someone is running another cell that the undo would replace. Undo again after it.",
@@ -68,8 +74,7 @@ class UndoneTurn:
     @property
     def message(self) -> str:
         """The outcome in sentences for people."""
-        number = len(self.undone)
-        undone = f"{number:,} change{'' if number == 1 else 's'} undone."
+        undone = f"{pluralize(len(self.undone), 'change')} undone."
         whole = not (self.nothing or self.conflicts or self.remarks)
         return " ".join(
             [
@@ -215,16 +220,17 @@ async def _undo_in(
 
 def _unreachable(path: str, entries: Sequence[JournalEntry], error: ToolError) -> UndoOutcome:
     conflicts = [
-        {"notebook": path, "cell_id": cell_id, **_why_kept(cell_id, error), "current": None}
+        {"notebook": path, "cell_id": cell_id, **_why_kept(path, cell_id, error), "current": None}
         for cell_id in dict.fromkeys(entry.change.cell_id for entry in entries)
     ]
     return UndoOutcome(undone=[], conflicts=conflicts, remarks=[])
 
 
-def _why_kept(cell_id: str, error: ToolError) -> dict[str, str]:
+def _why_kept(path: str, cell_id: str, error: ToolError) -> dict[str, str]:
     """The `reason` and `why` of a cell's conflict after a refusal of the whole notebook."""
     if not isinstance(error, CellInUse):
-        return {"reason": "unreachable", "why": error.message}
+        helps = _HELP.get(type(error), "").format(path=quoted(path))
+        return {"reason": "unreachable", "why": f"{error.message} {helps}".strip()}
     if cell_id == error.cell_id:
         return {"reason": error.use, "why": IN_USE[error.use]}
     return {"reason": "unreachable", "why": _ANOTHER_IN_USE[error.use]}

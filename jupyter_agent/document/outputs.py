@@ -11,6 +11,7 @@ from itertools import accumulate, takewhile
 from typing import Any, TypeVar
 
 from jupyter_agent.document.cell import Output
+from jupyter_agent.legible import pluralize
 
 T = TypeVar("T")
 LIMIT = 2_000_000
@@ -234,7 +235,7 @@ class OutputList:
 
     def _note(self) -> str:
         return (
-            f"\n[... {self._left_out} left out of {self._lines:,} lines in all;"
+            f"\n[... {self._left_out} left out of {pluralize(self._lines, 'line')} in all;"
             f" a cell keeps {self.limit:,} characters of text,"
             f" and {self._limit_for(False):,} of displays ...]\n"
         )
@@ -254,8 +255,9 @@ class _LeftOut:
         return bool(self.characters or self.outputs)
 
     def __str__(self) -> str:
-        summary = f"{self.characters:,} characters ({self.lines:,} lines)"
-        return f"{summary} and {self.outputs:,} outputs" if self.outputs else summary
+        characters = pluralize(self.characters, "character")
+        summary = f"{characters} ({pluralize(self.lines, 'line')})"
+        return f"{summary} and {pluralize(self.outputs, 'output')}" if self.outputs else summary
 
 
 def type_onto(text: str, column: int, new: str) -> tuple[str, int]:

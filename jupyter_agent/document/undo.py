@@ -27,6 +27,7 @@ IN_USE = {
 }
 """Why a cell in use is left alone, by reason."""
 _UNKNOWN = "The notebook stores no cell ids, so it is unknown which cell this was."
+_GONE = "The cell was deleted since, or a program gave it another id."
 _MOVED_LINES = (
     "The text written into cell `{cell_id}` is no longer there; the same lines are in {cells}."
 )
@@ -218,13 +219,14 @@ class _Reversal:
                 self._former[cell_id] = former = self._reverse(now, own)
                 if now and former and _is_run_again(now.state(), former, own):
                     self.run_again.add(cell_id)
-                if missing := _added_lines(own).difference(lines_of(now.source if now else "")):
-                    self._missing[cell_id] = missing
             except UndoConflict as left:
                 self.conflicts[cell_id] = left
                 if now is None and own[-1].after is None:
                     self._former[cell_id] = own[-1].before
                     self.returned.add(cell_id)
+            if now is None or cell_id not in self.conflicts:
+                if missing := _added_lines(own).difference(lines_of(now.source if now else "")):
+                    self._missing[cell_id] = missing
 
     async def carry_out(self) -> None:
         """First the steps that others may do for us, which take a while and replace cells by
@@ -344,7 +346,7 @@ class _Reversal:
         elif first.before is None:
             return None
         else:
-            raise UndoConflict("deleted", "The cell was deleted since.")
+            raise UndoConflict("deleted", _GONE)
         former = revert_changes(state, changes)
         if first.before is not None:
             if now is not None:

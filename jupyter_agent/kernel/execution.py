@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.kernel import notes
 from jupyter_agent.kernel.channels import ConnectionEnd, Inbox, Received
 from jupyter_agent.kernel.client import Connection
 from jupyter_agent.kernel.outputs import (
@@ -37,35 +38,10 @@ _CONNECT_AGAIN_S = 60.0
 """Seconds in which we reconnect after a connection broke, while the code continues."""
 _AGAIN_S = 0.5
 """Seconds between two attempts to reconnect."""
-_BREAK = "The connection to the kernel broke"
-_RESTART = "The Jupyter server was restarted in the meantime"
-_BROKE = (
-    f"{_BREAK}: how the code ended is unknown, outputs are missing, and "
-    "it may still be running. The next run connects again."
-)
-_ENDED_UNHEARD = (
-    "{why}, and the code ended before we reconnected: how it ended is unknown, outputs are missing."
-)
-_UNANSWERED = "The kernel did not say how far the code got: it may never have started."
-_LOST_REPLY = "The kernel's reply was lost; how it ended is taken from its outputs."
-_NO_REPLY = (
-    "The kernel became idle without saying how the code ended: someone interrupted it as it "
-    "started or ended, or the kernel's reply was lost."
-)
-_MISSING_OUTPUTS = "{why}: outputs may be missing."
-_ENDED_ALL_THE_SAME = (
-    "The code was interrupted and ended without an error, as `!` commands do: it may be incomplete."
-)
 _INTERRUPT_ERRORS = ("KeyboardInterrupt", "InterruptException")
 """The names of such errors in Python and Julia; R and bash do not raise any."""
-_INTERRUPTED_BY_SOMEONE = "Someone else interrupted it, or the code raised the error itself."
-_EXITED = (
-    "The code asked the kernel to exit: its variables are gone. The next run has a new kernel."
-)
-_PROPOSED = "The code proposes a cell, as `%load` does; it was not inserted."
-_LOST_OUTPUTS = (
-    "Some outputs could not be shown because of an internal error; see the server's log."
-)
+_MOST_SENT = 5
+"""How often code is sent that the kernel drops each time."""
 
 
 class Execution:
@@ -95,20 +71,22 @@ class Execution:
         self._generation = kernel.generation
         self._stopping: Literal["timeout", "interrupted"] | None = None
         self._accepted = False
-        self._interrupted = False
-        """Whether we have interrupted the code."""
+        self._interrupted_by: Literal["us", "someone"] | None = None
+        """Who interrupted the code last."""
         self._failed_before = False
         """Whether it had raised an error of its own by then."""
         self._withdrawn = asyncio.Event()
         self._reply: Mapping[str, Any] | None = None
         self._idle = False
+        self._shown = False
+        """Whether the sink knows that the code has started."""
         self._error: Mapping[str, Any] | None = None
         self._probe: asyncio.Event | None = None
         self._count: int | None = None
         self._lost_outputs = False
         self._sent = sent
         self._broken_once = sent is not None
-        self._why = _BREAK if sent is None else _RESTART
+        self._why = notes.BREAK if sent is None else notes.RESTART
         self.began: float | None = None
         """When the kernel started the code (`time.monotonic`); None before that."""
         self._task = asyncio.create_task(self._run())
@@ -143,29 +121,51 @@ class Execution:
         self._task.cancel()
         await asyncio.wait([self._task])
 
-    async def _send_interrupt(self) -> None:
-        if not self._interrupted:
-            self._interrupted = True
+    def on_interrupt(self) -> None:
+        """The kernel was interrupted, and not by `interrupt` of this code or its timeout."""
+        if self.began is not None and self._interrupted_by is None:
+            self._note_interrupt("someone")
+
+    def _note_interrupt(self, by: Literal["us", "someone"]) -> None:
+        if self._interrupted_by != by:
+            self._interrupted_by = by
             self._failed_before = self._error is not None
+
+    async def _send_interrupt(self) -> None:
+        self._note_interrupt("us")
         await self._kernel.interrupt_process()
 
     async def _run(self) -> ExecutionReply:
         async with self._kernel.queue:
             if self._sent is not None:
                 return await self._resume(self._sent)
-            connection = await self._connect_when_free()
-            while _broke(connection):
-                connection = await self._connect_when_free()  # nothing was sent yet
-            if connection.ended.done() or self._kernel.generation != self._generation:
-                return ExecutionReply(
-                    status=self._kernel.how_it_ended(), note="The code never started."
-                )
-            if self._withdrawn.is_set() or not await self._sink.prepare():
-                return ExecutionReply(status="interrupted", note="The code never started.")
-            await connection.sync_widgets()
-            with connection.request("execute_request", self._request, self._metadata) as inbox:
-                self._sent = inbox.request_id
-                return await self._follow_to_end(connection, inbox)
+            reply = await self._send()
+            for _ in range(1, _MOST_SENT):
+                if self._was_dropped:
+                    reply = await self._send()
+            return reply
+
+    @property
+    def _was_dropped(self) -> bool:
+        """Whether the kernel dropped the code because code of someone else before it failed."""
+        return self._reply is not None and self._reply.get("status") == "aborted"
+
+    async def _send(self) -> ExecutionReply:
+        """Send the code once the kernel is free, and follow it to its end."""
+        self._reply, self._idle, self._probe, self.began = None, False, None, None
+        connection = await self._connect_when_free()
+        while _broke(connection):
+            connection = await self._connect_when_free()  # nothing was sent yet
+        if connection.ended.done() or self._kernel.generation != self._generation:
+            return ExecutionReply(
+                status=self._kernel.how_it_ended(), note="The code never started."
+            )
+        if self._withdrawn.is_set() or not (self._shown or await self._sink.prepare()):
+            return ExecutionReply(status="interrupted", note="The code never started.")
+        await connection.sync_widgets()
+        with connection.request("execute_request", self._request, self._metadata) as inbox:
+            self._sent = inbox.request_id
+            return await self._follow_to_end(connection, inbox)
 
     async def _resume(self, request_id: str) -> ExecutionReply:
         """Follow code that an earlier server sent to the kernel."""
@@ -253,7 +253,8 @@ class Execution:
                 await self._kernel.check()
             if self._reply is not None:
                 continue
-            if self._withdrawn.is_set() and not self._interrupted and self._accepts_interrupt(now):
+            waits = self._withdrawn.is_set() and self._interrupted_by != "us"
+            if waits and self._accepts_interrupt(now):
                 await self._send_interrupt()
             if self._overdue(now):
                 self._stopping = "timeout"
@@ -275,7 +276,7 @@ class Execution:
             return self._idle or self._probe.is_set()
         if self._reply is None and not self._idle:
             return False
-        if self._reply is None and self._interrupted:
+        if self._reply is None and self._interrupted_by:
             return silence > _SILENCE_S
         if self._reply is not None and self._probe is None and silence > _SILENCE_S:
             self._probe = connection.probe()
@@ -329,7 +330,9 @@ class Execution:
 
     def _begin(self) -> None:
         self.began = time.monotonic()
-        self._sink.on_start()
+        if not self._shown:
+            self._shown = True
+            self._sink.on_start()
 
     def _conclude(self, connection: Connection) -> ExecutionReply:
         reply = self._reply
@@ -344,7 +347,7 @@ class Execution:
                 status="error",
                 execution_count=self._count,
                 error=self._error,
-                note=_ENDED_UNHEARD.format(why=self._why),
+                note=notes.ENDED_UNHEARD.format(why=self._why),
             )
         if reply is None:
             seconds = f"{_INTERRUPT_GRACE_S:g} s"
@@ -355,15 +358,17 @@ class Execution:
             return self._success(reply)
         # Kernels such as bash's send `abort` instead of an error. Code that is interrupted may end
         # with any error: one that awaits is cancelled, a program that it started fails.
-        was_interrupted = self._interrupted and not self._failed_before
-        by_someone = not self._interrupted and reply.get("ename") in _INTERRUPT_ERRORS
-        stopped = was_interrupted or by_someone or reply_status == "abort"
+        was_interrupted = self._interrupted_by is not None and not self._failed_before
+        maybe = self._interrupted_by is None and reply.get("ename") in _INTERRUPT_ERRORS
+        stopped = was_interrupted or maybe or reply_status == "abort"
         if stopped and self._kernel.generation != self._generation:
             # A restart interrupts the code first, so that it can end in order.
             return self._reply_for_end(self._kernel.how_it_ended())
         if reply_status == "abort":
             return ExecutionReply(
-                status=self._stopping or "interrupted", execution_count=self._count
+                status=self._stopping or "interrupted",
+                execution_count=self._count,
+                note=self._interrupter(),
             )
         if reply_status == "aborted":  # code before it failed
             note = "The kernel dropped the code because code before it failed. It did not run."
@@ -376,37 +381,41 @@ class Execution:
             status=(self._stopping or "interrupted") if stopped else "error",
             execution_count=self._count,
             error=error,
-            note=_INTERRUPTED_BY_SOMEONE if by_someone else "",
-            by_someone=by_someone,
+            note=notes.MAYBE_BY_SOMEONE if maybe else self._interrupter() if stopped else "",
+            maybe_interrupted=maybe,
         )
+
+    def _interrupter(self) -> str:
+        """The note on who interrupted the code; empty if we did, or nobody."""
+        return notes.BY_SOMEONE if self._interrupted_by == "someone" else ""
 
     def _success(self, reply: Mapping[str, Any]) -> ExecutionReply:
         exits = _asks_to_exit(reply)
-        notes = [_EXITED] if exits else []
+        sentences = [notes.EXITED] if exits else []
         if any(each.get("source") == "set_next_input" for each in payload_of(reply)):
-            notes.append(_PROPOSED)
+            sentences.append(notes.PROPOSED)
         if exits:
             self._kernel.leave()
-        if stopped := self._stopping if self._interrupted else None:
-            notes.append(_ENDED_ALL_THE_SAME)
+        if self._interrupted_by is not None:
+            sentences += [self._interrupter(), notes.ENDED_ALL_THE_SAME]
         return ExecutionReply(
-            status=stopped or "ok",
+            status=(self._stopping or "interrupted") if self._interrupted_by else "ok",
             execution_count=self._count,
-            note=" ".join(notes),
+            note=" ".join(filter(None, sentences)),
             user_expressions=mapping(reply.get("user_expressions")),
         )
 
     def _idle_without_reply(self) -> ExecutionReply:
         status: ExecutionStatus
-        if self._interrupted and not self._failed_before:
+        if self._interrupted_by and not self._failed_before:
             status = self._stopping or "interrupted"
-            note = "" if self._error else _UNANSWERED
+            note = f"{self._interrupter()} {'' if self._error else notes.UNANSWERED}".strip()
         elif self._error:
-            status, note = "error", _LOST_REPLY
+            status, note = "error", notes.LOST_REPLY
         elif self._broken_once:  # the reply went over the connection that broke
-            status, note = "ok", _LOST_REPLY
+            status, note = "ok", notes.LOST_REPLY
         else:
-            status, note = "error", _NO_REPLY
+            status, note = "error", notes.NO_REPLY
         return ExecutionReply(
             status=status, execution_count=self._count, error=self._error, note=note
         )
@@ -415,17 +424,17 @@ class Execution:
         """The reply with a note if outputs did not reach the cell."""
         if self._lost_outputs:
             status: ExecutionStatus = "error" if reply.status == "ok" else reply.status
-            return replace(reply, status=status, note=f"{reply.note} {_LOST_OUTPUTS}".strip())
-        final_notes = (_BROKE, _ENDED_UNHEARD.format(why=self._why))
+            return replace(reply, status=status, note=f"{reply.note} {notes.LOST_OUTPUTS}".strip())
+        final_notes = (notes.BROKE, notes.ENDED_UNHEARD.format(why=self._why))
         unheard = self._broken_once and reply.note not in final_notes
         if unheard or (self._reply is not None and not self._idle and _broke(connection)):
-            missing = _MISSING_OUTPUTS.format(why=self._why)
+            missing = notes.MISSING_OUTPUTS.format(why=self._why)
             return replace(reply, note=f"{reply.note} {missing}".strip())
         return reply
 
     def _reply_for_end(self, how: ConnectionEnd) -> ExecutionReply:
         if how == "broke":
-            return ExecutionReply(status="error", execution_count=self._count, note=_BROKE)
+            return ExecutionReply(status="error", execution_count=self._count, note=notes.BROKE)
         if how == "died" and self.began is None:  # faster than its first message
             self._begin()
         cause = self._kernel.why_it_ended()

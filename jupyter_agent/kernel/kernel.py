@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -12,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import zmq
 import zmq.asyncio
 from jupyter_core.utils import ensure_async
+from jupyter_events import EventLogger
 from tornado.web import HTTPError
 
 from jupyter_agent.errors import Busy, KernelUnavailable
@@ -19,6 +19,7 @@ from jupyter_agent.kernel.channels import End, KernelGone
 from jupyter_agent.kernel.client import Connection
 from jupyter_agent.kernel.execution import Execution
 from jupyter_agent.kernel.outputs import OutputSink
+from jupyter_agent.kernel.reply import exit_of
 from jupyter_agent.kernel.scratch import MARK, SCRATCH
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 KernelState: TypeAlias = Literal["idle", "busy", "starting", "dead", "unknown"]
 START_FAILURES = (OSError, RuntimeError, ValueError, HTTPError)
 """Errors of kernel provisioners and gateways when a kernel does not start."""
+_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
+"""Schema of the events in which Jupyter reports its actions on kernels."""
 _INSPECT_SECONDS = 2.0
 _LOOK = 0.25
 """Seconds between two checks of a process that does not answer yet."""
@@ -71,6 +74,9 @@ class Kernel:
         self._answered = False
         self._language_info: Mapping[str, Any] | None = None
         self._manager.add_restart_callback(self._on_death, "restart")
+        self._events: EventLogger | None = getattr(self._manager, "event_logger", None)
+        if self._events is not None:
+            self._events.add_listener(schema_id=_ACTIONS, listener=self._on_action)
 
     def use(self, user: object) -> None:
         """Note that `user` uses the kernel: `only_user` is cleared for anyone but its starter."""
@@ -336,6 +342,8 @@ class Kernel:
         for execution in list(self._executions):
             await execution.cancel()
         self._manager.remove_restart_callback(self._on_death, "restart")
+        if self._events is not None:
+            self._events.remove_listener(schema_id=_ACTIONS, listener=self._on_action)
         if self._leaving is not None:
             self._leaving.cancel()
         await self._disconnect()
@@ -357,6 +365,13 @@ class Kernel:
         """The kernel manager found the process dead and is about to start another."""
         self._end("died")
 
+    async def _on_action(self, logger: EventLogger, schema_id: str, data: dict[str, Any]) -> None:
+        """A kernel was started, interrupted, restarted or shut down through Jupyter."""
+        about = (data.get("kernel_id"), data["action"], data.get("status"))
+        if about == (self.id, "interrupt", "success"):
+            for execution in self._executions:
+                execution.on_interrupt()
+
     def _end(self, how: End) -> None:
         """The process ended. The first call counts: a death comes before the restart it causes."""
         if self._living:
@@ -365,7 +380,7 @@ class Kernel:
                 self._generation += 1
             self._answered = False
             self._last_end = how
-            self._cause = self._exit() if how == "died" else ""
+            self._cause = exit_of(self._manager) if how == "died" else ""
         if self._connection is not None:
             self._connection.end(self._last_end)
 
@@ -386,21 +401,6 @@ class Kernel:
         Jupyter may choose other ports for its next process.
         """
         return getattr(self._manager, "ports", None)
-
-    def _exit(self) -> str:
-        """How the process ended, in words; empty if unknown, as with a gateway."""
-        process = getattr(getattr(self._manager, "provisioner", None), "process", None)
-        code = getattr(process, "returncode", None)
-        if not isinstance(code, int):
-            return ""
-        if code >= 0:
-            return f"its process exited with code {code}"
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = "a signal"
-        why = {"SIGKILL": ", probably because memory ran out", "SIGSEGV": ", a crash"}
-        return f"its process was ended by {name} ({code}){why.get(name, '')}"
 
     def _is_reported_busy(self) -> bool:
         """Whether the manager last reported it as busy; not if it died or does not answer."""

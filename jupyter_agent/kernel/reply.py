@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
@@ -24,13 +25,13 @@ class ExecutionReply:
     note: str = ""
     """Anything else that a reader has to know, as a sentence."""
     user_expressions: Mapping[str, Any] = field(default_factory=dict)
-    by_someone: bool = False
-    """Someone else interrupted the code, or it raised the error of an interrupt itself."""
+    maybe_interrupted: bool = False
+    """Someone else may have interrupted the code, or it raised the error of an interrupt itself."""
 
     @property
     def raised_error(self) -> bool:
-        """Whether the code raised an error, and not because we interrupted it."""
-        return self.error is not None and (self.status == "error" or self.by_someone)
+        """Whether the code raised an error, and not because it was interrupted, as far as known."""
+        return self.error is not None and (self.status == "error" or self.maybe_interrupted)
 
 
 class KernelProcess(Protocol):
@@ -57,3 +58,19 @@ class KernelProcess(Protocol):
 
     def leave(self) -> None:
         """The code asked the process to exit: later code runs in the next process."""
+
+
+def exit_of(manager: Any) -> str:
+    """How a kernel's process ended, in words; empty if unknown, as with a gateway."""
+    process = getattr(getattr(manager, "provisioner", None), "process", None)
+    code = getattr(process, "returncode", None)
+    if not isinstance(code, int):
+        return ""
+    if code >= 0:
+        return f"its process exited with code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "a signal"
+    why = {"SIGKILL": ", probably because memory ran out", "SIGSEGV": ", a crash"}
+    return f"its process was ended by {name} ({code}){why.get(name, '')}"

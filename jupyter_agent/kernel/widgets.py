@@ -8,6 +8,7 @@ https://github.com/jupyter/nbclient/blob/main/nbclient/output_widget.py
 from __future__ import annotations
 
 import base64
+import html
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from jupyter_agent.kernel.outputs import as_output, mapping, storable
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 MODEL = "IPY_MODEL_"
+_OF_HTML = ("HTMLModel", "HTMLMathModel")
+"""Widgets whose value is HTML; that of others is a plain text."""
 _TAG = re.compile(r"<[^<>]*>")
 _MOST_CAPTURED = 2_000_000
 """Characters of text that one widget stores; the oldest are dropped."""
@@ -174,7 +177,9 @@ class Widgets:
         words: list[Any] = [state.get("description"), value]
         if isinstance(state.get("max"), int | float) and isinstance(value, int | float):
             words[1] = f"{value:g}/{state['max']:g}"
-        shown = [_TAG.sub("", str(word)) for word in words if isinstance(word, str | int | float)]
+        if state.get("_model_name") in _OF_HTML and isinstance(value, str):
+            words[1] = html.unescape(_TAG.sub("", value))
+        shown = [str(word) for word in words if isinstance(word, str | int | float)]
         return " ".join(" ".join(shown).split()), []
 
     def _is_output(self, comm_id: str) -> bool:

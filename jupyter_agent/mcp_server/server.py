@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from jupyter_agent.conversations.clients import Clients
 from jupyter_agent.conversations.request import new_id
 from jupyter_agent.conversations.undo import UndoneTurn
 from jupyter_agent.errors import InvalidInput, ToolError
-from jupyter_agent.legible import ModelText, clip
+from jupyter_agent.legible import ModelText, clip, pluralize
 from jupyter_agent.mcp_server import prompts, resources
 from jupyter_agent.mcp_server.catalogue import BEGIN_TURN, END_TURN, UNDO_TURN, Catalogue
 from jupyter_agent.mcp_server.forms import InputRequired, input_required
@@ -240,8 +240,9 @@ class McpServer:
 
     def _undo_result(self, undone: UndoneTurn) -> dict[str, Any]:
         cells = {(change.notebook, change.cell_id) for change in undone.undone}
+        changes = pluralize(len(undone.undone), "change")
         lines = [
-            f"Taken back: {_count(undone.undone, 'change')} of {_count(cells, 'cell')}."
+            f"Taken back: {changes} of {pluralize(len(cells), 'cell')}."
             + (" What ran in a kernel is not undone." if undone.ran else ""),
             *(
                 f"- Left unchanged: cell `{each['cell_id']}` of {each['notebook']}: {each['why']}"
@@ -337,10 +338,6 @@ def stateless(method: str, result: Mapping[str, Any]) -> dict[str, Any]:
     if method in _TTL_MS and "resultType" not in result:
         cached = {"ttlMs": _TTL_MS[method], "cacheScope": "private"}
     return {"resultType": "complete", **result, **cached, "_meta": {SERVER_KEY: ABOUT}}
-
-
-def _count(items: Sized, word: str) -> str:
-    return f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
 
 
 def _call_id(params: Mapping[str, Any]) -> str:

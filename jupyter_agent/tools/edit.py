@@ -18,7 +18,7 @@ from jupyter_agent.document.steps import (
     Update,
 )
 from jupyter_agent.errors import InvalidInput, NotPermitted
-from jupyter_agent.legible import quoted
+from jupyter_agent.legible import pluralize, quoted
 from jupyter_agent.text.notebook import hidden
 from jupyter_agent.tools.base import (
     Action,
@@ -379,7 +379,7 @@ class ClearCells(CellTool):
         return Question(
             notebook=nb.path,
             cell_id=cells[0].id if len(cells) == 1 else None,
-            diff=f"clear the outputs of {len(cells)} cell{'' if len(cells) == 1 else 's'}",
+            diff=f"clear the outputs of {pluralize(len(cells), 'cell')}",
             whole=self.cell_ids is None,
         )
 

@@ -28,6 +28,7 @@ class Shown:
         return self.is_wanted
 
     def on_start(self) -> None:
+        assert not self.begun.is_set(), "code starts once"
         self.begun.set()
 
     def stream(self, name: str, text: str) -> None:

@@ -172,12 +172,33 @@ async def test_a_failure_is_shown_and_the_next_code_still_runs(kernels: Kernels)
     assert shown.kinds() == ["error"]
 
 
+async def test_code_that_is_dropped_as_a_cell_of_a_person_fails_runs_after_it(
+    kernels: Kernels, jp_serverapp: ServerApp, tmp_path: Path
+) -> None:
+    kernel, gate = await kernels.get("a.ipynb"), Gate(tmp_path / "gate")
+    first = kernel.execute(f"print('on', flush=True)\n{gate.waits}", shown := Shown())
+    await until(lambda: "on" in shown.text)
+    theirs = jp_serverapp.kernel_manager.get_kernel(kernel.id).client()
+    theirs.start_channels()
+    for code in ("import time; time.sleep(0.5)", "1 / 0", "x = 1"):  # as "Run All" in JupyterLab
+        theirs.execute(code)
+    second = kernel.execute("'x' in globals()", dropped := Shown())
+    await asyncio.sleep(0.5)
+    gate.open()
+    replies = await asyncio.gather(first, second)
+    theirs.stop_channels()
+    assert [(reply.status, reply.note) for reply in replies] == [("ok", ""), ("ok", "")]
+    assert [event[1]["data"]["text/plain"] for event in dropped.events] == ["False"]
+
+
 ENDLESS = {
     "awaits": "import asyncio\nprint('on', flush=True)\nawait asyncio.sleep(600)",
     "runs a program": "%%bash\necho on\nsleep 600",
     "cleans up badly": f"try:\n  print('on', flush=True)\n  {FOREVER}\nfinally:\n  1 / 0",
     "is plain": f"print('on', flush=True)\n{FOREVER}",
 }
+PROGRAM = "!echo on; sleep 600"
+"""It ends without an error, whatever happens to it."""
 
 
 @pytest.mark.parametrize("status", ["timeout", "interrupted"])
@@ -201,7 +222,7 @@ async def test_interrupted_code_that_ends_without_an_error_is_no_success(
 ) -> None:
     kernel, shown = await kernels.get("a.ipynb"), Shown()
     timed = status == "timeout"
-    run = kernel.execute("!echo on; sleep 600", shown, timeout=0.5 if timed else None)
+    run = kernel.execute(PROGRAM, shown, timeout=0.5 if timed else None)
     await until(lambda: "on" in shown.text)
     if not timed:
         await run.interrupt()
@@ -209,15 +230,28 @@ async def test_interrupted_code_that_ends_without_an_error_is_no_success(
     assert (reply.status, "may be incomplete" in reply.note) == (status, True)
 
 
+@pytest.mark.parametrize("code", [*ENDLESS.values(), PROGRAM], ids=[*ENDLESS, "ends well"])
 async def test_code_that_someone_else_interrupts_counts_as_interrupted(
-    kernels: Kernels, jp_serverapp: ServerApp
+    kernels: Kernels, jp_serverapp: ServerApp, code: str
 ) -> None:
     kernel, shown = await kernels.get("a.ipynb"), Shown()
-    run = kernel.execute(ENDLESS["is plain"], shown)
+    run = kernel.execute(code, shown)
     await until(lambda: "on" in shown.text)
     await jp_serverapp.kernel_manager.interrupt_kernel(kernel.id)  # as the button in JupyterLab
     reply = await run
-    assert (reply.status, "Someone else interrupted it" in reply.note) == ("interrupted", True)
+    assert (reply.status, "Someone else interrupted it." in reply.note) == ("interrupted", True)
+    assert not reply.raised_error
+    assert ("may be incomplete" in reply.note) == (code == PROGRAM)
+    assert (await kernel.execute("1", Shown())).note == ""
+
+
+async def test_code_that_raises_the_error_of_an_interrupt_may_have_been_interrupted(
+    kernels: Kernels,
+) -> None:
+    kernel = await kernels.get("a.ipynb")
+    reply = await kernel.execute("raise KeyboardInterrupt", Shown())
+    assert (reply.status, reply.raised_error) == ("interrupted", True)
+    assert "or the code raised the error itself" in reply.note
 
 
 async def test_an_error_that_was_there_before_the_interrupt_stays_an_error(

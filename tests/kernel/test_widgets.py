@@ -22,10 +22,15 @@ async def test_a_progress_bar_is_told_as_it_is_in_the_end(kernels: Kernels) -> N
         kernels,
         "bar, count = w.FloatProgress(max=10.0, description='Epochs'), w.HTML('0/10')\n"
         "display(w.HBox([w.HTML('<b>train</b>'), bar, count]))\n"
-        "for n in range(1, 11): bar.value = n; count.value = f'{n}/10 [00:01]'",
+        "for n in range(1, 11): bar.value = n; count.value = f'{n}/10 [00:01&lt;00:00]'",
     )
-    assert text == "train Epochs 10/10 10/10 [00:01]"
+    assert text == "train Epochs 10/10 10/10 [00:01<00:00]", "tqdm writes it so"
     assert "10/10" not in str(shown.events[0][1]["data"])
+
+
+async def test_a_text_that_is_no_html_is_told_as_it_is(kernels: Kernels) -> None:
+    text, _ = await told(kernels, "display(w.Text('a &lt; b and c < d > e'))")
+    assert text == "a &lt; b and c < d > e"
 
 
 async def test_what_an_output_widget_holds_is_told(kernels: Kernels) -> None:

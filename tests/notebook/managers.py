@@ -167,12 +167,15 @@ def _stripped(root: Path) -> Storage:
     return Storage(contents, "a.ipynb", "b.ipynb", keeps_outputs=False)
 
 
+JUPYTEXT: dict[str, Any] = {
+    "sync": build_sync_jupytext_contents_manager_class(LargeFileManager),
+    "async": build_async_jupytext_contents_manager_class(AsyncLargeFileManager),
+}
+"""Jupytext's managers, which wrap the errors of Jupyter's."""
+
+
 def _text(name: str, extension: str, *, sync: bool, paired: bool) -> Callable[[Path], Storage]:
-    kind = (
-        build_sync_jupytext_contents_manager_class(LargeFileManager)
-        if sync
-        else build_async_jupytext_contents_manager_class(AsyncLargeFileManager)
-    )
+    kind = JUPYTEXT["sync" if sync else "async"]
     jupytext: dict[str, Any] = {
         "text_representation": {"extension": f".{extension}", "format_name": name}
     }

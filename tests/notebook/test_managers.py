@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,17 @@ from jupyter_agent.carriers.listener import ContentsListener
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.steps import Delete, Insert, Move, Update
-from jupyter_agent.errors import Conflict, NotebookNotFound, ToolError
+from jupyter_agent.errors import (
+    Conflict,
+    Locked,
+    NotebookNotFound,
+    ToolError,
+    UnreadableNotebook,
+)
 from tests.notebook.editing import make_edit
 
-from .conftest import code, markdown, sign_in_memory
-from .managers import STORAGES, Storage, Unsigned
+from .conftest import code, markdown, notebook_json, sign_in_memory
+from .managers import JUPYTEXT, STORAGES, Storage, Unsigned
 
 pytestmark = pytest.mark.sample(5)
 
@@ -265,4 +273,66 @@ async def test_a_manager_that_signs_nothing(jp_environ: None) -> None:
     notebook = await notebooks.get(storage.path)
     await make_edit(notebook, Update(cell_id="one", old_string="1", new_string="2"))
     assert await sources(storage) == ["x = 2"]
+    await notebooks.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def jupytext(request: pytest.FixtureRequest, jp_environ: None, tmp_path: Path) -> Any:
+    """A manager that wraps the errors of Jupyter's, with a notebook."""
+    contents = JUPYTEXT[request.param](root_dir=str(tmp_path))
+    sign_in_memory(contents)
+    text = notebook_json([code("a", "x = 1")])
+    (tmp_path / "a.ipynb").write_text(text, encoding="utf-8")
+    return contents
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (
+            errno.ENOSPC,
+            "`a.ipynb` could not be saved; nothing was changed: No space left on device",
+        ),
+        (errno.EACCES, "`a.ipynb` is read-only; nothing was changed."),
+        (errno.EROFS, "`a.ipynb` is read-only; nothing was changed."),
+    ],
+)
+async def test_an_error_that_a_manager_wraps_is_told_as_what_it_is(
+    jupytext: Any, monkeypatch: pytest.MonkeyPatch, number: int, told: str
+) -> None:
+    def fails(path: str, *_: Any, **__: Any) -> None:
+        with jupytext.perm_to_403(path):
+            raise OSError(number, os.strerror(number), path)
+
+    notebooks = Notebooks(jupytext, Tabs())
+    notebook = await notebooks.get("a.ipynb")
+    with monkeypatch.context() as patch:
+        patch.setattr(jupytext, "_save_notebook", fails)
+        with pytest.raises(ToolError) as raised:
+            await make_edit(notebook, Update(cell_id="a", old_string="1", new_string="2"))
+    assert raised.value.message == told
+    assert isinstance(raised.value, Locked) == ("read-only" in told)
+    await notebooks.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda text: "", "it is empty"),
+        (lambda text: "\ufeff" + text, "it starts with a byte order mark"),
+        (lambda text: f"<<<<<<< HEAD\n{text}\n>>>>>>> theirs\n", "it has merge conflict markers"),
+        (lambda text: text.replace('"nbformat": 4', '"nbformat": 5'), "the notebook format 5"),
+        (lambda text: text + "}", "it is not valid JSON"),
+    ],
+)
+async def test_a_file_that_a_manager_cannot_read_is_refused_with_the_reason(
+    jupytext: Any, tmp_path: Path, damage: Callable[[str], str], told: str
+) -> None:
+    file = tmp_path / "a.ipynb"
+    text = damage(file.read_text(encoding="utf-8"))
+    file.write_text(text, encoding="utf-8")
+    notebooks = Notebooks(jupytext, Tabs())
+    with pytest.raises(UnreadableNotebook, match=f"`a.ipynb` cannot be edited: .*{told}"):
+        await (await notebooks.get("a.ipynb")).read()
+    assert file.read_text(encoding="utf-8") == text
     await notebooks.close()

@@ -321,6 +321,13 @@ async def test_a_flood_keeps_its_beginning_and_its_end(notebook: Notebook, view:
     assert "4,000 characters (800 lines) left out of 1,000 lines in all" in note["text"]
 
 
+def test_one_line_is_counted_as_one() -> None:
+    outputs = OutputList(limit=1000)
+    outputs.stream("stdout", "x" * 4000 + "\n")
+    note = outputs.entries(complete=True)[1].text
+    assert "3,001 characters (0 lines) left out of 1 line in all" in note
+
+
 def test_what_just_fits_is_one_output_again() -> None:
     outputs = OutputList(limit=1000)
     outputs.stream("stdout", "a" * 700)

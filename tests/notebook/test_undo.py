@@ -617,6 +617,21 @@ async def test_an_undo_tells_of_lines_that_somebody_took_to_a_cell_that_the_turn
     ]  # fmt: skip
 
 
+async def test_an_undo_tells_where_the_lines_of_a_cell_are_to_which_a_program_gave_another_id(
+    notebooks: Notebooks, write: Write
+) -> None:
+    """As nbstripout does, which numbers the cells."""
+    path = write("a.ipynb", [code("a", "x = 1"), code("z", "z")])
+    notebook = await notebooks.get("a.ipynb")
+    edit = await make_edit(notebook, Update(cell_id="a", source="x = 20", base="x = 1"))
+    write("a.ipynb", [code("0", "x = 20"), code("1", "z")])
+    undone = await undo(notebook, edit.changes)
+    assert [conflict["reason"] for conflict in undone.conflicts] == ["deleted"]
+    (sentence,) = undone.remarks
+    assert "cell `a` is no longer there; the same lines are in `0`." in sentence
+    assert [cell["source"] for cell in cells_of(path)] == ["x = 20", "z"]
+
+
 @pytest.mark.parametrize(
     "theirs",
     [

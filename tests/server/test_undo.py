@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -258,7 +259,10 @@ async def test_a_notebook_that_is_gone_is_a_conflict_and_the_other_is_taken_back
     undone = (await call("POST", "turns", turn_id, "undo")).body
     assert {each["notebook"] for each in undone["conflicts"]} == {OTHER}
     why = undone["conflicts"][0]["why"]
-    assert "no notebook" in why
+    assert why == (
+        f"There is no notebook at `{OTHER}`. If it was moved, move it back and undo again; copies "
+        f"from before each turn are kept (`GET api/agent/notebooks/{OTHER}/recovery`)."
+    )
     cell_ids = ", ".join(each["cell_id"] for each in undone["conflicts"])
     assert f"undone. other/second.ipynb, cells {cell_ids} stay: {why} What" in undone["message"]
     shutil.copy(files[0], files[1])
@@ -266,6 +270,22 @@ async def test_a_notebook_that_is_gone_is_a_conflict_and_the_other_is_taken_back
     none = (await call("POST", "turns", turn_id, "undo", body=chosen)).body
     assert none["message"].startswith("Nothing to undo: the turn did not change these cells. ")
     assert cells(files[0]) == before
+
+
+@pytest.mark.full
+async def test_an_undo_in_a_read_only_notebook_says_what_helps(
+    call: Call, replies: list[FakeReply], files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn_id = await do(call, replies)
+    with monkeypatch.context() as patch:  # the tests may run as root, which may write anything
+        patch.setattr(os, "access", lambda target, mode, **_: mode != os.W_OK)
+        kept = (await call("POST", "turns", turn_id, "undo")).body
+    assert kept["undone"] == []
+    for each in kept["conflicts"]:
+        assert each["why"].startswith(f"`{each['notebook']}` is read-only")
+        assert each["why"].endswith(". Undo again once it can be written.")
+    again = (await call("POST", "turns", turn_id, "undo")).body
+    assert again["conflicts"] == []
 
 
 def forget_ids(path: Path) -> None:

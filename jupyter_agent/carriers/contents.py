@@ -10,7 +10,7 @@ import inspect
 import os
 import posixpath
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias, cast
 
@@ -24,6 +24,8 @@ from jupyter_agent.carriers.contents_model import (
     READ_ERRORS,
     FileFacts,
     LoadedNotebook,
+    ParsedText,
+    ReadFile,
     digest_of,
     hash_of,
     make_loaded,
@@ -268,18 +270,14 @@ class Disk:
 
     # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
 
-    async def _from_text(
-        self, path: str
-    ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
+    async def _from_text(self, path: str) -> ReadFile:
         """Parse in a thread: a large notebook must not hold up the event loop."""
         notary = self._contents.notary  # its database belongs to the thread that first asks
         model, (content, signature, without) = await self._parse_complete(path)
         trusted = notary.store.check_signature(signature, notary.algorithm)
         return model, content, bool(trusted), without
 
-    async def _parse_complete(
-        self, path: str
-    ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
+    async def _parse_complete(self, path: str) -> tuple[dict[str, Any], ParsedText]:
         while True:
             try:
                 return await self._parse(path)
@@ -294,9 +292,7 @@ class Disk:
                 self._repair_notes[path] = done
             return await self._parse(path)
 
-    async def _parse(
-        self, path: str
-    ) -> tuple[dict[str, Any], tuple[dict[str, Any], str, Collection[int]]]:
+    async def _parse(self, path: str) -> tuple[dict[str, Any], ParsedText]:
         model = await self._get(path, type="file", format="text")
         return model, await asyncio.to_thread(self._parse_and_sign, model["content"])
 
@@ -344,19 +340,18 @@ class Disk:
                 raise ToolError(f"`{path}` is damaged, and stays so: {error.strerror}.") from error
             return _REPAIRED_SAVE.format(path=path, left=left, what="in our newest recovery copy")
 
-    def _parse_and_sign(self, text: str) -> tuple[dict[str, Any], str, Collection[int]]:
+    def _parse_and_sign(self, text: str) -> ParsedText:
         content = nbformat_file.parse(text)
         signature = self._contents.notary.compute_signature(content)
         return content, signature, nbformat_file.missing_ids(content["cells"])
 
-    async def _from_model(
-        self, path: str
-    ) -> tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]:
+    async def _from_model(self, path: str) -> ReadFile:
         """As the manager returns it. Ids that change at a second reading are not stored."""
         try:
             model = await self._get(path)
         except UnreadableNotebook:
-            await self._refuse_text(path)
+            if path.endswith(".ipynb"):
+                await self._parse(path)  # its text tells why
             raise
         content = model["content"]
         if not isinstance(content, dict):
@@ -379,12 +374,6 @@ class Disk:
             if cell["cell_type"] == "code"
         ]
         return model, content, all(marks), without
-
-    async def _refuse_text(self, path: str) -> None:
-        """Raises Unusable with the fault of a file of JSON that the manager cannot read."""
-        if path.endswith(".ipynb"):
-            model = await self._get(path, type="file", format="text")
-            await asyncio.to_thread(nbformat_file.parse, model["content"])
 
     async def _get(
         self,

@@ -5,19 +5,22 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tornado.web import HTTPError
 
-from jupyter_agent.errors import (
-    Locked,
-    ToolError,
-)
+from jupyter_agent.errors import Locked, ToolError
 
 READ_ERRORS = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """Errors of managers: their own, the storage's, and those of their code on odd JSON."""
+ReadFile: TypeAlias = tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]
+"""The manager's model of a notebook, its content, whether it is trusted, and the indexes of the
+cells whose ids are not in the file.
+"""
+ParsedText: TypeAlias = tuple[dict[str, Any], str, Collection[int]]
+"""A notebook's content, its signature, and the indexes of the cells without an id."""
 
 
 @dataclass(frozen=True)

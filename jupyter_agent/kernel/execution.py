@@ -16,13 +16,19 @@ from jupyter_agent.kernel.channels import ConnectionEnd, Inbox, Received
 from jupyter_agent.kernel.client import Connection
 from jupyter_agent.kernel.outputs import (
     OutputSink,
+    asks_to_exit,
     count_of,
     deliver,
     error_of,
     mapping,
     payload_of,
 )
-from jupyter_agent.kernel.reply import ExecutionReply, ExecutionStatus, KernelProcess
+from jupyter_agent.kernel.reply import (
+    INTERRUPT_ERRORS,
+    ExecutionReply,
+    ExecutionStatus,
+    KernelProcess,
+)
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +44,6 @@ _CONNECT_AGAIN_S = 60.0
 """Seconds in which we reconnect after a connection broke, while the code continues."""
 _AGAIN_S = 0.5
 """Seconds between two attempts to reconnect."""
-_INTERRUPT_ERRORS = ("KeyboardInterrupt", "InterruptException")
-"""The names of such errors in Python and Julia; R and bash do not raise any."""
 _MOST_SENT = 5
 """How often code is sent that the kernel drops each time."""
 
@@ -75,6 +79,8 @@ class Execution:
         """Who interrupted the code last."""
         self._failed_before = False
         """Whether it had raised an error of its own by then."""
+        self._interrupted_ahead = False
+        """Whether someone interrupted the code before it in the kernel."""
         self._withdrawn = asyncio.Event()
         self._reply: Mapping[str, Any] | None = None
         self._idle = False
@@ -123,7 +129,9 @@ class Execution:
 
     def on_interrupt(self) -> None:
         """The kernel was interrupted, and not by `interrupt` of this code or its timeout."""
-        if self.began is not None and self._interrupted_by is None:
+        if self.began is None:
+            self._interrupted_ahead = bool(self._sent)
+        elif self._interrupted_by is None:
             self._note_interrupt("someone")
 
     def _note_interrupt(self, by: Literal["us", "someone"]) -> None:
@@ -139,16 +147,11 @@ class Execution:
         async with self._kernel.queue:
             if self._sent is not None:
                 return await self._resume(self._sent)
-            reply = await self._send()
-            for _ in range(1, _MOST_SENT):
-                if self._was_dropped:
-                    reply = await self._send()
+            for _ in range(_MOST_SENT):
+                reply = await self._send()
+                if reply.note != notes.DROPPED:  # as code of someone else before it failed
+                    break
             return reply
-
-    @property
-    def _was_dropped(self) -> bool:
-        """Whether the kernel dropped the code because code of someone else before it failed."""
-        return self._reply is not None and self._reply.get("status") == "aborted"
 
     async def _send(self) -> ExecutionReply:
         """Send the code once the kernel is free, and follow it to its end."""
@@ -289,12 +292,8 @@ class Execution:
         return self._accepted or (self.began is not None and now - self.began > _POLL_S)
 
     def _overdue(self, now: float) -> bool:
-        return (
-            self._timeout is not None
-            and self._stopping != "timeout"
-            and self.began is not None
-            and now - self.began > self._timeout
-        )
+        ran = now - (self.began or now)
+        return self._timeout is not None and self._stopping != "timeout" and ran > self._timeout
 
     def _take(self, message: Received) -> None:
         kind, content = message.kind, message.content
@@ -359,7 +358,7 @@ class Execution:
         # Kernels such as bash's send `abort` instead of an error. Code that is interrupted may end
         # with any error: one that awaits is cancelled, a program that it started fails.
         was_interrupted = self._interrupted_by is not None and not self._failed_before
-        maybe = self._interrupted_by is None and reply.get("ename") in _INTERRUPT_ERRORS
+        maybe = self._interrupted_by is None and reply.get("ename") in INTERRUPT_ERRORS
         stopped = was_interrupted or maybe or reply_status == "abort"
         if stopped and self._kernel.generation != self._generation:
             # A restart interrupts the code first, so that it can end in order.
@@ -370,12 +369,13 @@ class Execution:
                 execution_count=self._count,
                 note=self._interrupter(),
             )
-        if reply_status == "aborted":  # code before it failed
-            note = "The kernel dropped the code because code before it failed. It did not run."
-            return ExecutionReply(status="error", note=note)
+        if reply_status == "aborted" and self._interrupted_ahead:
+            return ExecutionReply(status="interrupted", note=notes.INTERRUPTED_AHEAD)
+        if reply_status == "aborted":
+            return ExecutionReply(status="error", note=notes.DROPPED)
         if reply_status != "error":
-            note = "The kernel does not say how the code ended."
-            return ExecutionReply(status="error", execution_count=self._count, note=note)
+            count = self._count
+            return ExecutionReply(status="error", execution_count=count, note=notes.UNSAID)
         error = error_of(reply)
         return ExecutionReply(
             status=(self._stopping or "interrupted") if stopped else "error",
@@ -390,7 +390,7 @@ class Execution:
         return notes.BY_SOMEONE if self._interrupted_by == "someone" else ""
 
     def _success(self, reply: Mapping[str, Any]) -> ExecutionReply:
-        exits = _asks_to_exit(reply)
+        exits = asks_to_exit(reply)
         sentences = [notes.EXITED] if exits else []
         if any(each.get("source") == "set_next_input" for each in payload_of(reply)):
             sentences.append(notes.PROPOSED)
@@ -442,14 +442,6 @@ class Execution:
         if how == "restarted":
             note = "The kernel was restarted or shut down."
         return ExecutionReply(status=how, execution_count=self._count, note=note)
-
-
-def _asks_to_exit(reply: Mapping[str, Any]) -> bool:
-    """Whether the code called `exit()` or `quit()`, and not with `keep_kernel=True`."""
-    return any(
-        each.get("source") == "ask_exit" and not each.get("keepkernel")
-        for each in payload_of(reply)
-    )
 
 
 def _broke(connection: Connection) -> bool:

@@ -15,6 +15,9 @@ NO_REPLY = (
     "The kernel became idle without saying how the code ended: someone interrupted it as it "
     "started or ended, or the kernel's reply was lost."
 )
+UNSAID = "The kernel does not say how the code ended."
+DROPPED = "The kernel dropped the code because code before it failed. It did not run."
+INTERRUPTED_AHEAD = "Someone interrupted the code before it in the kernel. It did not run."
 MISSING_OUTPUTS = "{why}: outputs may be missing."
 ENDED_ALL_THE_SAME = (
     "The code was interrupted and ended without an error, as `!` commands do: it may be incomplete."

@@ -189,3 +189,11 @@ def too_large(kind: str, raw: bytes) -> dict[str, Any]:
                 return {"status": "ok"}
             return {"status": "error", "ename": "Error", "evalue": note, "traceback": []}
     return {}
+
+
+def asks_to_exit(reply: Mapping[str, Any]) -> bool:
+    """Whether the code called `exit()` or `quit()`, and not with `keep_kernel=True`."""
+    return any(
+        each.get("source") == "ask_exit" and not each.get("keepkernel")
+        for each in payload_of(reply)
+    )

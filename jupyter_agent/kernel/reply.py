@@ -12,6 +12,8 @@ from jupyter_agent.kernel.channels import End
 from jupyter_agent.kernel.client import Connection
 
 ExecutionStatus: TypeAlias = Literal["ok", "error", "timeout", "interrupted", "died", "restarted"]
+INTERRUPT_ERRORS = ("KeyboardInterrupt", "InterruptException")
+"""The names of errors by interrupts in Python and Julia; R and bash do not raise any."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -191,6 +191,30 @@ async def test_code_that_is_dropped_as_a_cell_of_a_person_fails_runs_after_it(
     assert [event[1]["data"]["text/plain"] for event in dropped.events] == ["False"]
 
 
+async def test_code_behind_code_that_a_person_interrupts_does_not_run(
+    kernels: Kernels, jp_serverapp: ServerApp, tmp_path: Path
+) -> None:
+    kernel, begins = await kernels.get("a.ipynb"), tmp_path / "begins"
+    await kernel.execute("1", Shown())
+    theirs = jp_serverapp.kernel_manager.get_kernel(kernel.id).client()
+    theirs.start_channels()
+
+    class Behind(Shown):
+        async def prepare(self) -> bool:
+            theirs.execute(f"open({str(begins)!r}, 'w').close()\n{FOREVER}")
+            await until(begins.exists)
+            return True
+
+    execution = kernel.execute("1", shown := Behind())
+    await until(lambda: execution.request_id)
+    await jp_serverapp.kernel_manager.interrupt_kernel(kernel.id)
+    reply = await execution
+    theirs.stop_channels()
+    assert reply.status == "interrupted"
+    assert "It did not run" in reply.note
+    assert shown.events == []
+
+
 ENDLESS = {
     "awaits": "import asyncio\nprint('on', flush=True)\nawait asyncio.sleep(600)",
     "runs a program": "%%bash\necho on\nsleep 600",

@@ -8,7 +8,8 @@ Messages are Anthropic's JSON with further keys, which are removed before sendin
 * `instructs`: digest of the project's instructions, with which the message starts;
 * `shows`: path of the notebook that the message describes;
 * `outline`: digest of that notebook's outline, if the message has it;
-* `plan`: the plan with which a summary ends.
+* `plan`: the plan with which a summary ends;
+* `asks`: so many of the last blocks of a summary are the question of the turn.
 """
 
 from __future__ import annotations
@@ -138,20 +139,19 @@ class Transcript:
         content = [_text(f"[Summary of the conversation so far]\n{summary}")]
         if plan := self._plan():
             content.append(_text(plan))
-        if self._open > 1:  # within a turn: the question itself is not left to the summary
-            content += [_text("[The question of this turn]"), *self._question()]
-        message: dict[str, Any] = {"role": "user", "content": content, "keeps": self._open}
-        if plan:
-            message["plan"] = plan
         kept = self.messages[len(self.messages) - self._open :]
         latest = next(self._with_instructions(), None)
+        more: dict[str, Any] = {"plan": plan} if plan else {}
+        question = self._question() if self._open > 1 else []  # else it stays by itself
         if latest is not None and latest not in kept:
             instructions = latest["content"][0]
-            others = [block for block in content if block != instructions]
-            message |= {
-                "content": [instructions, *others],
-                "instructs": latest["instructs"],
-            }
+            question = [block for block in question if block != instructions]
+            content.insert(0, instructions)
+            more["instructs"] = latest["instructs"]
+        if question:
+            content += [_text("[The question of this turn]"), *question]
+            more["asks"] = len(question)
+        message = {"role": "user", "content": content, "keeps": self._open, **more}
         return self._add(message)
 
     def elide(self) -> bool:
@@ -192,8 +192,10 @@ class Transcript:
         return (message for message in reversed(self.messages) if "instructs" in message)
 
     def _question(self) -> list[Block]:
+        """The last question. After a summary within its turn it is a part of the summary."""
         asked = (m for m in reversed(self.messages) if m["role"] == "user" and not _has_results(m))
-        return list(next(asked, {"content": []})["content"])
+        last: Message = next(asked, {"content": []})
+        return list(last["content"][-last.get("asks", 0) :])
 
     def _add(self, message: Message) -> tuple[MessageAdded, ...]:
         self._apply(message)

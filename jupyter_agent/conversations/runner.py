@@ -112,7 +112,8 @@ class TurnRunner:
         self._active = active
         self._missing = missing
         self._live: dict[str, LiveTurn] = {}
-        self._starting: set[tuple[str, str]] = set()
+        self._starting: dict[tuple[str, str], asyncio.Event] = {}
+        """By owner and conversation; set once `live_in` finds the turn, if there will be one."""
         self._interrupted = InterruptedTurns(stores.conversations, presence)
 
     # -- finding
@@ -127,6 +128,12 @@ class TurnRunner:
             if (turn.record.owner, turn.record.conversation_id) == (owner, conversation_id):
                 return turn
         return None
+
+    async def started_in(self, owner: str, conversation_id: str) -> LiveTurn | None:
+        """Like `live_in`; waits for a turn that is starting."""
+        if (begun := self._starting.get((owner, conversation_id))) is not None:
+            await begun.wait()
+        return self.live_in(owner, conversation_id)
 
     @property
     def running(self) -> list[LiveTurn]:
@@ -162,7 +169,8 @@ class TurnRunner:
         turn of it runs, 403 for a model that the person may not use, 429 if their monthly budget
         is used up, and ModelError.
         """
-        with self._reserve(last.owner, last.conversation_id):
+        with self._reserve(last.owner, last.conversation_id) as begun:
+            begun.set()  # it is not a turn
             chosen = await self.affordable.get(person, model)
             work = Workspace(
                 services=self._services,
@@ -188,16 +196,17 @@ class TurnRunner:
             return meter.usage if summary else None
 
     @contextmanager
-    def _reserve(self, owner: str, conversation_id: str) -> Iterator[None]:
+    def _reserve(self, owner: str, conversation_id: str) -> Iterator[asyncio.Event]:
         key = (owner, conversation_id)
         if key in self._starting or self.live_in(*key) is not None:
             message = "A turn of this conversation is running. Wait for it, or stop it first."
             raise RequestError(409, "turn_running", message)
-        self._starting.add(key)
+        begun = self._starting[key] = asyncio.Event()
         try:
-            yield
+            yield begun
         finally:
-            self._starting.discard(key)
+            begun.set()
+            del self._starting[key]
 
     async def _start(self, request: TurnRequest) -> LiveTurn:
         options = request.options

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from jupyter_agent.agent.reply import INVALID_INPUT
 from jupyter_agent.conversations.audit import AuditEntry
 from jupyter_agent.conversations.changes import (
     ChangesEntry,
@@ -128,8 +129,18 @@ async def undo_turn(
         remarks=remarks,
         effects=await _remaining_effects(stores, turn, work) if cells is None else (),
         nothing="" if undone or conflicts or remarks else _why_nothing(every, cells),
-        ran=any(toolbox.may_run(call["tool"], call["input"]) for call in calls),
+        ran=any(_may_have_run(call, toolbox) for call in calls),
     )
+
+
+def _may_have_run(call: Mapping[str, Any], toolbox: Toolbox) -> bool:
+    """Whether a call may have run code. One that was refused, or whose input is not a JSON object,
+    for example because the turn was stopped before it was complete, was not executed.
+    """
+    input = call["input"]
+    if call["state"] == "refused" or not isinstance(input, Mapping) or INVALID_INPUT in input:
+        return False
+    return toolbox.may_run(call["tool"], input)
 
 
 def _unknown_calls(calls: Sequence[Mapping[str, Any]], toolbox: Toolbox) -> list[str]:

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 _OK = re.compile(rb'"status"\s*:\s*"ok"')
 _JSON = re.compile(r"application/(.*\+)?json")
 _LARGEST = sys.float_info.max
+_DEEPEST = 400
+"""Levels of lists and objects in an output; programs that read it may fail beyond."""
 _ENDS = 200
 """Bytes at both ends of a large reply that are searched for its status."""
 
@@ -115,10 +117,10 @@ def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def storable(value: Any) -> Any:
+def storable(value: Any, levels: int = _DEEPEST) -> Any:
     """The value without what no file, socket or page accepts: lone surrogates, which programs
     produce that cut UTF-16 inside of a pair, and numbers that are not finite, which become null as
-    in JavaScript.
+    in JavaScript, as do lists and objects below so many levels.
     """
     if isinstance(value, float | int):
         return value if abs(value) <= _LARGEST else None  # NaN is not smaller than anything
@@ -128,9 +130,11 @@ def storable(value: Any) -> Any:
         except UnicodeEncodeError:
             return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     elif isinstance(value, Mapping):
-        return {storable(key): storable(each) for key, each in value.items()}
+        if not levels:
+            return None
+        return {storable(key): storable(each, levels - 1) for key, each in value.items()}
     elif isinstance(value, list):
-        return [storable(each) for each in value]
+        return [storable(each, levels - 1) for each in value] if levels else None
     return value
 
 

@@ -80,7 +80,7 @@ def api_error(
         message,
         kind=kind,
         retryable=retryable,
-        retry_after=pause if retryable else None,
+        retry_after=min(pause, _LONGEST_WAIT) if retryable and pause is not None else None,
         request_id=headers.get("request-id") or headers.get("x-request-id"),
         said=said,
     )
@@ -92,6 +92,7 @@ def _judge(
     """The kind of an error, whether another try may help, and its message."""
     detail = f" It said: {as_sentence(said)}" if said else ""
     refused = status in (200, 400, 404, 422)  # 200 for an error within a stream
+    too_long = _TOO_LONG.search(f"{code} {_type_of(error)} {said}")
     if status == 401 or (status == 400 and _BAD_KEY.search(said)):
         return "authentication", False, f"{service} does not accept the API key. Set a valid one."
     if status == 403:
@@ -105,7 +106,7 @@ def _judge(
     if status == 404:
         message = f"{service} has no model `{model}`. Choose another one.{detail}"
         return "not_found", False, message
-    if status == 413 or (refused and _TOO_LONG.search(f"{code} {_type_of(error)} {said}")):
+    if status == 413 or (too_long and (refused or status == 500)):  # 500 of local servers
         return "context_length", False, f"{_LONG}{detail}"
     if status == 402 or (status in (200, 400, 429) and _is_spent(error)):
         # The body decides: spent accounts can also have a time to wait, and bursts can lack it.
@@ -262,6 +263,8 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 _MINUTE = 60.0
 _DAY = 86_400.0
+_LONGEST_WAIT = 366 * _DAY
+"""Seconds; a service that asks for more has a fault, and no date may be so far away."""
 _MAX_CHARS = 64
 """Characters of a header's value: numbers and times are never longer."""
 

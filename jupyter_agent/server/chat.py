@@ -281,7 +281,7 @@ class ChatStopHandler(TurnAnswers):
     async def post(self, conversation_id: str) -> None:
         """Stops the running turn; answers once it has stopped."""
         store = self.runner.stores.conversations
-        turn = self.live_in(conversation_id)
+        turn = await self.runner.started_in(self.owner, conversation_id)
         if turn is not None:
             await self.runner.stop(turn)
         turns = await store.turns(self.owner, conversation_id)

@@ -165,6 +165,29 @@ async def test_within_a_turn_the_question_and_the_last_step_stay_verbatim(bench:
     assert notices(bench) == ["compacted", "compacted"]
 
 
+def test_further_summaries_within_a_turn_replace_the_one_before() -> None:
+    transcript = Transcript([question("Question?")])
+    stored = [
+        *transcript.add_facts("Facts."),
+        *transcript.add_instructions("Write British English.", "d1"),
+    ]
+    for n in range(1, 4):
+        stored += transcript.append("assistant", [{**calls("look"), "id": f"c{n}"}])
+        result = {"type": "tool_result", "tool_use_id": f"c{n}", "content": "x = 1"}
+        stored += transcript.append("user", [result])
+        stored += transcript.replace_older(f"Summary {n}.")
+        first = transcript.sendable("m")[0]["content"]
+        assert [block["text"] for block in first] == [
+            "Write British English.",
+            f"[Summary of the conversation so far]\nSummary {n}.",
+            "[The question of this turn]",
+            "Facts.",
+            "Question?",
+        ]
+    again = Transcript([question("Question?"), *(added.message for added in stored)])
+    assert again.messages == transcript.messages
+
+
 async def test_the_next_turn_goes_on_from_the_summary(bench: Bench) -> None:
     summarised = [[long("old")], TOO_LONG, TOO_LONG, [says("Old things.")], [says("Done.")]]
     await bench.run(ScriptedModel([[says("Hello.")]]))

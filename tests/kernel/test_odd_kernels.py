@@ -237,6 +237,20 @@ def test_numbers_that_no_page_can_read_are_null_in_outputs(number: Any, kept: An
     json.dumps(as_shared(output), allow_nan=False)
 
 
+@pytest.mark.parametrize("wrap", [lambda value: [value], lambda value: {"k": value}])
+def test_what_is_nested_too_deeply_for_a_reader_is_null_in_outputs(
+    wrap: Callable[[Any], Any],
+) -> None:
+    value: Any = 1
+    for _ in range(2_000):
+        value = wrap(value)
+    output = as_output("display_data", {"data": {"application/json": value}})
+    assert output is not None
+    text = json.dumps(as_shared(output), allow_nan=False)
+    assert "null" in text
+    assert text.count("[") + text.count("{") > 400
+
+
 async def test_messages_that_are_unknown_or_bare_harm_nothing(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()

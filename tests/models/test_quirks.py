@@ -464,6 +464,7 @@ REFUSALS: Sequence[tuple[str, int, str, str]] = [
             (400, "InvalidParameter: Range of input length should be [1, 129024]"),
             (422, "`inputs` tokens + `max_new_tokens` must be <= 8193."),
             (413, "Request too large on tokens per minute (TPM): Limit 6000, Requested 8123."),
+            (500, "Context size has been exceeded."),
         ]
     ),
     ("not_found", 404, 'model "m" not found, try pulling it first', "try pulling it first"),

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import httpx2
 import pytest
 
-from jupyter_agent.models.faults import wanted_wait
+from jupyter_agent.agent.loop import with_end_of_wait
+from jupyter_agent.models.faults import api_error, wanted_wait
 
 NOW = datetime(2026, 11, 22, 10, 0, 0, tzinfo=UTC)
 OTHER_CLOCK = {"date": "Sun, 22 Nov 2026 09:00:00 GMT"}
@@ -94,3 +95,16 @@ def wait(headers: dict[str, str]) -> float | None:
 )
 def test_a_wait_is_read_however_it_is_said(headers: dict[str, str], seconds: float | None) -> None:
     assert wait(headers) == (None if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    ("headers", "delay"),
+    [({"retry-after": "1e300"}, "7s"), ({}, "99999999999s"), ({}, "9" * 400 + "s")],
+)
+def test_a_wait_of_more_than_a_year_is_one_of_a_year(headers: dict[str, str], delay: str) -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}]
+    body = {"error": {"message": "Later.", "details": details}}
+    error = api_error("Lab", "m", status=429, error=body, headers=headers, mask=str)
+    until = with_end_of_wait(error).until
+    assert until is not None
+    assert 365 <= (until - datetime.now(UTC)).days <= 366

@@ -1000,6 +1000,19 @@ async def test_a_room_is_kept_while_it_is_used_and_goes_after_the_last_one_left(
     assert (await notebook.cell("a")).source == "x = 2\ny = 2"
 
 
+async def test_a_room_that_opens_while_jupyter_stops_does_not_outlive_it(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    extension = room_server.extension
+    await extension.stop_extension()
+    await room_notebooks.get("a.ipynb")
+    inside = room_server.room("a.ipynb")
+    await room_server.collaboration().close()
+    assert inside._file._watcher.done()
+    with pytest.raises(RuntimeError, match="not running"):
+        await extension.ywebsocket_server.stop()
+
+
 async def test_a_room_with_a_person_in_it_stays_when_we_leave(
     room_server: RoomServer, room_notebooks: Notebooks, file: Path
 ) -> None:

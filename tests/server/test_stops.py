@@ -11,6 +11,7 @@ import pytest
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.conversations.log import LogEntry
+from jupyter_agent.conversations.records import NewTurn, Opening
 from jupyter_agent.conversations.requests import SentRequest
 from jupyter_agent.events import Notice
 from tests.fakes import FakeAnthropic, Scripted, calls, says
@@ -120,6 +121,45 @@ async def test_a_stop_at_the_very_start_ends_the_turn(
     assert (await call("GET", "turns", turn.record.id)).body["state"] == "stopped"
     gate.set()
     assert ends((await call("POST", "chat", body=ask("again"))).text) == ["finish", "[DONE]"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", ("chat", "talk", "stop"), 200),
+        ("DELETE", ("conversations", "talk"), 204),
+    ],
+)
+async def test_a_turn_that_is_just_starting_is_stopped_too(
+    agent: Assistant,
+    call: Call,
+    replies: list[FakeReply],
+    notebook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    path: tuple[str, ...],
+    status: int,
+) -> None:
+    replies += [[says("Hello.")], held(3)]
+    await call("POST", "chat", body=ask("hi"))
+    store, starts, gate = agent.runner.stores.conversations, asyncio.Event(), asyncio.Event()
+    begin = store.begin
+
+    async def slow(new: NewTurn) -> Opening:
+        starts.set()
+        await gate.wait()
+        return await begin(new)
+
+    monkeypatch.setattr(store, "begin", slow)
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("again")))
+    await soon(starts)
+    stopping = asyncio.ensure_future(call(method, *path))
+    await asyncio.wait([stopping], timeout=0.2)  # it is not answered yet
+    gate.set()
+    assert (await stopping).status == status
+    assert ends((await asking).text) == ["abort", "[DONE]"]
+    states = [turn["state"] for turn in (await call("GET", "turns")).body["turns"]]
+    assert states == (["stopped", "done"] if status == 200 else [])
 
 
 async def test_a_stop_while_a_request_is_being_stored_writes_nothing_twice(

@@ -16,19 +16,20 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from pycrdt import UndoManager
 
 from jupyter_agent.assistant import Assistant
+from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.conversations.log import LogEntry
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.conversations.undo import undo_turn
 from jupyter_agent.errors import StoreUnavailable
 from jupyter_agent.workspace.workspace import Workspace
-from tests.fakes import calls, says
+from tests.fakes import Scripted, calls, says
 from tests.fakes.script import FakeReply
 from tests.gates import Gate
 from tests.waiting import soon, until
 
 from ..notebook.browser import Tab
 from ..programs import jupyter_server
-from .conftest import PATH, Call, ask
+from .conftest import PATH, Call, ask, live
 
 EXAMPLE = Path(__file__).parent.parent.parent / "jupyter_agent" / "examples" / "coffee.ipynb"
 HOME, OTHER = "home.ipynb", "other/second.ipynb"
@@ -346,6 +347,51 @@ async def test_the_undo_of_a_turn_with_calls_that_a_crash_cut_off_says_that_they
     assert undone["message"] == f"1 change undone. {cut_off}"
     again = (await call("POST", "turns", turn_id, "undo")).body
     assert again["message"] == f"0 changes undone. {cut_off}"
+
+
+RUN = calls("run_code", code="1")
+ADD = calls("create_cells", cells=[{"source": "y = x"}], run=True)
+
+
+def is_second_call_written(turn: LiveTurn) -> bool:
+    kinds = [event.type for event in turn.events]
+    return kinds[-1:] == ["tool-input-delta"] and kinds.count("tool-input-start") == 2
+
+
+def unfinished(call: Any) -> Scripted:
+    return Scripted(blocks=[call], stop_after=3, then="wait", gate=asyncio.Event())
+
+
+@pytest.mark.parametrize(
+    ("then", "mode"),
+    [
+        ([unfinished(RUN)], "auto"),
+        ([unfinished(ADD)], "auto"),
+        ([[RUN], [says("Not run, then.")]], "edit"),
+        ([[{**RUN, "input": "[1"}], [says("Not run, then.")]], "auto"),
+    ],
+    ids=["a run that is stopped as it is written", "cells", "declined", "not JSON"],
+)
+async def test_the_undo_of_a_turn_whose_call_never_ran_says_nothing_of_a_kernel(
+    agent: Assistant,
+    call: Call,
+    replies: list[FakeReply],
+    notebook: Path,
+    then: list[FakeReply],
+    mode: str,
+) -> None:
+    replies += [
+        [calls("update_cell", cell_id="b2", old_string="x = 1", new_string="x = 2")],
+        *then,
+    ]
+    body = ask("do it", stream=False, mode=mode, on_approval="decline")
+    asking = asyncio.ensure_future(call("POST", "chat", body=body))
+    if len(then) == 1:
+        await live(agent, is_second_call_written)
+        await call("POST", "chat", "talk", "stop")
+    turn_id = (await asking).body["turn_id"]
+    undone = (await call("POST", "turns", turn_id, "undo")).body
+    assert undone["message"] == "1 change undone. Cells are as before."
 
 
 async def test_an_edit_that_somebody_changed_at_the_same_moment_is_in_the_journal_and_undone(

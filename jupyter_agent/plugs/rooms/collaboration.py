@@ -69,6 +69,13 @@ class Collaboration:
         closing = (room.close() for room in self.open())
         await asyncio.gather(*closing, return_exceptions=True)
         await self._disconnect_pages()
+        await self._end_late_rooms()
+
+    async def _end_late_rooms(self) -> None:
+        """Stop what a room needs that opened after the YDocExtension had stopped."""
+        with suppress(RuntimeError):  # it is not running
+            await self._extension.ywebsocket_server.stop()
+        await self._extension.file_loaders.clear()
 
     async def _disconnect_pages(self) -> None:
         """End the connections of all pages: each is a task that has used a thread of anyio."""

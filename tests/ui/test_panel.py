@@ -339,6 +339,26 @@ def test_without_its_server_part_the_panel_says_what_to_do(
     assert errors == []
 
 
+def test_a_page_whose_server_was_updated_says_that_its_code_is_gone(
+    context: BrowserContext, lab: Lab, replies: Replies
+) -> None:
+    page = context.new_page()
+    notebook = OpenNotebook(page, lab, new_file(lab, "updated", ["x = 1"])).open()
+    code = "**/extensions/jupyter-agent/static/*.js*"
+    page.route(code, lambda route: route.fulfill(status=404, body="404 : Not Found"))
+    page.keyboard.press("Control+Alt+g")
+    panel = Panel(page)
+    expect(panel.region.get_by_role("alert")).to_contain_text("reload this page")
+    replies.append([calls("update_cell", cell_id="c0", old_string="1", new_string="2")])
+    replies.append([says("Done.")])
+    lab.ask("Two.", notebook.path)
+    expect(page.get_by_text("The assistant’s changes cannot be shown")).to_have_count(1)
+    assert notebook.sources() == {"c0": "x = 2"}
+    page.unroute(code)
+    page.evaluate("jupyterapp.shell.collapseRight()")
+    panel.open()
+
+
 NARROW = """() => {
     let area = [...jupyterapp.shell.widgets('right')].find(one => one.id === 'jupyter-agent');
     while (!area.parent.layout.absoluteSizes) area = area.parent;

@@ -1,4 +1,5 @@
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import type { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { PromiseDelegate } from '@lumino/coreutils';
 import type { Message } from '@lumino/messaging';
@@ -69,7 +70,7 @@ export class AssistantPanel extends ReactWidget {
   }
 
   protected override render(): React.JSX.Element | null {
-    return this._content;
+    return this._content ?? (this._isMissing ? <Missing trans={this._services.trans} /> : null);
   }
 
   private _onShown(): void {
@@ -82,14 +83,22 @@ export class AssistantPanel extends ReactWidget {
     await this._mounted.promise; // not renderPromise: it waits for an idle moment, which a busy page may never have
   }
 
+  /** If its code cannot be loaded, as after an update of the server, the panel says so, and tries again when shown. */
   private async _load(): Promise<void> {
-    if (!this._content) {
+    if (this._content) {
+      return;
+    }
+    try {
       const [{ Content }, rendermime] = await Promise.all([
         import('../components/Content'),
         this._loadRenderers()
       ]);
       const services = { ...this._services, rendermime };
       this._content ??= <Content services={services} onMounted={this._onMounted} />;
+    } catch (error) {
+      this._isMissing = true;
+      throw error;
+    } finally {
       this.update();
     }
   }
@@ -105,4 +114,15 @@ export class AssistantPanel extends ReactWidget {
   private readonly _shown = new Signal<this, void>(this);
   private _mounted = new PromiseDelegate<void>();
   private _content: React.JSX.Element | null = null;
+  private _isMissing = false;
+}
+
+function Missing({ trans }: { trans: TranslationBundle }): React.JSX.Element {
+  return (
+    <p role="alert" className="jp-Agent-failure">
+      {trans.__(
+        'The panel could not be loaded. Jupyter was updated or does not answer: reload this page.'
+      )}
+    </p>
+  );
 }

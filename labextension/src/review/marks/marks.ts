@@ -1,3 +1,4 @@
+import { Notification } from '@jupyterlab/apputils';
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { TranslationBundle } from '@jupyterlab/translation';
@@ -44,10 +45,29 @@ export class Marks {
   }
 
   private async _load(): Promise<void> {
-    const { NotebookMarks: Loaded } = await import('./notebookMarks');
-    if (!this._Marks) {
-      this._Marks = Loaded;
-      this._options.tracker.forEach(panel => this._add(panel));
+    try {
+      const { NotebookMarks: Loaded } = await import('./notebookMarks');
+      if (!this._Marks) {
+        this._Marks = Loaded;
+        this._options.tracker.forEach(panel => this._add(panel));
+      }
+    } catch (error) {
+      this._sayMissing();
+      throw error;
+    }
+  }
+
+  /** Once, as after an update of the server; each change tries again. */
+  private _sayMissing(): void {
+    if (!this._isMissing) {
+      this._isMissing = true;
+      const { trans } = this._options;
+      Notification.error(
+        trans.__(
+          'The assistant’s changes cannot be shown in the notebook. Jupyter was updated or does not answer: reload this page.'
+        ),
+        { autoClose: false }
+      );
     }
   }
 
@@ -72,6 +92,7 @@ export class Marks {
 
   private _Marks: typeof NotebookMarks | null = null;
   private _writing: ReturnType<typeof writingPlaces> = [];
+  private _isMissing = false;
   private _isOpen = true;
   private readonly _marks = new Set<NotebookMarks>();
 }

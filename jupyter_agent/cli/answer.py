@@ -170,7 +170,7 @@ class AnswerPrinter:
             return
         tool, _ = self._calls.get(call_id, ("", {}))
         runs = list(_runs_of(output))
-        if runs or self._phrases.shows_result(tool):
+        if runs or "not_run" in output or self._phrases.shows_result(tool):
             self._write_indented(str(output.get("text", "")))
         if self._console.shows_pictures:
             for run in runs:

@@ -88,6 +88,7 @@ async def edits_result(
         **({"cell_id": ids[0]} if len(ids) == 1 else {}),
         "cell_ids": ids,
         "stale": stale,
+        **({"not_run": note} if note else {}),
     }
     named = stale_sentence(stale if run else [cell_id for cell_id in stale if cell_id not in ids])
     text = [head, merges, result.text]

@@ -142,6 +142,18 @@ def test_a_person_at_the_terminal_sees_exactly_what_they_allow(
     assert len(somewhere.sources()) == 4
 
 
+def test_a_cell_that_was_not_run_is_said_to_be_not_run(
+    desk: Desk, replies: list[FakeReply]
+) -> None:
+    path = desk.folder / NOTEBOOK
+    content = json.loads(path.read_text())
+    content["metadata"]["kernelspec"] = {"name": "nowhere", "display_name": "Nowhere"}
+    path.write_text(json.dumps(content))
+    replies += [[calls("create_cells", cells=[{"source": "1"}], run=True)], [says("Done.")]]
+    said = desk.type("ask", NOTEBOOK, "Go on", "--mode", "auto")
+    assert "Not run: No kernel `nowhere`: it is not installed." in said.out
+
+
 def test_a_person_says_no_or_what_to_do_instead(
     desk: Desk, replies: list[FakeReply], model: FakeAnthropic
 ) -> None:

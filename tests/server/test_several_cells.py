@@ -129,6 +129,17 @@ async def test_what_comes_after_an_error_does_not_run_and_stays(
     assert "Not run, as they come after it: 1 more." in told(fake)
 
 
+async def test_what_was_not_run_is_in_the_result_with_the_reason(
+    call: Call, notebook: Path
+) -> None:
+    content = nbformat.read(notebook, as_version=4)
+    content.metadata["kernelspec"] = {"name": "nowhere", "display_name": "Nowhere"}
+    nbformat.write(content, notebook)
+    input = {"cells": [{"source": "z = 1"}], "run": True}
+    answer = await tool(call, "create_cells", input=input)
+    assert answer["not_run"].startswith("Not run: No kernel `nowhere`: it is not installed.")
+
+
 async def test_cells_are_inserted_all_or_none(call: Call, notebook: Path) -> None:
     before = notebook.read_bytes()
     cells = [{"source": "fine"}, {"source": "odd", "type": "text"}]

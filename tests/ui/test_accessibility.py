@@ -64,6 +64,23 @@ def themed(request: pytest.FixtureRequest, open_page: OpenPage, lab: Lab) -> Ite
     theme(notebook.page, "JupyterLab Light")
 
 
+UNSEEN = """() => [...document.querySelectorAll('#jupyter-agent button')].filter(button => {
+    const icon = button.querySelector('svg [fill]:not([fill=none])');
+    return icon && getComputedStyle(icon).fill === getComputedStyle(button).backgroundColor;
+}).map(button => button.getAttribute('aria-label'))"""
+"""Buttons whose icon has the colour of their background."""
+
+
+@pytest.mark.full
+def test_icons_of_buttons_are_seen_in_forced_colours(panel: Panel) -> None:
+    panel.page.emulate_media(forced_colors="active")
+    panel.message.fill("Look.")
+    expect(panel.button("Send")).to_be_enabled()
+    unseen = panel.page.evaluate(UNSEEN)
+    panel.page.emulate_media(forced_colors="none")
+    assert unseen == []
+
+
 @pytest.mark.story
 def test_nothing_is_found_while_a_turn_is_asked_about_allowed_and_reviewed(
     themed: Panel, replies: Replies

@@ -137,6 +137,11 @@ def test_its_key_gives_the_focus_in_a_page_that_is_never_idle_and_on_either_side
     assert notebook_box
     assert box
     assert box["x"] < notebook_box["x"]  # it was moved
+    button = page.locator(".jp-NotebookPanel-toolbar").get_by_text("Assistant", exact=True)
+    button.click()
+    expect(panel.message).to_be_hidden()
+    button.click()
+    expect(panel.message).to_be_focused()
 
 
 def test_every_setting_is_explained() -> None:

@@ -308,6 +308,21 @@ def test_blocks_of_an_answer_are_aligned_each_in_the_direction_of_its_script(
     eventually(lambda: panel.log.evaluate(PLACES), lambda places: places == expected)
 
 
+MOVES = ("move-cell-down", "move-cell-up", "merge-cell-below", "undo-cell-action")
+
+
+def test_an_empty_conversation_stays_while_cells_are_moved_and_merged(
+    notebook: OpenNotebook, panel: Panel
+) -> None:
+    suggestion = panel.log.get_by_role("button", name="Run all cells and fix errors")
+    expect(suggestion).to_be_visible()
+    notebook.go_to(0)
+    for move in MOVES:
+        notebook.page.evaluate("move => jupyterapp.commands.execute(`notebook:${move}`)", move)
+        expect(suggestion).to_be_visible()
+    assert list(notebook.sources()) == ["c0", "c1"]
+
+
 def test_without_its_server_part_the_panel_says_what_to_do(
     context: BrowserContext, lab: Lab
 ) -> None:

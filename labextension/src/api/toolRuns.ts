@@ -9,6 +9,12 @@ export function runsOf(output: unknown): IRunOutput[] {
   return Array.isArray(cells) ? cells.filter(isRun) : [];
 }
 
+/** Which cells an edit was to run and did not, and why; empty for most calls. */
+export function notRun(output: unknown): string {
+  const { not_run } = (output ?? {}) as { not_run?: unknown };
+  return typeof not_run === 'string' ? not_run : '';
+}
+
 /** Whether the run had not ended when this output was written. */
 export function isUnfinished({ status }: Pick<IRunOutput, 'status'>): boolean {
   return status === 'running' || status === 'queued';

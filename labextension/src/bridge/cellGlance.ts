@@ -1,5 +1,4 @@
-import type { Cell } from '@jupyterlab/cells';
-import { isCodeCellModel } from '@jupyterlab/cells';
+import type { ISharedCell, ISharedCodeCell } from '@jupyter/ydoc';
 
 /** Summary of a cell, from which the first requests are suggested. */
 export interface ICellGlance {
@@ -10,13 +9,14 @@ export interface ICellGlance {
   executed: boolean;
 }
 
-export function glanceAt({ model }: Cell): ICellGlance {
-  const code = isCodeCellModel(model) ? model : null;
-  const outputs = code?.outputs.toJSON() ?? [];
+/** Of the shared cell: while cells are moved or merged, widgets are still there whose models are not. */
+export function glanceAt(cell: ISharedCell): ICellGlance {
+  const code = cell.cell_type === 'code' ? (cell as ISharedCodeCell) : null;
+  const outputs = code?.getOutputs() ?? [];
   return {
-    type: model.type,
-    source: model.sharedModel.getSource(),
+    type: cell.cell_type,
+    source: cell.getSource(),
     failed: outputs.some(({ output_type }) => output_type === 'error'),
-    executed: code?.executionCount !== null
+    executed: code?.execution_count !== null
   };
 }

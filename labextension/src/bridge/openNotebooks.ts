@@ -86,12 +86,12 @@ export class OpenNotebooks {
   /** Whether the output of the active cell shows an error. */
   get hasFailed(): boolean {
     const cell = this._tracker.activeCell;
-    return cell !== null && glanceAt(cell).failed;
+    return cell !== null && glanceAt(cell.model.sharedModel).failed;
   }
 
   /** Summaries of the cells of the notebook in front, or null if there isn't one. */
   glance(): ICellGlance[] | null {
-    const cells = this._tracker.currentWidget?.content.widgets;
+    const cells = this._tracker.currentWidget?.content.model?.sharedModel.cells;
     return cells?.map(glanceAt) ?? null;
   }
 

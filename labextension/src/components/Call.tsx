@@ -1,7 +1,7 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import type { CallPart, IChange, IPlanStep, IRunOutput } from '../api/protocol';
-import { isUnfinished, runsOf } from '../api/toolRuns';
+import { isUnfinished, notRun, runsOf } from '../api/toolRuns';
 import type { IDiffLine } from '../review/diff';
 import { diffLines } from '../review/diff';
 import { describeCall, isInProgress, notebookOf } from '../wording/callDescriptions';
@@ -52,7 +52,8 @@ export const Call = React.memo(function Call(props: ICallProps) {
   const runs = runsOf(call.output);
   const streams = live && (lines.length > 0 || runs.some(run => run.outputs.length > 0));
   const open = chosen ?? (streams || (running && props.isPlan));
-  const fault = call.state === 'output-error' ? call.errorText : lastErrorLine(runs);
+  const fault =
+    call.state === 'output-error' ? call.errorText : lastErrorLine(runs) || notRun(call.output);
   const Caret = open ? caretDownIcon : caretRightIcon;
   const Icon = stepIcon(tools(call.toolName));
   return (
@@ -123,13 +124,14 @@ function CallBody(props: ICallBodyProps): React.JSX.Element {
   const mimeType = notebooks.mimeType(notebook, cellId, type);
   const { code: scratch, steps = [] } = ownOf(call);
   const cell = notebook && cellId ? { notebook, cell_id: cellId } : null;
+  const fault = call.state === 'output-error' ? call.errorText : notRun(call.output);
   return (
     <div className="jp-Agent-callBody">
       {lines.length > 0 && <Diff lines={lines} mimeType={mimeType} />}
       {scratch && <Code text={scratch} mimeType={mimeType} folded />}
       {steps.length > 0 && <Plan steps={steps} />}
       <Runs runs={runsOf(call.output)} notebook={notebook} />
-      {call.state === 'output-error' && <p className="jp-Agent-fault">{call.errorText}</p>}
+      {fault && <p className="jp-Agent-fault">{fault}</p>}
       <div className="jp-Agent-buttons">
         {turnId !== null && <Review turnId={turnId} changes={changes} />}
         {cell && notebooks.position(cell) && (

@@ -9,6 +9,8 @@ import { useServices } from './services';
 const MARKDOWN = 'text/markdown';
 const CODE_TOOLS = 'jp-Agent-codeTools';
 const WIDE = 'jp-Agent-wide';
+/** Blocks with marks or columns on a side. */
+const DIRECTED = 'ul, ol, blockquote, table';
 
 /** Markdown with mathematics, which may still be growing: only its last block is rendered again. */
 export const Markdown = React.memo(function Markdown({ text }: { text: string }) {
@@ -104,8 +106,9 @@ export class Painter {
     }
   }
 
-  /** Add those that are missing. */
+  /** Add those that are missing, and give lists, quotes and tables the direction of their script. */
   private _addTools(node: HTMLElement): void {
+    node.querySelectorAll<HTMLElement>(DIRECTED).forEach(block => (block.dir = 'auto'));
     node.querySelectorAll('pre').forEach(pre => {
       if (pre.previousElementSibling?.className !== CODE_TOOLS) {
         pre.before(this._bar(pre));

@@ -4,7 +4,7 @@ import * as React from 'react';
 import { notifyErrors } from '../wording/notifyErrors';
 import type { ICellRef, IChange, IUndone } from '../api/protocol';
 import type { OpenNotebooks } from '../bridge/openNotebooks';
-import { describeConflict } from '../review/conflicts';
+import { cellsOf, describeConflict } from '../review/conflicts';
 import { countOf } from '../review/countWords';
 import type { IPendingCell } from '../review/pending';
 import { listOf } from '../wording/cellNames';
@@ -85,30 +85,38 @@ export function UndoAnswer({ turnId, changes }: IReviewProps): React.JSX.Element
 function Undone({ conflicts, remarks }: Pick<IUndone, 'conflicts' | 'remarks'>): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const front = useNotebookInFront();
-  const left = conflicts
-    .map(conflict => notebooks.position(conflict))
-    .map(place => (place ? trans.__('cell %1', place) : trans.__('a cell')))
-    .join(', ');
+  const lines = new Map(
+    conflicts.map(conflict => {
+      const isElsewhere = conflict.notebook !== front;
+      const place = notebooks.position(conflict);
+      return [describeConflict(conflict, place, trans, isElsewhere), conflict];
+    })
+  );
   return (
     <div role="status" className="jp-Agent-undone jp-Agent-opened" ref={intoView}>
       <p>
         {conflicts.length
-          ? trans.__('Undone, except %1. Kernel variables are unchanged.', left)
+          ? trans.__(
+              'Undone, except %1. Kernel variables are unchanged.',
+              cellsOf(
+                conflicts.map(conflict => notebooks.position(conflict)),
+                trans
+              )
+            )
           : trans.__('Undone. Kernel variables are unchanged.')}
       </p>
       {remarks.map(remark => (
         <p key={remark}>{remark}</p>
       ))}
-      {conflicts.map(conflict => (
-        <p key={`${conflict.notebook} ${conflict.cell_id}`}>
-          <button className="jp-Agent-link" onClick={() => void notebooks.reveal(conflict)}>
-            {describeConflict(
-              conflict,
-              notebooks.position(conflict),
-              trans,
-              conflict.notebook !== front
-            )}
-          </button>
+      {[...lines].map(([line, conflict]) => (
+        <p key={line}>
+          {notebooks.position(conflict) ? (
+            <button className="jp-Agent-link" onClick={() => void notebooks.reveal(conflict)}>
+              {line}
+            </button>
+          ) : (
+            line
+          )}
         </p>
       ))}
     </div>

@@ -83,6 +83,7 @@ export class AssistantPanel extends ReactWidget {
     await this._mounted.promise; // not renderPromise: it waits for an idle moment, which a busy page may never have
   }
 
+  /** If its code cannot be loaded, as after an update of the server, the panel says so, and tries again when shown. */
   private async _load(): Promise<void> {
     if (!this._content) {
       try {

@@ -17,7 +17,7 @@ export function widenPanel(widget: Widget): void {
     return; // not in a side area of JupyterLab: the application decides
   }
   const own = split.widgets.indexOf(area);
-  const main = own - 1;
+  const main = own === 0 ? 1 : own - 1; // beside it
   const sizes = split.layout.absoluteSizes();
   const more = Math.min(READABLE_PX - sizes[own], (sizes[main] ?? 0) - NOTEBOOK_PX);
   if (more > 0) {

@@ -18,16 +18,35 @@ export function addToolbarButton(
       label: trans.__('Assistant'),
       icon: assistantIcon,
       tooltip: trans.__('Show or hide the assistant'),
-      onClick: () => (panel.isVisible && collapses(shell) ? shell.collapseRight() : open())
+      onClick: () => {
+        if (!panel.isVisible || !collapse(shell, panel)) {
+          open();
+        }
+      }
     });
   });
 }
 
 interface ICollapsing {
+  collapseLeft(): void;
   collapseRight(): void;
+}
+
+/** Collapse the side area that the panel is in; false if it is elsewhere, such as in the main area. */
+function collapse(shell: JupyterFrontEnd.IShell, panel: Widget): boolean {
+  const area = ['left', 'right'].find(side => [...shell.widgets(side)].includes(panel));
+  if (!area || !collapses(shell)) {
+    return false;
+  }
+  if (area === 'left') {
+    shell.collapseLeft();
+  } else {
+    shell.collapseRight();
+  }
+  return true;
 }
 
 /** The shells of JupyterLab and Notebook 7 can, but their common interface does not declare it. */
 function collapses(shell: object): shell is ICollapsing {
-  return 'collapseRight' in shell;
+  return 'collapseLeft' in shell && 'collapseRight' in shell;
 }

@@ -31,3 +31,15 @@ export function describeConflict(
       return capitalize(trans.__('%1 kept: %2', cell, why));
   }
 }
+
+/** "cell 3, 2 other cells": the cells with a position, and the number of those without. */
+export function cellsOf(positions: readonly (number | null)[], trans: TranslationBundle): string {
+  const known = positions.flatMap(place => (place ? trans.__('cell %1', place) : []));
+  const others = positions.length - known.length;
+  if (!known.length) {
+    return trans._n('a cell', '%1 cells', others);
+  }
+  return [...known, ...(others ? [trans._n('another cell', '%1 other cells', others)] : [])].join(
+    ', '
+  );
+}

@@ -1,7 +1,7 @@
 import { PathExt } from '@jupyterlab/coreutils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { AgentPart, CallPart, IChange, IEndedRun, IRunOutput } from '../api/protocol';
-import { isUnfinished, runsOf } from '../api/toolRuns';
+import { isUnfinished, notRun, runsOf } from '../api/toolRuns';
 import { legible } from './oddCharacters';
 import { ownInput } from './mcpTools';
 import type { Locate } from './cellNames';
@@ -71,7 +71,8 @@ export function describeCall(
     ran: runs.flatMap(({ cell_id }) => cell_id ?? []),
     notebook: notebook && legible(notebook)
   };
-  const [todo, doing, done] = phrase(name, filling, withDeleted(edits, locate), tools, trans);
+  const place = withDeleted(edits, locate);
+  const [todo, doing] = phrase(name, filling, place, tools, trans);
   const words = (text: string, note = '', fault = ''): IWords => ({ text, note, fault, cellId });
   const going = runs.every(isUnfinished) ? runs[0]?.status : undefined;
   switch (call.state) {
@@ -93,18 +94,38 @@ export function describeCall(
         return words(going === 'queued' ? todo : doing, statusName(going, trans));
       }
       return words(
-        done,
+        phrase(name, ranNone(call) ? withoutRun(filling) : filling, place, tools, trans)[2],
         summaryOf(output, trans) || courseOf(runs, locate, trans),
-        hasFailed(call)
-          ? trans.__('failed')
-          : outcomeOf(
-              runs.filter(run => !isUnfinished(run)),
-              runs.length,
-              locate,
-              trans
-            )
+        faultOf(call, runs, locate, trans)
       );
   }
+}
+
+/** Whether an edit was to run its cells, too, and ran none. */
+function ranNone({ output }: CallPart): boolean {
+  return notRun(output) !== '' && !runsOf(output).length;
+}
+
+function withoutRun<T extends { input: Input }>(filling: T): T {
+  return { ...filling, input: { ...filling.input, run: false } };
+}
+
+/** What went wrong in a call that has ended. */
+function faultOf(
+  call: CallPart,
+  runs: readonly IRunOutput[],
+  locate: Locate,
+  trans: TranslationBundle
+): string {
+  if (hasFailed(call)) {
+    return trans.__('failed');
+  }
+  const ended = runs.filter(run => !isUnfinished(run));
+  const outcome = outcomeOf(ended, runs.length, locate, trans);
+  if (outcome || !notRun(call.output)) {
+    return outcome;
+  }
+  return ranNone(call) ? trans.__('not run') : trans.__('not all run');
 }
 
 /** Whether a call failed without an outcome of its own. */

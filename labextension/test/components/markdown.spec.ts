@@ -57,4 +57,12 @@ describe('A text in Markdown', () => {
     await new Promise(resolve => setTimeout(resolve));
     expect(host.textContent).toBe('XCopyx = 1');
   });
+
+  it('has lists, quotes and tables in the direction of their script', async () => {
+    const html = '<ul><li>א</li></ul><blockquote>ב</blockquote><table></table><p>ג</p>';
+    const host = paint('א', { render: () => Promise.resolve(html) });
+    await text(host);
+    const directed = [...host.querySelectorAll('[dir=auto]')].map(({ tagName }) => tagName);
+    expect(directed).toEqual(['UL', 'BLOCKQUOTE', 'TABLE']);
+  });
 });

@@ -1,5 +1,5 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { describeConflict } from '../../src/review/conflicts';
+import { cellsOf, describeConflict } from '../../src/review/conflicts';
 
 const trans = nullTranslator.load('jupyter_agent');
 const why = 'The server says why.';
@@ -26,5 +26,18 @@ describe('describeConflict', () => {
     expect(describeConflict(conflict, null, trans, true)).toBe(
       'A cell in a⟨U+202E⟩b.ipynb kept: you are typing in it.'
     );
+  });
+});
+
+describe('cellsOf', () => {
+  it.each([
+    [[3], 'cell 3'],
+    [[3, 5], 'cell 3, cell 5'],
+    [[null], 'a cell'],
+    [[null, null], '2 cells'],
+    [[3, null], 'cell 3, another cell'],
+    [[null, 3, null], 'cell 3, 2 other cells']
+  ])('names the cells at %j', (positions, words) => {
+    expect(cellsOf(positions, trans)).toBe(words);
   });
 });

@@ -61,6 +61,17 @@ describe('describeCall', () => {
   });
 
   it.each([
+    [[], 'Cell 2 edited (not run)'],
+    [['ok'], 'Cell 2 edited and run (not all run)'],
+    [['error'], 'Cell 2 edited and run (error)']
+  ])('does not say that a cell ran which did not, after runs %j', (statuses, words) => {
+    const cells = statuses.map(status => ({ status, cell_id: 'b2', outputs: [] }));
+    const output = { text: '', not_run: 'Not run: the kernel is not installed.', cells };
+    const input = { edits: [{ cell_id: 'b2' }], run: true };
+    expect(said('edit_cells', input, { output })).toBe(words);
+  });
+
+  it.each([
     [
       'write_plan',
       'Plan (1 of 2 done)',

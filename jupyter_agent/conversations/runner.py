@@ -399,9 +399,7 @@ class TurnRunner:
         return internal_failure_ending(error.message, NO_STORE)
 
     async def _beat(self) -> None:
-        """Report activity, since a turn may be silent for long: the model thinks, a cell runs, a
-        person is asked.
-        """
+        """Report activity, since a turn may be silent for long, as while a cell runs."""
         while True:
             self._active()
             await asyncio.sleep(BEAT)
@@ -423,9 +421,7 @@ class TurnRunner:
         Raises RequestError 404 for a question that was not asked, 409 for a closed one.
         """
         open_ids = {approval.id for approval in live.questions}
-        for approval_id in answers:
-            if approval_id in open_ids:
-                continue
+        for approval_id in answers.keys() - open_ids:
             if await self.stores.approvals.state(live.record.id, approval_id) is None:
                 raise RequestError(404, "not_found", "This turn asked no such question.")
             raise _closed_error()

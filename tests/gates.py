@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-FOREVER = "import threading; threading.Event().wait()"
-"""Code that runs until it is interrupted or its process ends."""
+FOREVER = "import itertools, threading; any(map(threading.Event().wait, itertools.repeat(0.5)))"
+"""Code that runs until it is interrupted or its process ends. It wakes now and then, because Python
+can miss a signal that comes just as it begins to wait for ever.
+"""
 
 
 class Gate:

@@ -29,6 +29,7 @@ from jupyter_agent.carriers.contents_model import (
     digest_of,
     hash_of,
     make_loaded,
+    reason_of,
     refusal_of,
 )
 from jupyter_agent.carriers.creation import Creation
@@ -232,15 +233,15 @@ class Disk:
     ) -> None:
         """Like `write`, with the JSON exactly as it goes into the file."""
         model = {"type": "notebook", "format": "json", "content": content}
-        file = self._files.path_of(path)
-        if file is not None and self._writes is not None and expects is not None:
-            await wait_for_writer(file)
-            self._writes.save = Save(file, expects, creates=creates)
+        if self._writes is not None and expects is not None:
+            if (file := await self._files.path_to_guard(path, expects)) is not None:
+                await wait_for_writer(file)
+                self._writes.save = Save(file, expects, creates=creates)
         try:
             await ensure_async(self._contents.save(model, path))
-        except OverwriteRefused:
-            raise
         except (HTTPError, OSError) as error:
+            if isinstance(refused := reason_of(error), OverwriteRefused):
+                raise refused from None
             raise refusal_of(path, error) from error
         finally:
             if self._writes is not None:

@@ -75,7 +75,7 @@ _READ_ONLY = (errno.EPERM, errno.EACCES, errno.EROFS)
 
 def refusal_of(path: str, error: Exception) -> ToolError:
     """The error for a failed save, without the server's own paths."""
-    why = _reason(error)
+    why = reason_of(error)
     denied = isinstance(why, HTTPError) and why.status_code == 403
     if denied or (isinstance(why, OSError) and why.errno in _READ_ONLY):
         return Locked(f"`{path}` is read-only; nothing was changed.")
@@ -83,7 +83,7 @@ def refusal_of(path: str, error: Exception) -> ToolError:
     return ToolError(f"`{path}` could not be saved; nothing was changed: {words}")
 
 
-def _reason(error: BaseException) -> BaseException:
+def reason_of(error: BaseException) -> BaseException:
     """The error that a manager met: Jupyter's and jupytext's wrap it, the latter without naming it
     as the cause.
     """

@@ -6,7 +6,9 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeAlias, cast
 
 from jupyter_server.services.contents.filemanager import FileContentsManager
@@ -63,9 +65,24 @@ class PlainFiles:
         """Path of the plain file that the manager writes for this notebook; None if there is no
         such file.
         """
+        return self._path_of(path) if self.exist else None
+
+    async def path_to_guard(self, path: str, expects: Callable[[bytes], bool]) -> str | None:
+        """Path of the file that a save of this notebook replaces, if its manager writes files as
+        Jupyter's own does.
+
+        A manager that adds to Jupyter's own may store a notebook in two files, or give it a hash
+        that is not the file's: then `expects` does not know the content, and there is no such path.
+        """
+        name = self._path_of(path)
+        if self.exist or name is None:
+            return name
+        with suppress(OSError):
+            return name if expects(await asyncio.to_thread(Path(name).read_bytes)) else None
+        return None
+
+    def _path_of(self, path: str) -> str | None:
         files = cast(FileContentsManager, self._contents)
-        if not self.exist:
-            return None
         with suppress(HTTPError, OSError, ValueError):
             name: str = files._get_os_path(path)  # type: ignore[no-untyped-call]
             return os.path.realpath(name)

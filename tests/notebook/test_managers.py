@@ -315,6 +315,24 @@ async def test_an_error_that_a_manager_wraps_is_told_as_what_it_is(
     await notebooks.close()
 
 
+async def test_what_others_write_during_a_save_of_such_a_manager_is_merged(
+    jupytext: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.ipynb"
+    before = notebook_json([code("a", "x = 1"), code("b", "y")])
+    theirs = [notebook_json([code("a", "x = 1"), code("b", "y = 2")])]
+    file.write_text(before, encoding="utf-8")
+    jupytext.pre_save_hook = lambda **_: theirs and file.write_text(theirs.pop(), encoding="utf-8")
+    notebooks = Notebooks(jupytext, Tabs())
+    edit = await make_edit(
+        await notebooks.get("a.ipynb"), Update(cell_id="a", old_string="1", new_string="3")
+    )
+    assert edit.saved.saved
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    assert ["".join(cell["source"]) for cell in cells] == ["x = 3", "y = 2"]
+    await notebooks.close()
+
+
 @pytest.mark.parametrize(
     ("damage", "told"),
     [

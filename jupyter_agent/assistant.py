@@ -97,7 +97,7 @@ class Assistant:
     tidying: asyncio.Task[None] | None = None
     """Also from then on: repairs notebooks whose save was cut off, and drops old copies."""
     recovering: asyncio.Task[None] | None = None
-    """Also from then on: finds runs that an earlier server left behind."""
+    """Also from then on: finds pages and runs that an earlier server left behind."""
     saving: asyncio.Task[None] | None = None
     """Also from then on: saves rooms while people type in them."""
     greeting: asyncio.Task[None] | None = None
@@ -267,9 +267,8 @@ class Assistant:
 
     async def start(self) -> None:
         """Takes over what an earlier server left, and starts the background tasks."""
+        self.recovering = asyncio.create_task(self._recover())
         await self.runner.recover()
-        runs = self.services.runs.recover(self.services.notebooks, self.services.kernels)
-        self.recovering = asyncio.create_task(runs)
         self.tidying = asyncio.create_task(self._tidy())
         with suppress(ModelError):  # an unreadable key is reported when it is needed
             self.models.warm()
@@ -280,6 +279,10 @@ class Assistant:
         self.watchdog = Watchdog(self.log)
         if (warning := namesake_warning()) is not None:
             self.log.warning("jupyter_agent: %s", warning)
+
+    async def _recover(self) -> None:
+        await self.tabs.recover()
+        await self.services.runs.recover(self.services.notebooks, self.services.kernels)
 
     async def _tidy(self) -> None:
         with suppress(StoreUnavailable):  # the next copy tidies up, too

@@ -84,12 +84,15 @@ def refusal_of(path: str, error: Exception) -> ToolError:
 
 
 def reason_of(error: BaseException) -> BaseException:
-    """The error that a manager met: Jupyter's and jupytext's wrap it, the latter without naming it
-    as the cause.
+    """The error that a manager met: Jupyter's wraps it, and jupytext's quotes it without naming it
+    as the cause. A manager that has words of its own may hide the error behind them.
     """
     each: BaseException | None = error
     while each is not None:
-        if isinstance(each, OSError) or (isinstance(each, HTTPError) and each.status_code < 500):
+        if isinstance(each, OSError) and each.strerror:
             return each
-        each = each.__cause__ or each.__context__
+        if isinstance(each, HTTPError) and each.status_code < 500:
+            return each
+        within = None if each.__suppress_context__ else each.__context__
+        each = each.__cause__ or (within if str(within) in str(each) else None)
     return error

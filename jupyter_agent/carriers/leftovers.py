@@ -11,9 +11,9 @@ class Leftovers(Protocol):
     cannot be stored is missing later.
     """
 
-    def claim(self) -> Sequence[Any]:
+    async def claim(self) -> Sequence[Any]:
         """The entries of servers of this root that are gone; each is returned only once. Waits for
-        the disk.
+        a store that cannot be used now.
         """
         ...
 
@@ -29,7 +29,7 @@ class Leftovers(Protocol):
 class NoLeftovers:
     """Stores nothing."""
 
-    def claim(self) -> Sequence[Any]:
+    async def claim(self) -> Sequence[Any]:
         return ()
 
     def put(self, key: str, entry: Any) -> None: ...

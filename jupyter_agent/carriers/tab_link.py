@@ -345,15 +345,21 @@ class Tabs:
         self._links: list[TabLink] = []
         self._replicas: dict[tuple[str, str], LostReplica] = {}
         self._leftovers = leftovers or NoLeftovers()
-        now = time.monotonic()
-        self._absent = [
-            AbsentPage(client, path, now, restarted=True)
-            for client, path in self._leftovers.claim()
-        ]
+        self._absent: list[AbsentPage] = []
         self._stored_pages: set[tuple[str, str]] = set()
         self.on_arrival: Callable[[TabLink], object] = bool
         """Called with each new link."""
         self._arrivals: set[asyncio.Future[None]] = set()
+
+    async def recover(self) -> None:
+        """Expect the pages with unsaved work that earlier servers knew. Call it once."""
+        pages = [(client, path) for client, path in await self._leftovers.claim()]
+        back = {(link.client, link.path) for link in self._links}
+        now = time.monotonic()
+        self._absent += [
+            AbsentPage(*page, now, restarted=True) for page in pages if page not in back
+        ]
+        self.store_unsaved()
 
     def __iter__(self) -> Iterator[TabLink]:
         return iter(self._links)

@@ -33,6 +33,8 @@ from jupyter_agent.events import (
     TurnStarted,
 )
 
+log = logging.getLogger(__name__)
+
 _UNSTORED = 100_000
 """Events that pages may have seen before they were stored, at most: what ends a turn comes after
 them, so that a page which returns gets it.
@@ -82,6 +84,8 @@ class Presence:
         return self._folder / f"{Path(server_id).name}.lock"
 
 
+_PAUSE_S = 5.0
+"""Seconds between two tries with a store that cannot be used."""
 _REMOVE_LEFTOVER = "DELETE FROM leftovers WHERE server = ? AND kind = ? AND key = ?"
 
 
@@ -93,10 +97,13 @@ class StoredLeftovers:
         self._presence = presence
         self._kind = kind
 
-    def claim(self) -> Sequence[Any]:
-        with suppress(StoreUnavailable):
-            return self._database.submit(self._claim).result()
-        return ()
+    async def claim(self) -> Sequence[Any]:
+        while True:
+            try:
+                return await self._database.run(self._claim)
+            except StoreUnavailable as error:  # locked, or its disk is full
+                log.warning("What earlier servers left is not known yet: %s", error)
+                await asyncio.sleep(_PAUSE_S)
 
     def put(self, key: str, entry: Any) -> None:
         values = (self._presence.id, self._kind, key, json.dumps(entry))
@@ -114,6 +121,7 @@ class StoredLeftovers:
             self._database.submit(lambda db: db.execute(statement, values))
 
     def _claim(self, db: sqlite3.Connection) -> list[Any]:
+        db.execute("BEGIN IMMEDIATE")  # another server may start at the same time
         rows = db.execute(
             "SELECT server, key, entry FROM leftovers WHERE kind = ? AND root IS root()",
             (self._kind,),
@@ -127,8 +135,6 @@ class StoredLeftovers:
         db.executemany(_REMOVE_LEFTOVER, [(row["server"], self._kind, row["key"]) for row in left])
         return [json.loads(row["entry"]) for row in left]
 
-
-log = logging.getLogger(__name__)
 
 _CUT_OFF = "The server stopped before the input was complete; nothing was done."
 

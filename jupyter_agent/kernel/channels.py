@@ -13,7 +13,7 @@ import zmq
 import zmq.asyncio
 from jupyter_core.utils import ensure_async
 
-from jupyter_agent.kernel.outputs import too_large
+from jupyter_agent.kernel.outputs import left_out
 
 log = logging.getLogger(__name__)
 
@@ -117,13 +117,20 @@ async def _read(session: Any, frames: list[Any]) -> KernelMessage:
 
 
 def _deserialize(session: Any, parts: list[Any]) -> KernelMessage:
-    message: KernelMessage = session.deserialize(parts, copy=False)
-    return message
+    message: KernelMessage = session.deserialize(parts, content=False, copy=False)
+    raw = message["content"]
+    try:
+        content = session.unpack(raw)
+    except RecursionError:
+        content = left_out(message["header"]["msg_type"], raw, "JSON that is nested too deep")
+    return {**message, "content": content}
 
 
 def _without_content(session: Any, parts: list[Any]) -> KernelMessage:
     message: KernelMessage = session.deserialize(parts, content=False, copy=False)
-    return {**message, "content": too_large(message["header"]["msg_type"], message["content"])}
+    raw = message["content"]
+    why = f"{len(raw) / 1e6:,.0f} MB in one output: too much for a notebook"
+    return {**message, "content": left_out(message["header"]["msg_type"], raw, why)}
 
 
 class KernelGone(ConnectionError):

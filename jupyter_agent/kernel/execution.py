@@ -129,15 +129,17 @@ class Execution:
 
     def on_interrupt(self) -> None:
         """The kernel was interrupted, and not by `interrupt` of this code or its timeout."""
+        if self.is_done or self._reply is not None:
+            return
         if self.began is None:
             self._interrupted_ahead = bool(self._sent)
         elif self._interrupted_by is None:
             self._note_interrupt("someone")
 
     def _note_interrupt(self, by: Literal["us", "someone"]) -> None:
-        if self._interrupted_by != by:
-            self._interrupted_by = by
+        if self._interrupted_by is None:
             self._failed_before = self._error is not None
+        self._interrupted_by = by
 
     async def _send_interrupt(self) -> None:
         self._note_interrupt("us")

@@ -28,7 +28,6 @@ KernelState: TypeAlias = Literal["idle", "busy", "starting", "dead", "unknown"]
 START_FAILURES = (OSError, RuntimeError, ValueError, HTTPError)
 """Errors of kernel provisioners and gateways when a kernel does not start."""
 _ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
-"""Schema of the events in which Jupyter reports its actions on kernels."""
 _INSPECT_SECONDS = 2.0
 _LOOK = 0.25
 """Seconds between two checks of a process that does not answer yet."""
@@ -45,19 +44,14 @@ class Kernel:
     """
 
     def __init__(
-        self,
-        kernel_id: str,
-        kernel_manager: Any,
-        context: zmq.asyncio.Context,
-        *,
-        start_timeout: float,
+        self, kernel_id: str, manager: Any, context: zmq.asyncio.Context, *, start_timeout: float
     ) -> None:
         self.id = kernel_id
         self.queue = asyncio.Lock()
         self.only_user: object | None = None
         """The user that started it, as long as no one else has used it."""
-        self._all = kernel_manager
-        self._manager = kernel_manager.get_kernel(kernel_id)
+        self._all = manager
+        self._manager = manager.get_kernel(kernel_id)
         self._context = context
         self._start_timeout = start_timeout
         self._connection: Connection | None = None
@@ -74,6 +68,7 @@ class Kernel:
         self._answered = False
         self._language_info: Mapping[str, Any] | None = None
         self._manager.add_restart_callback(self._on_death, "restart")
+        self._own_interrupts = 0  # that Jupyter has not reported yet
         self._events: EventLogger | None = getattr(self._manager, "event_logger", None)
         if self._events is not None:
             self._events.add_listener(schema_id=_ACTIONS, listener=self._on_action)
@@ -215,13 +210,15 @@ class Kernel:
 
     async def interrupt(self) -> None:
         """Interrupt the running code; ours ends as `interrupted`. Raises Busy during a start."""
-        began = [execution for execution in self._executions if execution.began is not None]
-        if not began:
+        if all(execution.began is None for execution in self._executions):
             if self.state == "starting":
                 raise Busy("The kernel is starting: nothing runs in it yet.")
             await self.interrupt_process()
-        for execution in began:
-            await execution.interrupt()
+        for execution in list(self._executions):
+            if execution.began is None:
+                execution.on_interrupt()
+            else:
+                await execution.interrupt()
 
     async def restart(self) -> None:
         """Restart the process and wait for the new one. Raises KernelUnavailable."""
@@ -303,9 +300,11 @@ class Kernel:
 
     async def interrupt_process(self) -> None:
         """Interrupt the kernel, whatever it does. Raises KernelUnavailable."""
+        self._own_interrupts += 1
         try:
             await ensure_async(self._all.interrupt_kernel(self.id))
         except START_FAILURES as error:
+            self._own_interrupts -= 1
             raise KernelUnavailable(f"The kernel could not be interrupted: {error}") from error
 
     def how_it_ended(self) -> End:
@@ -368,9 +367,13 @@ class Kernel:
     async def _on_action(self, logger: EventLogger, schema_id: str, data: dict[str, Any]) -> None:
         """A kernel was started, interrupted, restarted or shut down through Jupyter."""
         about = (data.get("kernel_id"), data["action"], data.get("status"))
-        if about == (self.id, "interrupt", "success"):
-            for execution in self._executions:
-                execution.on_interrupt()
+        if about != (self.id, "interrupt", "success"):
+            return
+        if self._own_interrupts:  # a gateway may report it after the code that it ended
+            self._own_interrupts -= 1
+            return
+        for execution in self._executions:
+            execution.on_interrupt()
 
     def _end(self, how: End) -> None:
         """The process ended. The first call counts: a death comes before the restart it causes."""

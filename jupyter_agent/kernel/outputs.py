@@ -177,9 +177,9 @@ def _display_id(content: Mapping[str, Any]) -> str | None:
     return display_id if isinstance(display_id, str) else None
 
 
-def too_large(kind: str, raw: bytes) -> dict[str, Any]:
-    """A replacement for a content that is too large to be parsed, with a note on its size."""
-    note = f"[... {len(raw) / 1e6:,.0f} MB in one output: too much for a notebook, left out ...]"
+def left_out(kind: str, raw: bytes, why: str) -> dict[str, Any]:
+    """A replacement for a content that cannot be parsed, with a note that says why."""
+    note = f"[... {why}, left out ...]"
     match kind:
         case "stream":
             return {"name": "stderr", "text": f"{note}\n"}

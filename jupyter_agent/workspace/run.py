@@ -383,6 +383,7 @@ class Run:
                 await self.notebook.trust(self.cell_id)
         while not self._over.done():
             await _wait_any(self._over, seconds=_SAVE_EVERY)
+            self._keep_record()  # its code may have been sent again
             if self._cell.unsaved and not self._over.done():
                 await self._save()
         if self._cell.unsaved:
@@ -401,7 +402,6 @@ class Run:
         """Record the run for the next server, in case this one ends before the run does."""
         if self.kernel is None or self.cell_id is None or self._over.done():
             return
-        began = self.started
         self._records.keep(
             RunRecord(
                 id=self.id,
@@ -412,7 +412,7 @@ class Run:
                 kernel_id=self.kernel.id,
                 connection_file=self.kernel.connection_file,
                 request_id=self._execution.request_id,
-                began=began.isoformat() if began else "",
+                began=self.started.isoformat() if self.started else "",
                 timeout=self._timeout,
                 former_count=self._former_count,
             )

@@ -53,16 +53,18 @@ class RunRecords:
         """Of runs that are not written yet."""
         self._closed = False
 
-    def claim(self) -> list[RunRecord]:
+    async def claim(self) -> list[RunRecord]:
         """Take the records of servers of this root that are gone; each is returned only once."""
         records = []
-        for entry in self._leftovers.claim():
+        for entry in await self._leftovers.claim():
             with suppress(LookupError):  # of another version
                 records.append(_read(entry))
         return records
 
     def keep(self, record: RunRecord) -> None:
         """Add or update the record of an active run."""
+        if record == self._live.get(record.id):
+            return
         is_new = record.id not in self._live
         self._live[record.id] = record
         if is_new and not self._closed:

@@ -112,7 +112,7 @@ class Runs:
         of the server.
         """
         try:
-            for record in await asyncio.to_thread(self.records.claim):
+            for record in await self.records.claim():
                 await self._recover(record, notebooks, kernels)
         finally:
             self._recovered.set()

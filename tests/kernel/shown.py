@@ -1,4 +1,4 @@
-"""A sink that records outputs."""
+"""A sink that records outputs, and an interrupt that is only reported."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from jupyter_server.serverapp import ServerApp
+
+from jupyter_agent.kernel.kernel import Kernel
 
 
 @dataclass
@@ -45,3 +49,11 @@ class Shown:
 
     def clear(self, wait: bool) -> None:
         self.events.append(("clear", wait))
+
+
+def report_interrupt(kernel: Kernel, app: ServerApp) -> None:
+    """As Jupyter does after an interrupt."""
+    data = {"kernel_id": kernel.id, "kernel_name": "python3", "action": "interrupt"}
+    schema = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
+    manager = app.kernel_manager.get_kernel(kernel.id)
+    manager.emit(schema_id=schema, data={**data, "status": "success", "msg": "Interrupted."})

@@ -14,7 +14,7 @@ import pytest
 import zmq
 from jupyter_client import BlockingKernelClient
 from jupyter_server.serverapp import ServerApp
-from shown import Shown
+from shown import Shown, report_interrupt
 
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
@@ -29,7 +29,7 @@ from jupyter_agent.workspace.run import RunOrigin
 from jupyter_agent.workspace.runs import Runs
 from tests.gates import FOREVER, Gate
 from tests.notebook.editing import make_edit
-from tests.waiting import until
+from tests.waiting import soon, until
 
 Install = Callable[..., None]
 
@@ -210,15 +210,27 @@ async def test_an_interrupt_before_the_kernel_accepts_the_code_is_not_lost(
 
 @pytest.mark.full
 async def test_an_interrupt_by_somebody_else_as_the_code_begins_is_no_success(
-    kernels: Kernels, odd: str
+    kernels: Kernels, odd: str, jp_serverapp: ServerApp
 ) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     execution = kernel.execute("wait", shown := Shown())
     await shown.printed.wait()
-    await kernel.interrupt_process()  # as JupyterLab's interrupt button does
+    await jp_serverapp.kernel_manager.interrupt_kernel(kernel.id)
     reply = await asyncio.wait_for(execution, 20)
     assert reply.status == "interrupted"
     assert reply.note.startswith("Someone else interrupted it. The kernel did not say how far")
+
+
+@pytest.mark.full
+async def test_an_interrupt_after_the_reply_does_not_change_it(
+    kernels: Kernels, odd: str, jp_serverapp: ServerApp
+) -> None:
+    kernel = await kernels.get("a.ipynb", name=odd)
+    execution = kernel.execute("idle is lost", shown := Shown())
+    await soon(shown.begun)
+    # Its reply comes at once; for the lost `idle` it waits two seconds.
+    asyncio.get_running_loop().call_later(1, report_interrupt, kernel, jp_serverapp)
+    assert (await asyncio.wait_for(execution, 20)).status == "ok"
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jupyter_server.serverapp import ServerApp
-from shown import Shown
+from shown import Shown, report_interrupt
 
 from jupyter_agent.carriers.renames import Renames
 from jupyter_agent.errors import KernelNotInstalled
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
 from tests.gates import FOREVER, Gate
-from tests.waiting import until
+from tests.waiting import soon, until
 
 
 async def test_code_shows_its_outputs_in_order_and_replies(kernels: Kernels) -> None:
@@ -213,6 +214,30 @@ async def test_code_behind_code_that_a_person_interrupts_does_not_run(
     assert reply.status == "interrupted"
     assert "It did not run" in reply.note
     assert shown.events == []
+
+
+async def test_a_late_report_of_our_own_interrupt_is_not_about_the_next_code(
+    kernels: Kernels, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kernel, gate = await kernels.get("a.ipynb"), Gate(tmp_path / "gate")
+    manager, answers = jp_serverapp.kernel_manager.get_kernel(kernel.id), asyncio.Event()
+
+    async def interrupt() -> None:  # as with a gateway, whose answer comes later
+        await manager.signal_kernel(signal.SIGINT)
+        await answers.wait()
+        report_interrupt(kernel, jp_serverapp)
+
+    monkeypatch.setattr(manager, "interrupt_kernel", interrupt)
+    first = kernel.execute(f"print('on', flush=True)\n{FOREVER}", shown := Shown())
+    await soon(shown.printed)
+    stopping = asyncio.create_task(first.interrupt())
+    assert (await first).status == "interrupted"
+    second = kernel.execute(f"print('on', flush=True)\n{gate.waits}", later := Shown())
+    await soon(later.printed)
+    answers.set()
+    await stopping
+    gate.open()
+    assert (await second).status == "ok"
 
 
 ENDLESS = {

@@ -7,10 +7,6 @@ import { asJupyterMarkdown } from './modelMarkdown';
 import { useServices } from './services';
 
 const MARKDOWN = 'text/markdown';
-const CODE_TOOLS = 'jp-Agent-codeTools';
-const WIDE = 'jp-Agent-wide';
-/** Blocks with marks or columns on a side. */
-const DIRECTED = 'ul, ol, blockquote, table';
 
 /** Markdown with mathematics, which may still be growing: only its last block is rendered again. */
 export const Markdown = React.memo(function Markdown({ text }: { text: string }) {
@@ -45,14 +41,15 @@ type CodeTool = readonly [label: string, act: (code: string) => void];
 
 /** The longest pause between two renderings of a growing text. */
 const LONGEST_PAUSE_MS = 100;
-/** How long a text waits for the code that renders it, which JupyterLab loads when it is first needed. */
-const RENDERING_PATIENCE_MS = 1000;
+/** How long a new text, and one that grows, waits for code that renders it, which JupyterLab loads when it needs it. */
+const PATIENCE_MS = { new: 1000, growing: 5000 };
 
 /**
  * Renders off-screen and then swaps, so that a growing text never shows raw mathematics or a gap. Between two
  * renderings it pauses for twice their duration: a long paragraph with mathematics is rendered from its start each
- * time. A text that cannot be rendered, or not soon, shows as it was written until it can: a page that was open while
- * JupyterLab was updated finds neither the code for Markdown nor MathJax, and JupyterLab's promise of them never ends.
+ * time. A text that cannot be rendered, or not soon, shows as it was written until it can, and formulas as their
+ * source: a page that was open while JupyterLab was updated finds neither the code for Markdown nor MathJax, and
+ * JupyterLab's promise of them never ends.
  */
 export class Painter {
   constructor(
@@ -79,51 +76,64 @@ export class Painter {
     while (this._host && this._next !== shown) {
       shown = this._next;
       const start = performance.now();
-      const old = this._renderer;
-      this._renderer = this._rendermime.createRenderer(MARKDOWN);
-      const { node } = this._renderer;
-      const rendering = this._render(this._renderer, shown);
-      await Promise.race([rendering, sleep(RENDERING_PATIENCE_MS)]);
-      if (!node.firstChild) {
-        node.append(asWritten(shown));
+      const former = this._renderer;
+      const renderer = this._rendermime.createRenderer(MARKDOWN);
+      this._renderer = renderer;
+      const patience = sleep(this._visible ? PATIENCE_MS.growing : PATIENCE_MS.new);
+      await Promise.race([this._render(renderer, shown, patience), patience]);
+      if (this._visible !== renderer) {
+        this._host?.replaceChildren(asWritten(shown));
+        this._visible = null;
       }
-      this._addTools(node);
-      this._host?.replaceChildren(node);
-      old?.dispose();
-      void rendering.then(() => this._addTools(node)); // what comes late replaces the nodes that have them
+      former?.dispose();
       await sleep(Math.min(2 * (performance.now() - start), LONGEST_PAUSE_MS));
     }
   }
 
-  private async _render(renderer: IRenderMime.IRenderer, source: string): Promise<void> {
+  /** Show the text once it is rendered, and again if its formulas come only after `patience`. */
+  private async _render(
+    renderer: IRenderMime.IRenderer,
+    source: string,
+    patience: Promise<void>
+  ): Promise<void> {
+    const { node } = renderer;
+    const model = new MimeModel({ data: { [MARKDOWN]: asJupyterMarkdown(source) } });
     try {
-      await renderer.renderModel(
-        new MimeModel({ data: { [MARKDOWN]: asJupyterMarkdown(source) } })
-      );
-      await this._rendermime.latexTypesetter?.typeset(renderer.node);
+      await renderer.renderModel(model);
+    } catch {
+      return; // the console has what failed to load
+    }
+    const formulas = this._typeset(node);
+    if ((await Promise.race([formulas, patience])) === undefined) {
+      this._show(renderer, node.cloneNode(true) as HTMLElement); // what comes late replaces the nodes within
+    }
+    await formulas;
+    this._show(renderer, node);
+  }
+
+  /** True when it is done; also if MathJax cannot be loaded. */
+  private async _typeset(node: HTMLElement): Promise<true> {
+    try {
+      await this._rendermime.latexTypesetter?.typeset(node);
     } catch {
       // The console has what failed to load.
     }
+    return true;
   }
 
-  /** Add those that are missing, and give lists, quotes and tables the direction of their script. */
-  private _addTools(node: HTMLElement): void {
-    node.querySelectorAll<HTMLElement>(DIRECTED).forEach(block => (block.dir = 'auto'));
-    node.querySelectorAll('pre').forEach(pre => {
-      if (pre.previousElementSibling?.className !== CODE_TOOLS) {
-        pre.before(this._bar(pre));
-      }
-    });
-    node.querySelectorAll('table').forEach(table => {
-      if (table.parentElement?.className !== WIDE) {
-        this._box(table);
-      }
-    });
+  private _show(renderer: IRenderMime.IRenderer, content: HTMLElement): void {
+    if (this._host && this._renderer === renderer) {
+      direct(content);
+      content.querySelectorAll('pre').forEach(pre => pre.before(this._bar(pre)));
+      content.querySelectorAll('table').forEach(table => this._box(table));
+      this._host.replaceChildren(content);
+      this._visible = renderer;
+    }
   }
 
   private _bar(pre: HTMLElement): HTMLElement {
     const bar = document.createElement('div');
-    bar.className = CODE_TOOLS;
+    bar.className = 'jp-Agent-codeTools';
     for (const [label, act] of this._tools) {
       const button = document.createElement('button');
       button.className = 'jp-Agent-link';
@@ -137,7 +147,7 @@ export class Painter {
   /** Make a table that is wider than the panel scrollable, also by keys. */
   private _box(table: HTMLElement): void {
     const box = document.createElement('div');
-    box.className = WIDE;
+    box.className = 'jp-Agent-wide';
     box.tabIndex = 0;
     box.setAttribute('role', 'group');
     box.setAttribute('aria-label', this._tableName);
@@ -147,8 +157,17 @@ export class Painter {
 
   private _host: HTMLElement | null = null;
   private _renderer: IRenderMime.IRenderer | null = null;
+  /** The renderer whose content is shown. */
+  private _visible: IRenderMime.IRenderer | null = null;
   private _next = '';
   private _painting = false;
+}
+
+/** Give lists, quotes and tables the direction of their script, unless the text gives one. */
+function direct(content: HTMLElement): void {
+  [...content.querySelectorAll<HTMLElement>('ul, ol, blockquote, table')]
+    .filter(block => !block.closest('[dir]') && !block.parentElement?.closest('blockquote'))
+    .forEach(block => (block.dir = 'auto'));
 }
 
 function asWritten(source: string): HTMLElement {

@@ -45,14 +45,12 @@ export class Marks {
   }
 
   private async _load(): Promise<void> {
-    try {
-      const { NotebookMarks: Loaded } = await import('./notebookMarks');
-      if (!this._Marks) {
-        this._Marks = Loaded;
-        this._options.tracker.forEach(panel => this._add(panel));
-      }
-    } catch {
+    const loaded = await import('./notebookMarks').catch(() => null);
+    if (!loaded) {
       this._sayNotLoaded();
+    } else if (!this._Marks) {
+      this._Marks = loaded.NotebookMarks;
+      this._options.tracker.forEach(panel => this._add(panel));
     }
   }
 

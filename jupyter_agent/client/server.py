@@ -6,6 +6,7 @@ import json
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
@@ -152,17 +153,20 @@ class Server:
         """A connection on which the request was sent. Raises OSError or HTTPException."""
         address = urlsplit(self.url)
         connection = self._connection(seconds)
-        connection.request(
-            method,
-            f"{quote(address.path, safe='/%')}api/agent/{route}",
-            body=None if body is None else json.dumps(body).encode(),
-            headers={
-                "Content-Type": "application/json",
-                **_SAME_VALUES,
-                **({"Authorization": f"token {self.token}"} if self.token else {}),
-                **headers,
-            },
-        )
+        with ExitStack() as failing:
+            failing.callback(connection.close)
+            connection.request(
+                method,
+                f"{quote(address.path, safe='/%')}api/agent/{route}",
+                body=None if body is None else json.dumps(body).encode(),
+                headers={
+                    "Content-Type": "application/json",
+                    **_SAME_VALUES,
+                    **({"Authorization": f"token {self.token}"} if self.token else {}),
+                    **headers,
+                },
+            )
+            failing.pop_all()
         return connection
 
     def _connection(self, seconds: float | None) -> HTTPConnection:
@@ -175,14 +179,18 @@ class Server:
     def _open(
         self, method: str, route: str, body: Any, headers: Mapping[str, str], seconds: float | None
     ) -> HTTPResponse:
-        try:
-            connection = self.send(
-                method, route, body, headers={"Connection": "close", **headers}, seconds=seconds
-            )
-            response = connection.getresponse()
-        except (OSError, HTTPException) as error:
-            raise _unreachable(self.url, error) from None
+        with ExitStack() as failing:
+            try:
+                connection = self.send(
+                    method, route, body, headers={"Connection": "close", **headers}, seconds=seconds
+                )
+                failing.callback(connection.close)
+                response = connection.getresponse()
+            except (OSError, HTTPException) as error:
+                raise _unreachable(self.url, error) from None
+            failing.pop_all()
         if 300 <= response.status < 400:
+            response.close()
             raise _wants_login(self.url)
         if response.status >= 400:
             raise _refusal(response)

@@ -393,7 +393,7 @@ async def test_code_that_ignores_an_interrupt_is_told_to_run_on(
     assert "restart_kernel ends it" in answer["text"]
     gate.open()
     assert await run.wait(60)
-    assert (run.status, run.outputs()[0]["text"]) == ("ok", "finished\n")
+    assert (run.status, run.outputs()[0]["text"]) == ("interrupted", "finished\n")
 
 
 @pytest.mark.full

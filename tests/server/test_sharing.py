@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,8 @@ async def test_what_share_keeps_back_is_never_sent(
         content["metadata"]["jupyter_agent"]["share"] = "all"
         home.write_text(json.dumps(content))
     if by == "administrator":
-        agent.runner._rules = type(agent.runner._rules)(share=share)
+        access = agent.runner.access
+        access._rules = replace(access._rules, share=share)
     shutil.copy(home, jp_root_dir / "copy.json")
     (jp_root_dir / "home.txt").write_text("KANARI" if share == "code-only" else "nothing")
     more = {"share": share if by == "user" else "all"}

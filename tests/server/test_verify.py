@@ -280,7 +280,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     wrong = jupyter_agent(tmp_path, "verify", "odd.ipynb", "far.ipynb")
     assert (wrong.returncode, wrong.stdout) == (2, "0 of 2 notebooks verified.\n")
     odd, far = wrong.stderr.splitlines()
-    assert "`odd.ipynb` cannot be read as a notebook" in odd
+    assert "`odd.ipynb` cannot be edited: it is not valid JSON" in odd
     assert "far.ipynb: No kernel `nowhere`: it is not installed. Installed: " in far
     chosen = jupyter_agent(tmp_path, "verify", "far.ipynb", "--kernel", "python3")
     assert (chosen.returncode, "(python3, " in chosen.stdout) == (0, True)

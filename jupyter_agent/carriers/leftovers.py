@@ -26,12 +26,14 @@ class Leftovers(Protocol):
         ...
 
 
-class NoLeftovers:
-    """Stores nothing."""
-
+class _None:
     async def claim(self) -> Sequence[Any]:
         return ()
 
     def put(self, key: str, entry: Any) -> None: ...
 
     def remove(self, key: str) -> None: ...
+
+
+NONE: Leftovers = _None()
+"""Stores nothing."""

@@ -19,7 +19,7 @@ from typing import Any
 from jupyter_ydoc import YNotebook
 from pycrdt import Subscription, TransactionEvent
 
-from jupyter_agent.carriers.leftovers import Leftovers, NoLeftovers
+from jupyter_agent.carriers.leftovers import NONE, Leftovers
 from jupyter_agent.carriers.renames import renamed_path
 from jupyter_agent.carriers.timeouts import Timeouts
 from jupyter_agent.document.carrier import CarrierGone
@@ -324,8 +324,7 @@ class AbsentPage:
 
     client: str
     path: str
-    since: float
-    """On the monotonic clock."""
+    since: float  # on the monotonic clock
     restarted: bool = False
     """The server was restarted; the page may still be open."""
 
@@ -336,15 +335,13 @@ class Tabs:
     max_replicas = 20
     """Replicas of lost connections; those of pages that are closed for good are never requested."""
 
-    def __init__(
-        self, timeouts: Timeouts | None = None, *, leftovers: Leftovers | None = None
-    ) -> None:
+    def __init__(self, timeouts: Timeouts | None = None, leftovers: Leftovers = NONE) -> None:
         """`leftovers` stores which pages have unsaved work, in case this server ends."""
         self.timeouts = timeouts or Timeouts()
         """Of links made from now on."""
         self._links: list[TabLink] = []
         self._replicas: dict[tuple[str, str], LostReplica] = {}
-        self._leftovers = leftovers or NoLeftovers()
+        self._leftovers = leftovers
         self._absent: list[AbsentPage] = []
         self._stored_pages: set[tuple[str, str]] = set()
         self.on_arrival: Callable[[TabLink], object] = bool
@@ -353,12 +350,9 @@ class Tabs:
 
     async def recover(self) -> None:
         """Expect the pages with unsaved work that earlier servers knew. Call it once."""
-        pages = [(client, path) for client, path in await self._leftovers.claim()]
-        back = {(link.client, link.path) for link in self._links}
-        now = time.monotonic()
-        self._absent += [
-            AbsentPage(*page, now, restarted=True) for page in pages if page not in back
-        ]
+        for client, path in await self._leftovers.claim():
+            if (client, path) not in {(link.client, link.path) for link in self._links}:
+                self._absent.append(AbsentPage(client, path, time.monotonic(), restarted=True))
         self.store_unsaved()
 
     def __iter__(self) -> Iterator[TabLink]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
-from jupyter_agent.carriers.leftovers import Leftovers, NoLeftovers
+from jupyter_agent.carriers.leftovers import NONE, Leftovers
 from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.document.cell import Cell
 from jupyter_agent.document.notebook import Notebook
@@ -42,19 +42,19 @@ class Runs:
         output_limit: int = LIMIT,
         result_chars: int = RESULT,
         widget_state: bool = False,
-        leftovers: Leftovers | None = None,
+        leftovers: Leftovers = NONE,
     ) -> None:
         """`output_limit`: characters of outputs per cell; `result_chars`: characters that a model
         gets; `widget_state`: also store widget state in notebooks without one. `leftovers`
         stores active runs for the next server.
         """
-        self.records = RunRecords(leftovers or NoLeftovers())
+        self.records = RunRecords(leftovers)
         self.widget_state = widget_state
         self.result_chars = result_chars
         self.output_limit = output_limit
         self._runs: dict[str, Run] = {}
         self._recovered = asyncio.Event()
-        if leftovers is None:
+        if leftovers is NONE:
             self._recovered.set()
         self._saves: dict[Notebook, Saves] = {}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from jupyter_agent.carriers.leftovers import Leftovers
 from jupyter_agent.errors import KernelUnavailable
+from jupyter_agent.kernel import notes
 from jupyter_agent.kernel.execution import Execution
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.kernels import Kernels
@@ -101,10 +102,9 @@ def _read(value: Mapping[str, Any]) -> RunRecord:
 _PATIENCE_S = 60.0
 """Seconds in which an unreachable gateway is tried again."""
 _PAUSE_S = 1.0
-_RESTARTED = "The Jupyter server was restarted in the meantime"
-_NEVER_STARTED = f"{_RESTARTED} while the code was queued: it never started."
-_GONE = f"{_RESTARTED}, and the kernel is gone: its variables are lost, outputs may be missing."
-_UNKNOWN = f"{_RESTARTED}, and the kernel cannot be reached: how the code ended is unknown."
+_NEVER_STARTED = f"{notes.RESTART} while the code was queued: it never started."
+_GONE = f"{notes.RESTART}, and the kernel is gone: its variables are lost, outputs may be missing."
+_UNKNOWN = f"{notes.RESTART}, and the kernel cannot be reached: how the code ended is unknown."
 
 
 class ResumedExecution:

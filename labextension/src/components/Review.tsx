@@ -85,24 +85,19 @@ export function UndoAnswer({ turnId, changes }: IReviewProps): React.JSX.Element
 function Undone({ conflicts, remarks }: Pick<IUndone, 'conflicts' | 'remarks'>): React.JSX.Element {
   const { notebooks, trans } = useServices();
   const front = useNotebookInFront();
+  const places = conflicts.map(conflict => notebooks.position(conflict));
   const lines = new Map(
-    conflicts.map(conflict => {
+    conflicts.map((conflict, index) => {
       const isElsewhere = conflict.notebook !== front;
-      const place = notebooks.position(conflict);
-      return [describeConflict(conflict, place, trans, isElsewhere), conflict];
+      const line = describeConflict(conflict, places[index], trans, isElsewhere);
+      return [line, places[index] ? conflict : null];
     })
   );
   return (
     <div role="status" className="jp-Agent-undone jp-Agent-opened" ref={intoView}>
       <p>
         {conflicts.length
-          ? trans.__(
-              'Undone, except %1. Kernel variables are unchanged.',
-              cellsOf(
-                conflicts.map(conflict => notebooks.position(conflict)),
-                trans
-              )
-            )
+          ? trans.__('Undone, except %1. Kernel variables are unchanged.', cellsOf(places, trans))
           : trans.__('Undone. Kernel variables are unchanged.')}
       </p>
       {remarks.map(remark => (
@@ -110,7 +105,7 @@ function Undone({ conflicts, remarks }: Pick<IUndone, 'conflicts' | 'remarks'>):
       ))}
       {[...lines].map(([line, conflict]) => (
         <p key={line}>
-          {notebooks.position(conflict) ? (
+          {conflict ? (
             <button className="jp-Agent-link" onClick={() => void notebooks.reveal(conflict)}>
               {line}
             </button>

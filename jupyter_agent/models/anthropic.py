@@ -30,7 +30,7 @@ from jupyter_agent.models.chat import EXTRA, this_turn
 from jupyter_agent.models.dialect import Dialect, learn_containers, learn_effort, learn_tools
 from jupyter_agent.models.endpoint import Endpoint, Service
 from jupyter_agent.models.faults import unreadable
-from jupyter_agent.models.lines import AWS_STREAM, DONE, payloads
+from jupyter_agent.models.lines import AWS_STREAM, DONE, payloads, until_complete
 from jupyter_agent.models.replay import replay
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ class AnthropicModel(Endpoint):
             async for event in stream:
                 yield _as_json(event)
             return
-        async for message in payloads(stream.response.aiter_bytes(), self.host):
+        has_reason = False
+        messages = payloads(stream.response.aiter_bytes(), self.host)
+        async for message in until_complete(messages, lambda: has_reason):
             if message == DONE:
                 break
             if message.get("type") == "ping":  # says nothing, so a stream of pings has stalled
@@ -94,6 +96,8 @@ class AnthropicModel(Endpoint):
             if message.get("type") == "error" or message.get("error"):
                 raise self._api_error(200, message, stream.response.headers)
             if message.get("type") != "message":
+                delta = message.get("delta")
+                has_reason = isinstance(delta, Mapping) and bool(delta.get("stop_reason"))
                 yield message
                 continue
             used, why = message.get("usage"), message.get("stop_reason")  # a reply in one piece

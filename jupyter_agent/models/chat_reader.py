@@ -71,6 +71,10 @@ class ChunkReader:
         """Calls by the server's index."""
         self._calls: list[_Call] = []
         self._finish: str | None = None
+        self._has_pieces = False
+        """Whether a chunk had no finish reason: servers that write one into each chunk exist."""
+        self.is_complete = False
+        """Whether only usage can follow: the last piece came with the finish reason."""
         self._done = False
         self._refusal = ""
         self._head = ""
@@ -88,7 +92,10 @@ class ChunkReader:
         for choice in chunk.get("choices") or ():
             if choice.get("index"):  # only one answer was requested; some servers omit the index
                 continue
-            self._finish = choice.get("finish_reason") or self._finish
+            reason = choice.get("finish_reason")
+            self._has_pieces = self._has_pieces or not reason
+            self.is_complete = self._has_pieces and bool(reason)
+            self._finish = reason or self._finish
             if "delta" in choice:
                 yield from self._delta(_mapping(choice["delta"]))
             else:

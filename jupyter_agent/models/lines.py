@@ -6,9 +6,10 @@ report whether a stream reached its `[DONE]`, and make objects of events that ar
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from typing import Any
 
 from jupyter_agent import foreign
@@ -18,6 +19,9 @@ from jupyter_agent.models.faults import unreadable
 DONE = "[DONE]"
 AWS_STREAM = "application/vnd.amazon.eventstream"
 """The content type of a stream without lines."""
+_USAGE_S = 5.0
+"""How long a service may take, after the reason why a reply ended, to report its usage and end the
+stream."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _WEB_PAGE = re.compile(r"\s*<")
 
@@ -52,6 +56,25 @@ async def payloads(body: AsyncIterable[bytes], host: str) -> AsyncIterator[Any]:
                 return
             if text:
                 yield _value(text)
+
+
+async def until_complete(
+    values: AsyncIterator[Any], is_complete: Callable[[], bool]
+) -> AsyncIterator[Any]:
+    """The values of a stream. Once the reply is complete, only its usage may follow: a stream that
+    then breaks off, or is left open, is at its end.
+    """
+    while True:
+        try:
+            async with asyncio.timeout(_USAGE_S if is_complete() else None):
+                value = await anext(values, None)
+        except Exception:
+            if not is_complete():
+                raise
+            return
+        if value is None:
+            return
+        yield value
 
 
 async def _lines(body: AsyncIterable[bytes]) -> AsyncIterator[str]:

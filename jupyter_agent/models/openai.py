@@ -17,7 +17,7 @@ from jupyter_agent.models.chat import chat_messages, chat_tools, used_call_ids
 from jupyter_agent.models.chat_reader import ChunkReader
 from jupyter_agent.models.dialect import Dialect, learn, preset
 from jupyter_agent.models.endpoint import Endpoint, Service
-from jupyter_agent.models.lines import DONE, payloads
+from jupyter_agent.models.lines import DONE, payloads, until_complete
 from jupyter_agent.packages import openai_warning
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class OpenAIModel(Endpoint):
         reader = ChunkReader(used_call_ids(request.messages), think_tags=self._dialect.think_tags)
         # Held until the end, because the response is closed when this is dropped.
         chunks = payloads(stream.response.aiter_bytes(), self.host)
-        async for chunk in chunks:
+        async for chunk in until_complete(chunks, lambda: reader.is_complete):
             if chunk == DONE:
                 reader.mark_done()
                 break

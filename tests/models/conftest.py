@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tornado.web import RequestHandler
@@ -18,7 +18,7 @@ from jupyter_agent.errors import ModelError
 from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import Message, Model, ModelRequest
 from jupyter_agent.models.openai import OpenAIModel
-from tests.fakes.service import http_service
+from tests.fakes.service import drop, http_service
 
 from .kinds import KINDS, Kind
 
@@ -69,6 +69,8 @@ class Chat:
         self.body = body
         self.status = status
         self.headers = headers or {}
+        self.then: Literal["end", "cut", "stay open"] = "end"
+        """What becomes of the connection after the body."""
         self.requests: list[dict[str, Any]] = []
         self.addresses: list[str] = []
         self.received: list[dict[str, str]] = []
@@ -84,7 +86,7 @@ class Chat:
 @asynccontextmanager
 async def serving(chat: Chat) -> AsyncIterator[Chat]:
     class Completions(RequestHandler):
-        def post(self) -> None:
+        async def post(self) -> None:
             chat.requests.append(json.loads(self.request.body))
             chat.addresses.append(self.request.uri or "")
             chat.received.append(dict(self.request.headers))
@@ -93,7 +95,14 @@ async def serving(chat: Chat) -> AsyncIterator[Chat]:
             self.set_header("Content-Type", event_stream)
             for name, value in chat.headers.items():
                 self.set_header(name, value)
-            self.finish(chat.body)
+            if chat.then == "end":
+                await self.finish(chat.body)
+                return
+            self.write(chat.body)
+            await self.flush()
+            if chat.then == "stay open":
+                await asyncio.Event().wait()
+            drop(self, reset=False)
 
     class Listed(RequestHandler):
         def get(self) -> None:

@@ -6,10 +6,11 @@ services' own strictness (what they refuse) is in `tests.fakes.dialects`.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -22,6 +23,7 @@ from jupyter_agent.models.anthropic import AnthropicModel
 from jupyter_agent.models.base import ServerTool
 from jupyter_agent.models.dialect import Dialect, learn_tools
 from jupyter_agent.models.endpoint import Service
+from jupyter_agent.models.network import Network
 from jupyter_agent.models.openai import OpenAIModel
 from jupyter_agent.plugs.providers.responses import ResponsesModel
 from tests.fakes import FakeAnthropic, Scripted, says
@@ -543,6 +545,36 @@ async def test_a_reply_is_understood_or_told_as_what_it_is(quirk: Quirk) -> None
         check(await read_and_close(model), quirk.means)
 
 
+@pytest.mark.parametrize("then", ["cut", "stay open"])
+@pytest.mark.parametrize(
+    ("body", "means"),
+    [
+        (PLAIN.removesuffix(DONE), HI),
+        (sse(delta(), call(of("look", '{"n": 1}', **A), finish="tool_calls"), done=b""), CALL),
+        (sse(delta(content="Hi."), done=b""), None),
+        (sse(delta("stop", content="Hi"), delta("stop", content="."), done=b""), None),
+    ],
+    ids=["text", "call", "no-reason", "a-reason-in-each-chunk"],
+)
+async def test_a_reply_with_its_reason_is_complete_whatever_becomes_of_its_stream(
+    then: Literal["cut", "stay open"],
+    body: bytes,
+    means: Understood | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jupyter_agent.models.lines._USAGE_S", 0.2)
+    async with serving(Chat(body)) as chat:
+        chat.then = then
+        network = Network(read_seconds=1.0)
+        service = Service(api_key="sk-x", base_url=chat.url, provider="lab", network=network)
+        made = await read_and_close(OpenAIModel("m", service))
+        if means is None:
+            assert isinstance(made, ModelError)
+            assert made.retryable
+        else:
+            check(made, means)
+
+
 async def test_a_reply_that_a_service_ends_with_a_failure_is_paid_for() -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 70, "completion_tokens": 20}}
     async with serving(Chat(sse(delta(content="Hi"), delta("error"), usage))) as chat:
@@ -622,6 +654,16 @@ async def test_a_message_is_understood_or_told_as_what_it_is(quirk: Quirk) -> No
             "m", Service(provider="anthropic", api_key=API_KEY, base_url=api.url)
         )
         check(await read_and_close(model), quirk.means)
+
+
+async def test_a_message_with_its_reason_is_complete_though_its_stream_stays_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jupyter_agent.models.lines._USAGE_S", 0.2)
+    held = Scripted(blocks=[says("Hi.")], stop_after=5, then="wait", gate=asyncio.Event())
+    async with FakeAnthropic([held]) as api:
+        service = Service(provider="anthropic", api_key=API_KEY, base_url=api.url)
+        check(await read_and_close(AnthropicModel("m", service)), HI)
 
 
 def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless() -> None:

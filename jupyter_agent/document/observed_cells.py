@@ -45,6 +45,8 @@ class ObservedCells:
         same.
         """
         self._ids: list[str] | None = None
+        self._all: list[Cell] | None = None
+        """The snapshots of all cells; None after a change. A run lists the cells many times."""
         self._subscription: Subscription | None = cells.observe_deep(self._on_change)
 
     def close(self) -> None:
@@ -59,7 +61,7 @@ class ObservedCells:
     async def catch_up(self) -> None:
         """Take the missing snapshots without holding up the event loop for long."""
         for index in range(len(self._values)):
-            if index >= len(self._values):
+            if self._all is not None or index >= len(self._values):
                 return
             if not isinstance(self._values[index], dict):
                 value = self.value(index)
@@ -86,7 +88,9 @@ class ObservedCells:
 
     def snapshots(self) -> list[Cell]:
         """Snapshots of all cells in order."""
-        return [self.snapshot(index) for index in range(len(self._values))]
+        if self._all is None:
+            self._all = [self.snapshot(index) for index in range(len(self._values))]
+        return [*self._all]
 
     def value(self, index: int) -> dict[str, Any]:
         """The cell as the shared document holds it; the same object while the cell is unchanged."""
@@ -127,6 +131,7 @@ class ObservedCells:
         """Invalidate what changed. Called within the commit, so it reads nothing from the
         document.
         """
+        self._all = None
         for event in events:
             if not event.path:
                 self._ids = None

@@ -663,7 +663,10 @@ async def test_a_message_with_its_reason_is_complete_though_its_stream_stays_ope
     held = Scripted(blocks=[says("Hi.")], stop_after=5, then="wait", gate=asyncio.Event())
     async with FakeAnthropic([held]) as api:
         service = Service(provider="anthropic", api_key=API_KEY, base_url=api.url)
-        check(await read_and_close(AnthropicModel("m", service)), HI)
+        made = await read_and_close(AnthropicModel("m", service))
+        assert isinstance(made, Reply)
+        made.end()
+        check(made, HI)
 
 
 def test_a_service_that_reports_too_few_tokens_does_not_make_the_window_endless() -> None:

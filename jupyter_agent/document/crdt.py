@@ -149,6 +149,11 @@ class SharedCells:
         """
         return self._observed.identities[self.index(cell_id)]
 
+    @property
+    def arrangement(self) -> object:
+        """An object that is replaced when any `identity` changes."""
+        return self._observed.arrangement
+
     def all(self) -> list[Cell]:
         """Snapshots of all cells in order."""
         return self._observed.snapshots()

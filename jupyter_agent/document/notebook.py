@@ -68,6 +68,8 @@ class Notebook:
         self._holder: asyncio.Task[Any] | None = None
         """The task within `hold`."""
         self._writers: weakref.WeakSet[CellOutputs] = weakref.WeakSet()
+        self._followed: object = None
+        """The arrangement of the cells that the writers have followed."""
         self._displays: Displays = {}
         self.last_edits: dict[str, LastEdit] = {}
         """By cell id: our last edit of its text."""
@@ -411,8 +413,11 @@ class Notebook:
 
     def _follow(self) -> None:
         """Have runs write their outputs again if the document, or a cell, was replaced."""
-        for writer in self._writers:
-            writer.follow()
+        arrangement = self._live_cells().arrangement
+        if arrangement is not self._followed:
+            for writer in self._writers:
+                writer.follow()
+            self._followed = arrangement
 
     def _live_cells(self) -> SharedCells:
         if self._carrier is None:

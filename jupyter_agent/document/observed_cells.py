@@ -44,6 +44,8 @@ class ObservedCells:
         """By id, with the value each snapshot was made of: most cells of a large notebook stay the
         same.
         """
+        self.arrangement = object()
+        """Another object after each insertion, removal or replacement of cells."""
         self._ids: list[str] | None = None
         self._all: list[Cell] | None = None
         """The snapshots of all cells; None after a change. A run lists the cells many times."""
@@ -134,7 +136,7 @@ class ObservedCells:
         self._all = None
         for event in events:
             if not event.path:
-                self._ids = None
+                self._ids, self.arrangement = None, object()
                 self._splice(event.delta)
         for event in events:  # these paths count all insertions and deletions
             if event.path[1:] == ["outputs"]:

@@ -137,7 +137,23 @@ class KernelGone(ConnectionError):
     """A gateway no longer has this kernel."""
 
 
+def _skip_dates(session: Any) -> None:
+    """Have a session leave out the dates in the headers of its messages: nobody reads them, and
+    parsing them takes half the time of a message.
+    """
+    unpack = session.unpack
+
+    def without_date(text: Any) -> Any:
+        value = unpack(text)
+        if isinstance(value, dict) and "msg_id" in value:
+            value.pop("date", None)
+        return value
+
+    session.unpack = without_date
+
+
 async def start_channels(client: Any) -> None:
+    _skip_dates(client.session)
     channels = client.start_channels(shell=True, iopub=True, control=True, stdin=False, hb=False)
     await ensure_async(channels)
 

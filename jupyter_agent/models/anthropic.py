@@ -58,6 +58,11 @@ _SERVER_TOOLS: Mapping[ServerTool, str] = {
 Source: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview."""
 
 
+def _has_reason(message: Any) -> bool:
+    delta = message.get("delta") if isinstance(message, Mapping) else None
+    return isinstance(delta, Mapping) and bool(delta.get("stop_reason"))
+
+
 def _cache_mark(**ttl: str) -> Mapping[str, Any]:
     return {"cache_control": {"type": "ephemeral", **ttl}}
 
@@ -86,9 +91,8 @@ class AnthropicModel(Endpoint):
             async for event in stream:
                 yield _as_json(event)
             return
-        has_reason = False
         messages = payloads(stream.response.aiter_bytes(), self.host)
-        async for message in until_complete(messages, lambda: has_reason):
+        async for message in until_complete(messages, _has_reason):
             if message == DONE:
                 break
             if message.get("type") == "ping":  # says nothing, so a stream of pings has stalled
@@ -96,8 +100,6 @@ class AnthropicModel(Endpoint):
             if message.get("type") == "error" or message.get("error"):
                 raise self._api_error(200, message, stream.response.headers)
             if message.get("type") != "message":
-                delta = message.get("delta")
-                has_reason = isinstance(delta, Mapping) and bool(delta.get("stop_reason"))
                 yield message
                 continue
             used, why = message.get("usage"), message.get("stop_reason")  # a reply in one piece

@@ -59,22 +59,24 @@ async def payloads(body: AsyncIterable[bytes], host: str) -> AsyncIterator[Any]:
 
 
 async def until_complete(
-    values: AsyncIterator[Any], is_complete: Callable[[], bool]
+    values: AsyncIterator[Any], completes: Callable[[Any], bool]
 ) -> AsyncIterator[Any]:
-    """The values of a stream. Once the reply is complete, only its usage may follow: a stream that
-    then breaks off, or is left open, is at its end.
+    """The values of a stream. After one that completes the reply only its usage may follow: a
+    stream that then breaks off, or is left open, is at its end.
     """
+    is_complete = False
     while True:
         try:
-            async with asyncio.timeout(_USAGE_S if is_complete() else None):
+            async with asyncio.timeout(_USAGE_S if is_complete else None):
                 value = await anext(values, None)
         except Exception:
-            if not is_complete():
+            if not is_complete:
                 raise
             return
         if value is None:
             return
         yield value
+        is_complete = completes(value)
 
 
 async def _lines(body: AsyncIterable[bytes]) -> AsyncIterator[str]:

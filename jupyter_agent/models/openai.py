@@ -50,7 +50,7 @@ class OpenAIModel(Endpoint):
         reader = ChunkReader(used_call_ids(request.messages), think_tags=self._dialect.think_tags)
         # Held until the end, because the response is closed when this is dropped.
         chunks = payloads(stream.response.aiter_bytes(), self.host)
-        async for chunk in until_complete(chunks, lambda: reader.is_complete):
+        async for chunk in until_complete(chunks, lambda _: reader.is_complete):
             if chunk == DONE:
                 reader.mark_done()
                 break

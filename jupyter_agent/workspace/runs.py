@@ -30,7 +30,7 @@ _RECOVER_S = 5.0
 _STOP_S = 2.0
 """Seconds that the stop of a turn waits for its interrupted runs."""
 _MAX_ENDED = 100
-"""Ended runs that are still available."""
+"""Ended runs that stay available; up to twice as many, as not each start looks through all."""
 
 
 class Runs:
@@ -191,6 +191,8 @@ class Runs:
             await saves.close()
 
     def _forget_old(self) -> None:
+        if len(self._runs) < 2 * _MAX_ENDED:
+            return
         ended = [run for run in self._runs.values() if run.ended is not None and not run.pending]
         for run in ended[:-_MAX_ENDED]:
             del self._runs[run.id]

@@ -22,10 +22,10 @@ from jupyter_agent.document.revert import UndoConflict, outputs_of, revert_chang
 from jupyter_agent.legible import quoted_id
 
 IN_USE = {
-    "typing": "The user is typing in the cell right now.",
-    "running": "The cell is running.",
+    "typing": "The user was typing in the cell.",
+    "running": "The cell was running.",
 }
-"""Why a cell in use is left alone, by reason."""
+"""Why a cell in use was left alone, by reason; shown at the cell until it is undone."""
 _UNKNOWN = "The notebook stores no cell ids, so it is unknown which cell this was."
 _GONE = "The cell was deleted since, or a program gave it another id."
 _MOVED_LINES = (

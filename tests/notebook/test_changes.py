@@ -230,7 +230,7 @@ async def test_undo_in_a_tab_leaves_unsaved_typing_and_the_cell_under_the_cursor
     result = await undo(notebook, journal.changes)
     assert tab.source("a") == "x = 1\ny = 2\nz = 3\n# typed"
     assert [conflict["why"] for conflict in result.conflicts] == [
-        "The user is typing in the cell right now."
+        "The user was typing in the cell."
     ]
     assert new.id in tab.ids()
 

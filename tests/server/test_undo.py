@@ -431,7 +431,7 @@ async def test_an_undo_says_in_words_for_people_that_someone_began_to_type_meanw
     undone = (await call("POST", "turns", turn["turn_id"], "undo")).body
     assert undone["undone"] == []
     another = "Someone began to type in another cell at the same moment. Undo again."
-    typing = "The user is typing in the cell right now."
+    typing = "The user was typing in the cell."
     kept = {each["cell_id"]: (each["reason"], each["why"]) for each in undone["conflicts"]}
     assert kept == {one: ("unreachable", another), two: ("typing", typing)}
     assert f"cell {two} stays: {typing}" in undone["message"]

@@ -204,6 +204,8 @@ def test_cells_that_a_turn_left_out_of_date_are_named_marked_and_run_with_one_cl
     expect(link).to_have_attribute("title", re.compile("`x`.*cell 1"))
     marked = notebook.page.locator(".jp-Cell.jp-Agent-stale")
     expect(marked).to_have_count(2)
+    notebook.page.evaluate("() => jupyterapp.commands.execute('docmanager:clone')")
+    expect(marked).to_have_count(4)  # in the second view, too
     stale.get_by_role("button", name="Run").click()
     eventually(lambda: notebook.output_text("c2").strip(), lambda text: text == "11")
     expect(stale).to_be_hidden()

@@ -284,6 +284,9 @@ def test_code_in_an_answer_is_copied_or_becomes_a_cell(
     panel.message.focus()
     panel.page.keyboard.press("Control+v")
     expect(panel.message).to_have_value("import math\nmath.pi")
+    panel.page.evaluate("[...jupyterapp.shell.widgets('main')].forEach(one => one.dispose())")
+    panel.button("Insert as cell").click()
+    expect(panel.region.get_by_role("alert")).to_have_text("Open a notebook first.")
 
 
 PLACES = """log => [...log.querySelectorAll('.jp-RenderedMarkdown :is(pre, p)')].map(block => {
@@ -339,6 +342,7 @@ def test_without_its_server_part_the_panel_says_what_to_do(
     assert errors == []
 
 
+@pytest.mark.fresh
 def test_a_page_whose_code_is_gone_from_the_server_says_to_reload_it(
     open_page: OpenPage, replies: Replies
 ) -> None:

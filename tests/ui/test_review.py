@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -463,6 +464,69 @@ def test_keys_work_where_cells_out_of_view_are_not_in_the_page(
     keyboard.press("Control+Alt+Backspace")
     expect(pill(notebook)).to_have_count(0)
     eventually(notebook.sources, lambda now: now["c290"] == "v290 = 290")
+
+
+@pytest.mark.fresh
+@pytest.mark.parametrize("windowing", ["contentVisibility", "defer"])
+def test_keys_lead_to_changes_in_cells_that_are_not_laid_out_yet(
+    lab: Lab, open_page: OpenPage, replies: Replies, windowing: str
+) -> None:
+    path = "lab/api/settings/@jupyterlab/notebook-extension:tracker"
+    raw = json.dumps({"windowingMode": windowing})
+    assert lab.request("PUT", path, {"raw": raw}).status == 204
+    notebook = open_page([f"v{n} = {n}" + "\n" * 5 for n in range(1000)])
+    panel = Panel(notebook.page).open("auto")
+    delete = calls("delete_cell", cell_id="c800")
+    replies.append([*(edits(f"c{n}", f"v{n}", f"w{n}") for n in (600, 900)), delete])
+    replies.append([says("Done.")])
+    panel.ask("Change three.")
+    expect(panel.button("Undo")).to_be_visible()
+    keyboard = notebook.page.keyboard
+    for shown in (head(notebook, 601), removed(notebook), head(notebook, 900)):
+        keyboard.press("Alt+F5")
+        expect(shown).to_be_in_viewport()
+    order = notebook.page.evaluate(
+        "[...document.querySelectorAll('.jp-Cell')].map(cell => +cell.dataset.windowedListIndex)"
+    )
+    assert order == sorted(order)
+
+
+def test_keys_lead_to_a_change_in_a_collapsed_section(
+    open_page: OpenPage, replies: Replies
+) -> None:
+    headings = [new_markdown_cell("# A", id="c1"), new_markdown_cell("## B", id="c2")]
+    notebook = open_page(["x = 1", *headings, "y = 2", "z = 3"])
+    panel = Panel(notebook.page).open("auto")
+    replies.append([edits("c0", "1", "10"), edits("c3", "2", "20"), edits("c4", "3", "30")])
+    replies.append([says("Done.")])
+    panel.ask("Change all.")
+    expect(panel.button("Undo")).to_be_visible()
+    for cell in ("c2", "c1"):
+        notebook.cell(cell).click()
+        notebook.page.keyboard.press("ArrowLeft")  # collapses the section
+    expect(head(notebook, 4)).to_be_hidden()
+    head(notebook, 1).get_by_role("button", name="Keep", exact=True).click()
+    notebook.page.keyboard.press("Alt+F5")
+    expect(pill(notebook)).to_contain_text("Change 1 of 2")
+    expect(head(notebook, 4)).to_be_in_viewport()
+    notebook.page.keyboard.press("Control+Alt+Backspace")
+    eventually(notebook.sources, lambda now: now["c3"] == "y = 2")
+    expect(head(notebook, 5)).to_be_in_viewport()
+
+
+def test_two_views_of_a_notebook_have_the_same_marks(open_page: OpenPage, replies: Replies) -> None:
+    notebook = open_page(CELLS)
+    panel = Panel(notebook.page).open("auto")
+    notebook.page.evaluate("() => jupyterapp.commands.execute('docmanager:clone')")
+    change_all(panel, replies)
+    expect(head(notebook, 1)).to_have_count(2)
+    expect(removed(notebook)).to_have_count(2)
+    expect(pill(notebook)).to_have_count(2)
+    head(notebook, 1).last.get_by_role("button", name="Undo", exact=True).click()
+    expect(head(notebook, 1)).to_have_count(0)
+    pill(notebook).first.get_by_role("button", name="Undo all").click()
+    eventually(notebook.sources, SOURCES.__eq__)
+    expect(pill(notebook)).to_have_count(0)
 
 
 def test_a_new_cell_is_undone_by_who_is_in_its_editor(

@@ -1,15 +1,18 @@
 import type { Notebook } from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
 
 /**
- * Make a cell active and bring it into view; the focus goes with it if it was in the notebook. `scrollToCell` would
- * also open rendered Markdown for editing.
+ * Make a cell active and bring it into view, out of a collapsed section; the focus goes with it if it was in the
+ * notebook. `scrollToCell` would also open rendered Markdown for editing.
  */
 export async function showCell(content: Notebook, index: number): Promise<void> {
   const hasFocus = (): boolean =>
     document.activeElement === document.body || content.node.contains(document.activeElement);
   const hadFocus = hasFocus();
   const moves = content.activeCellIndex !== index;
+  NotebookActions.expandParent(content.widgets[index], content);
   content.activeCellIndex = index;
+  await layOut(content, index);
   if (hadFocus && moves && content.mode === 'command') {
     focusNotebook(content);
   }
@@ -17,6 +20,19 @@ export async function showCell(content: Notebook, index: number): Promise<void> 
   await new Promise(requestAnimationFrame);
   if (hadFocus && hasFocus() && content.activeCellIndex === index) {
     content.activate();
+  }
+}
+
+/**
+ * Lay a cell out now. JupyterLab does so when the page is idle, from the first cell on, which takes long in a large
+ * notebook, and scrolls to no cell before; with windowingMode "full" it lays out those in view.
+ */
+async function layOut({ layout, notebookConfig, widgets }: Notebook, index: number): Promise<void> {
+  const cell = widgets[index];
+  if (cell.isPlaceholder() && notebookConfig.windowingMode !== 'full') {
+    cell.dataset.windowedListIndex = `${index}`;
+    layout.insertWidget(index, cell);
+    await cell.ready;
   }
 }
 

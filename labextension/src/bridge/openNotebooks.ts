@@ -223,9 +223,10 @@ export class OpenNotebooks {
     this._cell(ref)?.toggleClass(MARKED_CLASS, on);
   }
 
-  /** Mark these cells of a notebook, and no others, as out of date. */
+  /** Mark these cells of a notebook, and no others, as out of date, in each of its views. */
   markStale(notebook: string, cells: readonly string[]): void {
-    for (const cell of this._panel(notebook)?.content.widgets ?? []) {
+    const views = this._tracker.filter(({ context }) => context.path === notebook);
+    for (const cell of views.flatMap(({ content }) => content.widgets)) {
       cell.toggleClass(STALE_CLASS, cells.includes(cell.model.id));
     }
   }

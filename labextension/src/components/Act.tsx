@@ -91,7 +91,10 @@ function FoldedCell({ name, code, onShow }: IFoldedCellProps): React.JSX.Element
       className="jp-Agent-foldedCell"
       aria-expanded={false}
       title={trans.__('Show all code')}
-      onClick={onShow}
+      onClick={event => {
+        event.currentTarget.closest<HTMLElement>('[tabindex]')?.focus(); // this button disappears
+        onShow();
+      }}
     >
       <span className="jp-Agent-note">{name}</span>
       <code>{first}</code>

@@ -27,9 +27,9 @@ export function Code(props: ICodeProps): React.JSX.Element {
 /** Browsers copy the rendered text: a no-break space as a space, a carriage return as nothing. */
 function copyExactly(event: React.ClipboardEvent): void {
   const selected = getSelection();
-  if (selected?.rangeCount) {
-    const text = selected.getRangeAt(0).cloneContents().textContent ?? '';
-    event.clipboardData.setData('text/plain', text);
+  const range = selected?.rangeCount ? selected.getRangeAt(0) : null;
+  if (range && event.currentTarget.contains(range.commonAncestorContainer)) {
+    event.clipboardData.setData('text/plain', range.cloneContents().textContent ?? '');
     event.preventDefault();
   }
 }

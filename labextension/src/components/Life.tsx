@@ -5,7 +5,7 @@ import type { IActivity } from '../wording/activity';
 import { activityOf } from '../wording/activity';
 import { withSeconds } from '../wording/callDescriptions';
 import { Retrying } from './Retrying';
-import { useAssistant, useConversation, useNow, useServices, useTools } from './services';
+import { useAssistant, useConversation, useSeconds, useServices, useTools } from './services';
 
 /** What a running turn is doing or waiting for, and for how long. */
 export function Life(): React.JSX.Element | null {
@@ -27,9 +27,7 @@ export function Life(): React.JSX.Element | null {
 /** "Running cell 5, 12 s" */
 function Clock({ text }: { text: string }): React.JSX.Element {
   const { trans } = useServices();
-  const [start] = React.useState(() => Date.now());
-  const seconds = Math.floor((useNow() - start) / 1000);
-  return <span role="timer">{withSeconds(text, seconds, trans)}</span>;
+  return <span role="timer">{withSeconds(text, useSeconds(true), trans)}</span>;
 }
 
 function useActivity(last: AgentMessage | undefined): IActivity {

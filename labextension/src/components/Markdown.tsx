@@ -20,14 +20,19 @@ export const Markdown = React.memo(function Markdown({ text }: { text: string })
 });
 
 const Block = React.memo(function Block({ source }: { source: string }) {
-  const { notebooks, rendermime, trans } = useServices();
+  const { assistant, notebooks, rendermime, trans } = useServices();
+  const insert = (code: string): void => {
+    if (!notebooks.insert(code)) {
+      assistant.draft.refuse(trans.__('Open a notebook first.'));
+    }
+  };
   const [painter] = React.useState(
     () =>
       new Painter(
         rendermime,
         [
           [trans.__('Copy'), code => Clipboard.copyToSystem(code)],
-          [trans.__('Insert as cell'), code => void notebooks.insert(code)]
+          [trans.__('Insert as cell'), insert]
         ],
         trans.__('Table')
       )

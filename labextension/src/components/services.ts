@@ -241,35 +241,17 @@ function useStore<State>(store: Store<State>, pace: Pace): State {
 
 /** Seconds since the component was first shown; counts only while `running`. */
 export function useSeconds(running: boolean): number {
-  const [start] = React.useState(() => Date.now());
+  const [clock] = React.useState(() => ({ start: Date.now(), seconds: 0 }));
   const subscribe = React.useCallback(
     (render: () => void) => {
-      const timer = running ? setInterval(render, 1000) : 0;
-      return () => clearInterval(timer);
-    },
-    [running]
-  );
-  const elapsed = React.useRef(0);
-  return React.useSyncExternalStore(subscribe, () => {
-    if (running) {
-      elapsed.current = Math.floor((Date.now() - start) / 1000);
-    }
-    return elapsed.current;
-  });
-}
-
-/** The current time, rendered again each second. */
-export function useNow(): number {
-  const [now] = React.useState(() => ({ time: Date.now() }));
-  const subscribe = React.useCallback(
-    (render: () => void) => {
-      const timer = setInterval(() => {
-        now.time = Date.now();
+      const tick = (): void => {
+        clock.seconds = Math.floor((Date.now() - clock.start) / 1000);
         render();
-      }, 1000);
+      };
+      const timer = running ? setInterval(tick, 1000) : 0;
       return () => clearInterval(timer);
     },
-    [now]
+    [clock, running]
   );
-  return React.useSyncExternalStore(subscribe, () => now.time);
+  return React.useSyncExternalStore(subscribe, () => clock.seconds);
 }

@@ -136,7 +136,10 @@ export class News {
   private _markSeen(): void {
     if (this._isVisible) {
       this._panel.title.className = '';
-      inBrowser.write(LAST_SEEN_KEY, this._turnId);
+      if (this._turnId) {
+        inBrowser.write(LAST_SEEN_KEY, this._turnId);
+        this._turnId = ''; // a later turn may be seen by now
+      }
     }
   }
 

@@ -20,11 +20,15 @@ export function describeConflict(
     case 'changed':
       return capitalize(trans.__('%1 kept: you edited it after the assistant.', cell));
     case 'deleted':
-      return capitalize(trans.__('%1 stays deleted: you deleted it after the assistant.', cell));
+      return capitalize(
+        position
+          ? trans.__('%1 kept: you had deleted it, and brought it back.', cell)
+          : trans.__('%1 stays deleted: you deleted it after the assistant.', cell)
+      );
     case 'typing':
-      return capitalize(trans.__('%1 kept: you are typing in it.', cell));
+      return capitalize(trans.__('%1 kept: you were typing in it.', cell));
     case 'running':
-      return capitalize(trans.__('%1 kept: it is running.', cell));
+      return capitalize(trans.__('%1 kept: it was running.', cell));
     case 'locked':
       return capitalize(trans.__('%1 kept: it was locked after the assistant changed it.', cell));
     default:

@@ -27,11 +27,13 @@ export class Staleness extends Store<StaleCells> {
         this._readAfterTurn();
       }
     });
-    _notebooks.ran.connect((_, notebook) => {
+    const readAgain = (_: OpenNotebooks, notebook: string): void => {
       if (notebook in this.state) {
         void this.read(notebook);
       }
-    });
+    };
+    _notebooks.ran.connect(readAgain);
+    _notebooks.opened.connect(readAgain); // a new view has no marks
   }
 
   /** Read the stale cells of a notebook. */

@@ -5,8 +5,9 @@ import { isUnfinished, notRun, runsOf } from '../api/toolRuns';
 import { legible } from './oddCharacters';
 import { ownInput } from './mcpTools';
 import type { Locate } from './cellNames';
-import type { FindTool, Input } from './toolPhrases';
-import { namedCells, phrase, summaryOf } from './toolPhrases';
+import { placesOf, ranges } from './cellNames';
+import type { FindTool, IFilling, Input, Phrase } from './toolPhrases';
+import { countOf, namedCells, phrase, summaryOf, wordsFor } from './toolPhrases';
 
 /** A call in plain words. */
 export interface IWords {
@@ -72,9 +73,14 @@ export function describeCall(
     notebook: notebook && legible(notebook)
   };
   const place = withDeleted(edits, locate);
-  const [todo, doing] = phrase(name, filling, place, tools, trans);
+  const fill = (how: IFilling): Phrase => phrase(name, how, place, tools, trans);
+  const [todo, doing] = fill(filling);
   const words = (text: string, note = '', fault = ''): IWords => ({ text, note, fault, cellId });
   const going = runs.every(isUnfinished) ? runs[0]?.status : undefined;
+  const ended = runs.filter(run => !isUnfinished(run)).length;
+  const written = Math.max(named.length, countOf(wordsFor(tools(name), input), input));
+  const partly = input.run === true && ended < written; // text is not run
+  const ran = partly && ranWords(runs, locate, trans);
   switch (call.state) {
     case 'approval-requested':
       return words(todo, trans.__('needs approval'));
@@ -94,20 +100,27 @@ export function describeCall(
         return words(going === 'queued' ? todo : doing, statusName(going, trans));
       }
       return words(
-        phrase(name, ranNone(call) ? withoutRun(filling) : filling, place, tools, trans)[2],
-        summaryOf(output, trans) || courseOf(runs, locate, trans),
+        fill(partly ? { ...filling, input: { ...input, run: false } } : filling)[2],
+        summaryOf(output, trans) || [ran, courseOf(runs, locate, trans)].filter(Boolean).join(', '),
         faultOf(call, runs, locate, trans)
       );
   }
 }
 
-/** Whether an edit was to run its cells, too, and ran none. */
-function ranNone({ output }: CallPart): boolean {
-  return notRun(output) !== '' && !runsOf(output).length;
-}
-
-function withoutRun<T extends { input: Input }>(filling: T): T {
-  return { ...filling, input: { ...filling.input, run: false } };
+/** "ran 2–6": the cells whose runs have ended. */
+export function ranWords(
+  runs: readonly IRunOutput[],
+  locate: Locate,
+  trans: TranslationBundle
+): string {
+  const ids = runs.filter(run => !isUnfinished(run)).flatMap(({ cell_id }) => cell_id ?? []);
+  if (!ids.length) {
+    return '';
+  }
+  const places = placesOf(ids, locate);
+  return places
+    ? trans.__('ran %1', ranges(places))
+    : trans._n('ran 1 cell', 'ran %1 cells', ids.length);
 }
 
 /** What went wrong in a call that has ended. */
@@ -125,7 +138,7 @@ function faultOf(
   if (outcome || !notRun(call.output)) {
     return outcome;
   }
-  return ranNone(call) ? trans.__('not run') : trans.__('not all run');
+  return runs.length ? trans.__('not all run') : trans.__('not run');
 }
 
 /** Whether a call failed without an outcome of its own. */

@@ -1,9 +1,8 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 import type { CallPart, ICellRef, IChange, IRunOutput } from '../api/protocol';
 import { isUnfinished, runsOf } from '../api/toolRuns';
-import { hasFailed, outcomeOf, statusName } from './callDescriptions';
+import { hasFailed, outcomeOf, ranWords, statusName } from './callDescriptions';
 import type { Locate } from './cellNames';
-import { placesOf, ranges } from './cellNames';
 import { ownInput } from './mcpTools';
 import type { Input } from './toolPhrases';
 import { namedCells } from './toolPhrases';
@@ -69,17 +68,6 @@ function targetOf(call: CallPart): string {
   const { notebook, ...input } = ownInput(call) as Input;
   const cells = namedCells(input).toSorted();
   return JSON.stringify([call.toolName, cells.length ? { notebook, cells } : call.input]);
-}
-
-function ranWords(runs: readonly IRunOutput[], locate: Locate, trans: TranslationBundle): string {
-  const ids = runs.filter(run => !isUnfinished(run)).flatMap(({ cell_id }) => cell_id ?? []);
-  if (!ids.length) {
-    return '';
-  }
-  const places = placesOf(ids, locate);
-  return places
-    ? trans.__('ran %1', ranges(places))
-    : trans._n('ran 1 cell', 'ran %1 cells', ids.length);
 }
 
 /** Words for runs that the calls did not wait for. */

@@ -12,19 +12,25 @@ function words(reason: string, position: number | null = 3): string {
 describe('describeConflict', () => {
   it.each([
     ['changed', 'Cell 3 kept: you edited it after the assistant.'],
-    ['deleted', 'Cell 3 stays deleted: you deleted it after the assistant.'],
-    ['typing', 'Cell 3 kept: you are typing in it.'],
-    ['running', 'Cell 3 kept: it is running.'],
+    ['deleted', 'Cell 3 kept: you had deleted it, and brought it back.'],
+    ['typing', 'Cell 3 kept: you were typing in it.'],
+    ['running', 'Cell 3 kept: it was running.'],
     ['locked', 'Cell 3 kept: it was locked after the assistant changed it.'],
     ['unreachable', 'Cell 3 kept: The server says why.']
   ])('says in words for the reason %s why a cell was kept', (reason, told) => {
     expect(words(reason)).toBe(told);
   });
 
+  it('says that a cell stays deleted only while it does', () => {
+    expect(words('deleted', null)).toBe(
+      'A cell stays deleted: you deleted it after the assistant.'
+    );
+  });
+
   it('names the notebook if asked to, without hidden characters', () => {
     const conflict = { notebook: 'a\u202Eb.ipynb', cell_id: 'b2', reason: 'typing', why };
     expect(describeConflict(conflict, null, trans, true)).toBe(
-      'A cell in a⟨U+202E⟩b.ipynb kept: you are typing in it.'
+      'A cell in a⟨U+202E⟩b.ipynb kept: you were typing in it.'
     );
   });
 });

@@ -36,13 +36,7 @@ describe('describeCall', () => {
     ['bash_code_execution', { command: 'ls' }, 'Ran code at the model’s service'],
     ['create_cell', { after: 'b2', source: '' }, 'A cell added'],
     ['create_cells', { cells: [{}, {}] }, '2 cells added'],
-    ['create_cells', { cells: [{}, {}], run: true }, '2 cells added and run'],
     ['edit_cells', { edits: [{ cell_id: 'b2' }, { cell_id: 'b2' }] }, 'Cell 2 edited'],
-    [
-      'edit_cells',
-      { edits: [{ cell_id: 'b2' }, { cell_id: 'd4' }], run: true },
-      'Cells 2, 4 edited and run'
-    ],
     ['edit_cells', { edits: 'b2' }, 'A cell edited'],
     ['run_code', { code: '1 + 1' }, 'Ran code'],
     ['update_cell', { cell_id: 'b2' }, 'Cell 2 edited'],
@@ -69,6 +63,34 @@ describe('describeCall', () => {
     const output = { text: '', not_run: 'Not run: the kernel is not installed.', cells };
     const input = { edits: [{ cell_id: 'b2' }], run: true };
     expect(said('edit_cells', input, { output })).toBe(words);
+  });
+
+  it.each([
+    ['Cells 2–4 edited and run (0.6 s)', { b2: 'ok', c3: 'ok', d4: 'ok' }],
+    ['Cells 2–4 edited (ran 3–4, 0.4 s)', { c3: 'ok', d4: 'ok' }],
+    ['Cells 2–4 edited (error, ran 3, 0.2 s)', { c3: 'error' }],
+    ['Cells 2–4 edited (ran 2, still running in cell 4, 0.4 s)', { b2: 'ok', d4: 'running' }],
+    ['Cells 2–4 edited (queued, 0.2 s)', { b2: 'queued' }],
+    ['Cells 2–4 edited', {}]
+  ])('says which cells ran if some are text, or wait: %s', (words, ran) => {
+    const cells = Object.entries(ran).map(([cell_id, status]) => ({
+      cell_id,
+      status,
+      seconds: 0.2,
+      outputs: []
+    }));
+    const edits = ['b2', 'c3', 'd4'].map(cell_id => ({ cell_id }));
+    expect(said('edit_cells', { edits, run: true }, { output: { text: '', cells } })).toBe(words);
+  });
+
+  it.each([
+    ['Cell 4 added', []],
+    ['Cell 4 added and run', ['d4']]
+  ])('does not say that a new cell of text was run: %s', (words, ran) => {
+    const change = { cell_id: 'd4', kind: 'insert', before: null } as IChange;
+    const cells = ran.map(cell_id => ({ cell_id, status: 'ok', outputs: [] }));
+    const input = { cells: [{ source: '' }], run: true };
+    expect(said('create_cells', input, { output: { text: '', cells } }, [change])).toBe(words);
   });
 
   it.each([

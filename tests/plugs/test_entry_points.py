@@ -11,7 +11,8 @@ import pytest
 
 from jupyter_agent import entry_points
 from jupyter_agent.carriers.sharing import Sharing
-from jupyter_agent.cli.main import main, parser
+from jupyter_agent.cli.commands import parser
+from jupyter_agent.cli.main import main
 from jupyter_agent.errors import Busy
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.models.registry import Models

@@ -18,7 +18,13 @@ from tornado.http1connection import HTTP1Connection
 from jupyter_agent import foreign
 from jupyter_agent.agent.people import Person
 from jupyter_agent.choices import WhileAway
-from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
+from jupyter_agent.errors import (
+    ModelError,
+    RequestError,
+    StoreUnavailable,
+    ToolError,
+    stopping_error,
+)
 from jupyter_agent.legible import quoted
 from jupyter_agent.server.in_flight import InFlightRequests
 from jupyter_agent.server.once import ONCE, Once, digest_of
@@ -120,7 +126,7 @@ def operation(
             requests = self.requests
             with _answering_errors(self):
                 if requests.closed:
-                    raise _stopping_error()
+                    raise stopping_error()
                 with requests.track(self.give_up):
                     await self.require(action, resource)
                     await self.ready()
@@ -160,10 +166,6 @@ def _answering_errors(handler: AgentHandler) -> Iterator[None]:
         handler.refuse(400, error.kind, error.message)
     except StoreUnavailable as error:
         handler.refuse(503, "store_unavailable", error.message)
-
-
-def _stopping_error() -> RequestError:
-    return RequestError(503, "stopping", "The server is stopping. Ask again when it is back.")
 
 
 def page_of(handler: JupyterHandler, client: str | None) -> str | None:
@@ -230,7 +232,7 @@ class AgentHandler(APIHandler):
         """Ends the answer because the server stops; a started stream just ends."""
         if self._headers_written:
             return
-        error = _stopping_error()
+        error = stopping_error()
         self.refuse(error.status, error.reason, error.message)
 
     @property

@@ -287,9 +287,7 @@ class ChatStopHandler(TurnAnswers):
     async def post(self, conversation_id: str) -> None:
         """Stops the running turn; answers once it has stopped."""
         store = self.runner.stores.conversations
-        turn = await self.runner.started_in(self.owner, conversation_id)
-        if turn is not None:
-            await self.runner.stop(turn)
+        await self.runner.stop_in(self.owner, conversation_id)
         turns = await store.turns(self.owner, conversation_id)
         if not turns:
             raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")

@@ -479,6 +479,7 @@ REFUSALS: Sequence[tuple[str, int, str, str]] = [
     ("no_tools", 404, "No endpoints found that support tool use. To learn more", "another model"),
     ("authentication", 400, "Incorrect API key provided: xx***yy.", "Set a valid one"),
     ("authentication", 400, "API key not valid. Please pass a valid API key.", "Set a valid one"),
+    ("authentication", 400, "API Key not found. Please pass a valid API key.", "Set a valid one"),
     ("invalid_request", 400, "image exceeds the limit of 5 MB", "5 MB"),
 ]
 
@@ -492,11 +493,18 @@ async def test_a_refusal_says_what_helps(kind: str, status: int, message: str, w
             check(await read_and_close(model), Fault(kind=kind, words=words))
 
 
-async def test_a_full_window_is_known_by_its_type() -> None:
-    error = {"code": 400, "message": "Too much.", "type": "exceed_context_size_error"}
-    async with serving(Chat(json.dumps({"error": error}).encode(), status=400)) as chat:
+@pytest.mark.parametrize(
+    ("kind", "status", "error"),
+    [
+        ("context_length", 400, {"message": "Too much.", "type": "exceed_context_size_error"}),
+        ("not_found", 404, {"message": "Not Found", "code": "model_not_found"}),
+        ("not_found", 400, {"message": "No such one.", "code": "model_not_found"}),
+    ],
+)
+async def test_a_refusal_is_known_by_its_code_or_type(kind: str, status: int, error: Json) -> None:
+    async with serving(Chat(json.dumps({"error": error}).encode(), status=status)) as chat:
         model = OpenAIModel("m", Service(api_key="sk-x", base_url=chat.url, provider="lab"))
-        check(await read_and_close(model), Fault(kind="context_length"))
+        check(await read_and_close(model), Fault(kind=kind))
 
 
 def understood(reply: Reply) -> Json:

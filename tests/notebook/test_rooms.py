@@ -86,6 +86,14 @@ async def test_a_number_beyond_64_bits_that_comes_into_a_room_is_read(
         assert (await notebook.read())[0].metadata["n"] == [float(number) for number in numbers]
 
 
+async def test_a_name_that_collaboration_reads_as_a_folder_is_refused_with_what_helps(
+    room_notebooks: Notebooks, file: Path
+) -> None:
+    file.rename(file.with_name("a\\b.ipynb"))
+    with pytest.raises(UnreadableNotebook, match="Rename the file"):
+        await room_notebooks.get("a\\b.ipynb")
+
+
 async def test_under_another_backend_notebooks_are_refused_and_none_is_made(
     contents: Any, tabs: Tabs, root: Path
 ) -> None:

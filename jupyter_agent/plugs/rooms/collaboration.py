@@ -42,6 +42,11 @@ class Collaboration:
         file_id = self._files.index(path)
         if file_id is None:
             raise UnreadableNotebook(f"`{path}` cannot be shared: it is not a file of this server.")
+        if "\\" in path and self.path_of(file_id) != path.strip("/"):
+            raise UnreadableNotebook(
+                f"`{path}` cannot be shared: in jupyter-collaboration `\\` separates folders. "
+                "Rename the file."
+            )
         return str(file_id)
 
     def path_of(self, file_id: str) -> str | None:

@@ -127,6 +127,7 @@ STREAMS = [
     Quirk("stop-though-there-are-calls", sse(call(of("look", '{"n": 1}', **A)), STOP), ONE_CALL),
     Quirk("a-reason-and-no-done", sse(delta(content="Hi."), STOP, done=b""), HI),
     Quirk("neither-reason-nor-done", sse(delta(content="Hi."), done=b""), BROKEN),
+    Quirk("the-word-null-as-a-reason", sse(delta("null", content="Hi."), done=b""), BROKEN),
     Quirk("nothing-but-done", sse(), Understood(stop="end_turn")),
     *(
         Quirk(
@@ -172,6 +173,7 @@ STREAMS = [
         sse({"choices": [], "prompt_filter_results": []}, delta(content="Hi."), STOP),
         HI,
     ),
+    Quirk("a-chunk-that-is-null", sse(None, delta(content="Hi."), None, STOP), HI),
     Quirk("choices-are-null", sse({"choices": None}, delta(content="Hi."), STOP), HI),
     Quirk("content-is-null", sse(delta(content=None), delta(content="Hi."), STOP), HI),
     Quirk(
@@ -277,6 +279,27 @@ STREAMS = [
         ONE_CALL,
     ),
     Quirk(
+        "another-id-in-each-chunk",
+        sse(
+            call(of("look", "", **A)), call(of(None, '{"n"', index=0, id="b")),
+            call(of(None, ": 1}", index=0, id="c")), STOP,
+        ),
+        ONE_CALL,
+    ),
+    Quirk(
+        "input-at-another-index",
+        sse(
+            call(of("look", '{"n": 1}', **A)), call(of("look", '{"n"', **{**B, "index": 0})),
+            call(of(None, ": 2}", index=1)), STOP,
+        ),
+        CALLS,
+    ),
+    Quirk(
+        "a-piece-of-a-call-with-nothing",
+        sse(call(of("look", '{"n": 1}', **A)), call({"index": 1}), STOP),
+        ONE_CALL,
+    ),
+    Quirk(
         "the-function-call-of-old-servers",
         sse(
             delta(function_call={"name": "look", "arguments": '{"n"'}),
@@ -295,6 +318,11 @@ STREAMS = [
     Quirk(
         "a-message-in-place-of-deltas",
         sse({"choices": [{"index": 0, "message": {"content": "Hi."}, "finish_reason": "stop"}]}),
+        HI,
+    ),
+    Quirk(
+        "a-message-beside-a-delta-that-is-null",
+        sse({"choices": [{"delta": None, "message": {"content": "Hi."}}]}, STOP),
         HI,
     ),
     Quirk(
@@ -751,4 +779,4 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
 
 
 def test_there_are_as_many_quirks_as_the_contract_counts() -> None:
-    assert len(STREAMS) + len(MESSAGES) + 1 == 85
+    assert len(STREAMS) + len(MESSAGES) + 1 == 91

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from typing import Any
 
@@ -338,3 +339,16 @@ def test_a_notebook_that_is_not_there_is_an_error_of_usage(desk: Desk) -> None:
         done = desk.type(command, "nothing.ipynb")
         assert (done.code, done.out) == (2, "")
         assert done.err == f"There is no notebook at {desk.folder / 'nothing.ipynb'}.\n"
+    (desk.folder / "loop.ipynb").symlink_to("loop.ipynb")
+    for name in ("a" * 300 + ".ipynb", "loop.ipynb"):
+        done = desk.type("show", name)
+        assert (done.code, done.err) == (2, f"There is no notebook at {desk.folder / name}.\n")
+
+
+def test_a_notebook_whose_name_no_server_can_take_is_to_be_renamed(desk: Desk) -> None:
+    odd = desk.folder / os.fsdecode(b"\xff.ipynb")
+    odd.touch()
+    done = desk.type("show", odd.name)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith("is not UTF-8, so no server can open it: rename it.\n")
+    odd.unlink()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ METHODS = ("get", "post", "put", "patch", "delete")
 _MOST_DIGITS = 9
 """Of a number in a query: far above any real value, and below the limits of SQLite and Python."""
 MEBIBYTE = 1 << 20
+_MOST_DROPPED = 512 * MEBIBYTE
+"""Bytes of a body that is too large for its route; Jupyter itself takes as many."""
 ADMIN = "agent:admin"
 """The authorizer's resource for what all users of a server share: its keys."""
 
@@ -123,6 +126,9 @@ def operation(
                 else:
                     await method(self, *args, self.read(body, values))
 
+            if self._headers_written:  # the body is too large
+                self.finish()
+                return
             requests = self.requests
             with _answering_errors(self):
                 if requests.closed:
@@ -201,15 +207,29 @@ class AgentHandler(APIHandler):
         is_known = self.current_user is not None
         if not is_known and self.request.method != "OPTIONS":  # a browser's CORS preflight
             raise web.HTTPError(403)
-        limit_body(self, self.max_body_bytes if is_known else 0)
-        length = self.request.headers.get("Content-Length", "0")
-        if not self._finished and length.isdecimal() and int(length) > self.max_body_bytes:
-            message = f"The body has {length} bytes; this route takes {self.max_body_bytes}."
-            self.refuse(413, "too_large", message)
+        given = self.request.headers.get("Content-Length", "0")
+        length = int(given) if re.fullmatch("[0-9]{1,18}", given) else 0
+        limit_body(self, max(self.max_body_bytes, min(length, _MOST_DROPPED)) if is_known else 0)
+        if not self._finished and length > self.max_body_bytes:
+            await self._refuse_length(length)
+
+    async def _refuse_length(self, length: int) -> None:
+        """Answers at once, and ends the answer after the body, which is dropped: if the connection
+        were closed before, a client that is still sending would not see the answer.
+        """
+        most = self.max_body_bytes
+        message = f"The body has {length:,} bytes; this route takes {most:,}. Send less at once."
+        text = json.dumps({"message": message, "reason": "too_large"})
+        self.set_status(413)
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Content-Length", len(text))
+        self.write(text)
+        await self.flush()
 
     def data_received(self, chunk: bytes) -> None:
         """Collects one more piece of the body."""
-        self._body += chunk
+        if not self._headers_written:
+            self._body += chunk
 
     @property
     def requests(self) -> InFlightRequests:

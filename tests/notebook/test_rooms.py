@@ -94,6 +94,21 @@ async def test_a_name_that_collaboration_reads_as_a_folder_is_refused_with_what_
         await room_notebooks.get("a\\b.ipynb")
 
 
+async def test_the_first_rooms_of_a_server_that_open_at_once_have_one_store(
+    room_server: RoomServer, room_notebooks: Notebooks, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"{number}.ipynb" for number in range(8)]
+    for name in names:
+        (room_server.root / name).write_text(notebook_json([code("a", "x = 1")]))
+    opened = await asyncio.gather(*map(room_notebooks.get, names))
+    for name, notebook in zip(names, opened, strict=True):
+        await make_edit(notebook, Insert(source="y = 2"))
+        await room_server.stored(name)
+    assert "SQLite exception" not in caplog.text  # of rooms that made the database, too
+    store = Path(room_server.room(names[0]).ystore.db_path)
+    assert [each.name for each in store.parent.glob("*ystore*.db")] == [store.name]
+
+
 async def test_under_another_backend_notebooks_are_refused_and_none_is_made(
     contents: Any, tabs: Tabs, root: Path
 ) -> None:

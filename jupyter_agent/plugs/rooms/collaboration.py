@@ -34,6 +34,8 @@ class Collaboration:
         """`extension` is the server's YDocExtension, `files` its file id manager."""
         self._extension = extension
         self._files = files
+        self.opening_store = asyncio.Lock()
+        """Held while a room opens the database of their store."""
 
     def id_of(self, path: str) -> str:
         """The permanent id of the file, which survives renames; created if necessary. Raises

@@ -29,8 +29,10 @@ from jupyter_agent.tasks import surely
 class RoomStore:
     """The store of a room, and the changes that it lacks: they are stored before the room stops."""
 
-    def __init__(self, doc_room: Any) -> None:
+    def __init__(self, doc_room: Any, opening: asyncio.Lock) -> None:
+        """`opening` is held by the one room that opens the database."""
         self._doc_room = doc_room
+        self._opening = opening
         self._unstored: dict[bytes, asyncio.Event] = {}
         """Updates that the store does not have yet; each event is set when it does."""
         self._queue: list[tuple[bytes, bool]] = []
@@ -42,6 +44,7 @@ class RoomStore:
         self._writing = asyncio.Lock()
         self._followed: list[tuple[Any, Subscription]] = []
         if doc_room.ystore is not None:
+            _open_in_turn(doc_room.ystore, opening)
             self._write: Callable[[bytes], Awaitable[None]] = doc_room.ystore.write
             doc_room.ystore.write = self._store
             self._stop: Callable[[], Awaitable[None]] = doc_room.stop
@@ -96,7 +99,9 @@ class RoomStore:
         async with store.start_lock:
             if not store.started.is_set():
                 kind: Any = type(store)
-                async with kind(path=store.path, log=store.log, config=store.config) as opened:
+                other = kind(path=store.path, log=store.log, config=store.config)
+                _open_in_turn(other, self._opening)
+                async with other as opened:
                     yield opened
                 return
         yield store
@@ -170,6 +175,21 @@ class RoomStore:
             followed.unobserve(subscription)
         self._followed.clear()
         await self._stop()
+
+
+def _open_in_turn(store: Any, opening: asyncio.Lock) -> None:
+    """Let the store open its database while no other one does: the first makes it, and two at once
+    break it, or one moves it away from the other (`SQLiteYStore._init_db` of pycrdt-store 0.1).
+    """
+    open_database = getattr(store, "_init_db", None)
+    if open_database is None:  # a store of another kind
+        return
+
+    async def in_turn() -> None:
+        async with opening:
+            await open_database()
+
+    store._init_db = in_turn
 
 
 def _join(updates: Sequence[tuple[bytes, bool]]) -> Iterator[bytes]:

@@ -109,6 +109,30 @@ async def test_the_first_rooms_of_a_server_that_open_at_once_have_one_store(
     assert [each.name for each in store.parent.glob("*ystore*.db")] == [store.name]
 
 
+async def test_what_a_room_leaves_unwritten_as_its_server_ends_is_written_without_a_wait(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await room_notebooks.get("a.ipynb")
+    doc_room = room_server.room("a.ipynb")
+    room = live_room.Room.of(doc_room, room_server.collaboration())
+    begun = asyncio.Event()
+
+    async def never(update: bytes) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    write, room.store._write = room.store._write, never
+    doc_room._document.ycells[0]["source"].insert(0, "z = 3\n")
+    flushing = asyncio.ensure_future(room.store.flush())
+    await soon(begun)
+    assert not flushing.done()
+    room.store._write = write
+    doc_room._task_group.cancel_scope.cancel()
+    await flushing
+    assert "is late" not in caplog.text
+    await room_server.stored("a.ipynb")
+
+
 async def test_under_another_backend_notebooks_are_refused_and_none_is_made(
     contents: Any, tabs: Tabs, root: Path
 ) -> None:

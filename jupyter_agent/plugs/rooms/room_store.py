@@ -25,6 +25,9 @@ from jupyter_agent.plugs.rooms.room_file import outline_of
 from jupyter_agent.plugs.rooms.room_history import StoredHistory, replay
 from jupyter_agent.tasks import surely
 
+_LOOK = 0.1
+"""Seconds between two looks whether a room still writes its changes."""
+
 
 class RoomStore:
     """The store of a room, and the changes that it lacks: they are stored before the room stops."""
@@ -112,10 +115,12 @@ class RoomStore:
         """
         try:
             async with asyncio.timeout(Timeouts.store):
-                if self._is_cut_off:
-                    await self._store_rest()
                 for stored in [*self._unstored.values()]:
-                    await stored.wait()
+                    while not stored.is_set():
+                        if self._is_cut_off:  # perhaps only now
+                            await self._store_rest()
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(stored.wait(), _LOOK)
         except TimeoutError:
             self._doc_room.log.warning("The store of the room %s is late", self._doc_room.room_id)
             self._unstored.clear()  # only wait once
@@ -171,6 +176,8 @@ class RoomStore:
 
     async def _store_and_stop(self) -> None:
         await self.flush()
+        while self._unstored:  # later changes: after the stop nobody writes them
+            await self.flush()
         for followed, subscription in self._followed:
             followed.unobserve(subscription)
         self._followed.clear()

@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # `typing` takes longer to import than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from jupyter_agent.client.agent import Agent
     from jupyter_agent.client.sync import SyncAgent
 
-__version__ = version("jupyter-live-agent")
+__version__: str
 __all__ = ["Agent", "SyncAgent"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports both on first use: Jupyter imports this module in every server."""
+    """Imports on first use: Jupyter imports this module in every server."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("jupyter-live-agent")
     if name == "Agent":
         from jupyter_agent.client.agent import Agent
 

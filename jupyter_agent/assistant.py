@@ -309,6 +309,7 @@ class Assistant:
         if self.watchdog is not None:
             self.watchdog.close()
         self.moves.stop(self.server.event_logger)
+        self.requests.refuse_more()
         try:
             await self._close()
         except Exception:  # the outermost handler: with an error here Jupyter would never stop
@@ -329,6 +330,7 @@ class Assistant:
             steps.push_async_callback(self.services.fresh.close)
             steps.callback(self.announcer.close)
             steps.push_async_callback(self.services.runs.close)
+            steps.push_async_callback(self.runner.close)  # turns of clients that a late call began
             steps.push_async_callback(self.requests.close)
             steps.push_async_callback(self.runner.close)
             await self.wakes.close()

@@ -244,3 +244,8 @@ class RequestError(AgentError):
         self.reason = reason
         self.message = message
         self.facts: dict[str, Any] = facts
+
+
+def stopping_error() -> RequestError:
+    """The error for a request that comes while the server stops."""
+    return RequestError(503, "stopping", "The server is stopping. Ask again when it is back.")

@@ -173,7 +173,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 def commands() -> str:
     """As `--help` prints them."""
-    from jupyter_agent.cli.main import parser
+    from jupyter_agent.cli.commands import parser
 
     os.environ["COLUMNS"] = "96"  # as wide as the page
     whole = parser()

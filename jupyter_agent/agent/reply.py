@@ -353,6 +353,8 @@ class Reply:
         self.details = details if isinstance(details, Mapping) else {}
         self._note_container(delta)
         events: list[Event] = []
+        if not self.stop_reason:  # some services report usage in the middle
+            return events
         for part in self._parts.values():
             if part.open:  # a cut-off reply has no end event for its last block
                 self._blocks_ended = False

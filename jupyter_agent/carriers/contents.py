@@ -31,6 +31,7 @@ from jupyter_agent.carriers.contents_model import (
     make_loaded,
     reason_of,
     refusal_of,
+    unreadable_error,
 )
 from jupyter_agent.carriers.creation import Creation
 from jupyter_agent.carriers.exchange import FileWrites, OverwriteRefused, Save
@@ -411,10 +412,7 @@ class Disk:
                         again=False,
                     )
                 raise NotebookNotFound(f"There is no notebook at `{path}`.") from error
-            raise UnreadableNotebook(
-                f"`{path}` cannot be read as a notebook (corrupt, empty, not UTF-8, or no "
-                "permission). It is left unchanged."
-            ) from error
+            raise unreadable_error(path, error) from error
         if trace is not None and (hash := hash_of(model)) is not None:
             self._last_hashes[path] = trace, hash
         return model

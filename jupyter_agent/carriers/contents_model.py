@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tornado.web import HTTPError
 
-from jupyter_agent.errors import Locked, ToolError
+from jupyter_agent.errors import Locked, NotebookNotFound, ToolError, UnreadableNotebook
 
 READ_ERRORS = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """Errors of managers: their own, the storage's, and those of their code on odd JSON."""
@@ -68,6 +68,21 @@ def hash_of(model: Mapping[str, Any]) -> str | None:
 
 def digest_of(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+_NOWHERE = (errno.ENAMETOOLONG, errno.ENOTDIR)
+"""Errors for paths at which no file can be."""
+
+
+def unreadable_error(path: str, error: Exception) -> ToolError:
+    """The error for a notebook that a manager could not read."""
+    why = error.strerror if isinstance(error, OSError) else None
+    if isinstance(error, OSError) and error.errno in _NOWHERE:
+        return NotebookNotFound(f"There is no notebook at `{path}`: {why}.")
+    words = why or "corrupt, empty, not UTF-8, not a regular file, or no permission"
+    return UnreadableNotebook(
+        f"`{path}` cannot be read as a notebook ({words}). It is left unchanged."
+    )
 
 
 _READ_ONLY = (errno.EPERM, errno.EACCES, errno.EROFS)

@@ -144,6 +144,8 @@ async def wait_for_writer(file: str) -> None:
 
 def is_damaged(file: str) -> bool:
     """Whether the file exists and was cut off. A large file is read in full only if it may be."""
+    if not os.path.isfile(file):  # a pipe would never be opened
+        return False
     try:
         with open(file, "rb") as data:
             end = data.seek(0, os.SEEK_END)

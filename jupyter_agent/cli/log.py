@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def run(given: argparse.Namespace) -> int:
         entries,  # slow to import: about a second
     )
 
-    paths = stored_paths(given.notebook.resolve()) if given.notebook else None
+    paths = stored_paths(Path(os.path.realpath(given.notebook))) if given.notebook else None
     try:
         with open_store(given.store) as db:
             audit = entries(db, paths=paths, turn_id=given.turn)

@@ -135,11 +135,12 @@ class Bridge:
             self._give_up(id)
 
     def _pass_on(self, message: Mapping[str, Any]) -> None:
-        if message.get("method") == "notifications/cancelled" and not self._session:
-            # Since 2026-07-28 an HTTP client closes the connection instead.
+        if message.get("method") == "notifications/cancelled":
             params = message.get("params")
-            self._give_up(json.dumps(params.get("requestId") if isinstance(params, dict) else None))
-            return
+            id = json.dumps(params.get("requestId") if isinstance(params, dict) else None)
+            if not self._session:  # since 2026-07-28 an HTTP client closes the connection instead
+                return self._give_up(id)
+            self._given_up.add(id)
         try:
             self._exchange(message)
         except ServerRefused as error:
@@ -149,8 +150,8 @@ class Bridge:
                 self._fail(message, f"The connection to the Jupyter server was lost ({error}).")
 
     def _give_up(self, id: str) -> None:
+        self._given_up.add(id)
         if (connection := self._open.get(id)) is not None:
-            self._given_up.add(id)
             with suppress(OSError):
                 if connection.sock is not None:
                     connection.sock.shutdown(socket.SHUT_RDWR)
@@ -234,9 +235,14 @@ class Bridge:
     def _relay(self, message: Mapping[str, Any], response: HTTPResponse) -> None:
         """Writes the server's answer to a message as it arrives."""
         if response.headers.get_content_type() == "text/event-stream":
+            answered = False
             for line in response:
                 if line.startswith(b"data:"):
-                    self._write(json.loads(line.removeprefix(b"data:")))
+                    sent = json.loads(line.removeprefix(b"data:"))
+                    answered |= "method" not in sent
+                    self._write(sent)
+            if not answered:
+                raise HTTPException("it ended before the answer")
             return
         body = response.read()
         if not body:

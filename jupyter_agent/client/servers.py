@@ -128,10 +128,16 @@ def _kept_out(server: Server) -> ServerRefused:
 
 
 def existing(notebook: Path) -> Path:
-    """The real path of a notebook. Raises ServerRefused if there is no such file."""
-    path = notebook.resolve()
-    if not path.is_file():
+    """The real path of a notebook. Raises ServerRefused if there is no such file, or no server can
+    open it."""
+    path = Path(os.path.realpath(notebook))  # unlike `resolve`, also for a loop of links
+    if not os.path.isfile(path):
         raise ServerRefused(f"There is no notebook at {path}.", 404, "not_found")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # bytes of the disk that no address can have
+        message = f"The path {str(path)!r} is not UTF-8, so no server can open it: rename it."
+        raise ServerRefused(message, 400, "invalid_input") from None
     return path
 
 

@@ -44,7 +44,7 @@ from jupyter_agent.conversations.requests import RequestLog
 from jupyter_agent.conversations.run_journal import RunJournal
 from jupyter_agent.conversations.server_log import ServerLog
 from jupyter_agent.conversations.turn_stores import TurnStores
-from jupyter_agent.errors import RequestError, StoreUnavailable
+from jupyter_agent.errors import RequestError, StoreUnavailable, stopping_error
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Model, ServerTool
 from jupyter_agent.models.registry import Models
@@ -97,8 +97,7 @@ class TurnRunner:
         missing: Callable[[], Sequence[str]] = list,
     ) -> None:
         """`active` is called every `BEAT` seconds while a turn runs or waits for a person;
-        `missing` returns sentences about tools of MCP servers that are not available.
-        """
+        `missing` returns sentences about tools of MCP servers that are not available."""
         self.stores = stores
         self.access = access
         self.run_journal = run_journal
@@ -114,6 +113,7 @@ class TurnRunner:
         self._live: dict[str, LiveTurn] = {}
         self._starting: dict[tuple[str, str], asyncio.Event] = {}
         """By owner and conversation; set once `live_in` finds the turn, if there will be one."""
+        self._closed = False
         self._interrupted = InterruptedTurns(stores.conversations, presence)
 
     # -- finding
@@ -128,12 +128,6 @@ class TurnRunner:
             if (turn.record.owner, turn.record.conversation_id) == (owner, conversation_id):
                 return turn
         return None
-
-    async def started_in(self, owner: str, conversation_id: str) -> LiveTurn | None:
-        """Like `live_in`; waits for a turn that is starting."""
-        if (begun := self._starting.get((owner, conversation_id))) is not None:
-            await begun.wait()
-        return self.live_in(owner, conversation_id)
 
     @property
     def running(self) -> list[LiveTurn]:
@@ -172,18 +166,13 @@ class TurnRunner:
         with self._reserve(last.owner, last.conversation_id) as begun:
             begun.set()  # it is not a turn
             chosen = await self.affordable.get(person, model)
+            home = last.request["notebook"]
             work = Workspace(
-                services=self._services,
-                user=last.owner,
-                authorize=_deny_all,
-                home=last.request["notebook"],
+                services=self._services, user=last.owner, authorize=_deny_all, home=home
             )
             earlier = await self.stores.requests.of_turn(last.id)
-            sent = RequestLog(
-                self._services.redactor,
-                partial(self.stores.conversations.append, last.id),
-                earlier[-1] if earlier else None,
-            )
+            append = partial(self.stores.conversations.append, last.id)
+            sent = RequestLog(self._services.redactor, append, earlier[-1] if earlier else None)
             recorded = self._record_model(chosen, sent, work)
             meter = Meter(Limits(), self._models.facts(model))
             transcript = Transcript(await self.stores.conversations.sendable(last))
@@ -197,6 +186,8 @@ class TurnRunner:
 
     @contextmanager
     def _reserve(self, owner: str, conversation_id: str) -> Iterator[asyncio.Event]:
+        if self._closed:
+            raise stopping_error()
         key = (owner, conversation_id)
         if key in self._starting or self.live_in(*key) is not None:
             message = "A turn of this conversation is running. Wait for it, or stop it first."
@@ -415,6 +406,13 @@ class TurnRunner:
         live.stop.request()
         await asyncio.wait([live.task])
 
+    async def stop_in(self, owner: str, conversation_id: str) -> None:
+        """Stop the turn of a conversation, if one runs or is just starting."""
+        if (begun := self._starting.get((owner, conversation_id))) is not None:
+            await begun.wait()
+        if (turn := self.live_in(owner, conversation_id)) is not None:
+            await self.stop(turn)
+
     async def answer(self, live: LiveTurn, answers: Mapping[str, Answer]) -> None:
         """Answer questions of a turn by their ids, all or none.
 
@@ -435,10 +433,11 @@ class TurnRunner:
         await self._interrupted.end()
 
     async def close(self) -> None:
-        """Stop all turns, each with a valid history, within a few seconds."""
-        stops = [asyncio.create_task(self.stop(turn)) for turn in self._live.values()]
+        """Stop all turns, even starting ones, each with a valid history, within a few seconds."""
+        self._closed = True
+        stops = [*map(self.stop, self.running), *(self.stop_in(*key) for key in self._starting)]
         if stops:
-            await asyncio.wait(stops, timeout=DRAIN_SECONDS)
+            await asyncio.wait(map(asyncio.create_task, stops), timeout=DRAIN_SECONDS)
 
 
 async def _deny_all(action: str, resource: str) -> bool:

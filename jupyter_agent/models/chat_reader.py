@@ -26,6 +26,8 @@ _STOP_REASONS = {
 }
 _FAILURES = ("error", "abort", "insufficient_system_resource", "malformed_function_call")
 """Last words of reasons that end no complete reply: of OpenRouter, vLLM, DeepSeek, Gemini."""
+_UNFINISHED = (None, "", "null")
+"""Reasons in chunks of a reply that continues: of most services, of SGLang, of KoboldCpp."""
 _LONGEST_NAME = 256
 _HEAD = 64
 """Characters by which a text is recognised that repeats from its start."""
@@ -48,6 +50,9 @@ class _Call:
     @property
     def is_complete(self) -> bool:
         """Whether its input is complete."""
+        last = next((piece for piece in reversed(self.input) if not piece.isspace()), "")
+        if not last.rstrip().endswith("}"):  # to parse all of it after each piece takes long
+            return False
         try:
             return isinstance(json.loads("".join(self.input)), dict)
         except ValueError:
@@ -92,12 +97,12 @@ class ChunkReader:
         for choice in chunk.get("choices") or ():
             if choice.get("index"):  # only one answer was requested; some servers omit the index
                 continue
-            reason = choice.get("finish_reason")
-            self._has_pieces = self._has_pieces or not reason
-            self.is_complete = self._has_pieces and bool(reason)
-            self._finish = reason or self._finish
-            if "delta" in choice:
-                yield from self._delta(_mapping(choice["delta"]))
+            if (reason := choice.get("finish_reason")) in _UNFINISHED:
+                self._has_pieces, self.is_complete = True, False
+            else:
+                self._finish, self.is_complete = reason, self._has_pieces
+            if isinstance(delta := choice.get("delta"), Mapping):
+                yield from self._delta(delta)
             else:
                 yield from self._delta(self._rest_of(_mapping(choice.get("message"))))
 
@@ -189,19 +194,23 @@ class ChunkReader:
 
     def _call(self, written: Mapping[str, Any], position: int) -> Iterator[ModelEvent]:
         function = _mapping(written.get("function"))
-        index = written.get("index")
+        index, id = written.get("index"), written.get("id")
         slot = index if isinstance(index, int) else position
         call = self._slots.get(slot)
-        name = function.get("name") or ""
-        if call is None or _is_another(call, written.get("id"), name):
+        name, arguments = function.get("name") or "", function.get("arguments")
+        if call is None and not id and not name:  # with another index than its call
+            if not arguments:
+                return
+            if self._calls and not self._calls[-1].is_complete:
+                call = self._slots[slot] = self._calls[-1]
+        if call is None or _is_another(call, id, name, arguments):
             yield from self._flush_tags()
             yield from self._close()
-            call = self._slots[slot] = _Call(id=written.get("id"))
+            call = self._slots[slot] = _Call(id=id)
             self._calls.append(call)
         if call.block is None and len(call.name) < _LONGEST_NAME:
             call.name += name if name != call.name else ""
         call.extra = written.get(EXTRA) or call.extra
-        arguments = function.get("arguments")
         if arguments:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
             call.input.append(text)
@@ -245,11 +254,15 @@ class ChunkReader:
         self._usage = usage_of(usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))
 
 
-def _is_another(call: _Call, id: str | None, name: str) -> bool:
-    """Whether a piece at the index of a call starts another call."""
-    if id:
-        return id != call.id and (call.id is not None or call.block is not None)
-    return bool(name) and call.id is None and call.is_complete
+def _is_another(call: _Call, id: str | None, name: str, arguments: Any) -> bool:
+    """Whether a piece at the index of a call starts another call. Some servers give each piece of a
+    call an id of its own.
+    """
+    if not id:
+        return bool(name) and call.id is None and call.is_complete
+    if id == call.id or (call.id is None and call.block is None):
+        return False
+    return bool(name) or not arguments or call.is_complete
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ _TOO_LONG = re.compile(
 )
 """Words of services whose model cannot read so much at once."""
 _BAD_KEY = re.compile(
-    r"api[ _]key (is )?(not valid|invalid|expired)|incorrect api key", re.IGNORECASE
+    r"api[ _]key (is )?(not (valid|found)|invalid|expired)|incorrect api key", re.IGNORECASE
 )
 """Words with which Gemini and Grok refuse a key, with status 400."""
 _NO_TOOLS = re.compile(
@@ -100,10 +100,11 @@ def _judge(
     if refused and _NO_TOOLS.search(said):
         why = f"`{model}` at {service} cannot use tools, which the assistant needs."
         return "no_tools", False, f"{why} Choose another model.{detail}"
-    if status == 404 and _NO_PAGE.fullmatch(said or code):
+    no_model = code == "model_not_found"
+    if status == 404 and not no_model and _NO_PAGE.fullmatch(said or code):
         why = f"{service} has nothing at this address (404). Check `base_url` of the provider"
         return "not_a_model_service", False, f"{why}: often it ends with `/v1`."
-    if status == 404:
+    if status == 404 or (refused and no_model):
         message = f"{service} has no model `{model}`. Choose another one.{detail}"
         return "not_found", False, message
     if status == 413 or (too_long and (refused or status == 500)):  # 500 of local servers

@@ -54,7 +54,7 @@ async def payloads(body: AsyncIterable[bytes], host: str) -> AsyncIterator[Any]:
             if text == DONE:
                 yield DONE
                 return
-            if text:
+            if text not in ("", "null"):  # some gateways send it now and then
                 yield _value(text)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,13 @@ from tornado.http1connection import HTTP1Connection
 from jupyter_agent import foreign
 from jupyter_agent.agent.people import Person
 from jupyter_agent.choices import WhileAway
-from jupyter_agent.errors import ModelError, RequestError, StoreUnavailable, ToolError
+from jupyter_agent.errors import (
+    ModelError,
+    RequestError,
+    StoreUnavailable,
+    ToolError,
+    stopping_error,
+)
 from jupyter_agent.legible import quoted
 from jupyter_agent.server.in_flight import InFlightRequests
 from jupyter_agent.server.once import ONCE, Once, digest_of
@@ -51,6 +58,8 @@ METHODS = ("get", "post", "put", "patch", "delete")
 _MOST_DIGITS = 9
 """Of a number in a query: far above any real value, and below the limits of SQLite and Python."""
 MEBIBYTE = 1 << 20
+_MOST_DROPPED = 512 * MEBIBYTE
+"""Bytes of a body that is too large for its route; Jupyter itself takes as many."""
 ADMIN = "agent:admin"
 """The authorizer's resource for what all users of a server share: its keys."""
 
@@ -117,10 +126,13 @@ def operation(
                 else:
                     await method(self, *args, self.read(body, values))
 
+            if self._headers_written:  # the body is too large
+                self.finish()
+                return
             requests = self.requests
             with _answering_errors(self):
                 if requests.closed:
-                    raise _stopping_error()
+                    raise stopping_error()
                 with requests.track(self.give_up):
                     await self.require(action, resource)
                     await self.ready()
@@ -162,10 +174,6 @@ def _answering_errors(handler: AgentHandler) -> Iterator[None]:
         handler.refuse(503, "store_unavailable", error.message)
 
 
-def _stopping_error() -> RequestError:
-    return RequestError(503, "stopping", "The server is stopping. Ask again when it is back.")
-
-
 def page_of(handler: JupyterHandler, client: str | None) -> str | None:
     """The id that a page load gave itself, within its user's own: no other user can name it."""
     return None if client is None else f"{owner_of(handler)}/{client}"
@@ -199,15 +207,29 @@ class AgentHandler(APIHandler):
         is_known = self.current_user is not None
         if not is_known and self.request.method != "OPTIONS":  # a browser's CORS preflight
             raise web.HTTPError(403)
-        limit_body(self, self.max_body_bytes if is_known else 0)
-        length = self.request.headers.get("Content-Length", "0")
-        if not self._finished and length.isdecimal() and int(length) > self.max_body_bytes:
-            message = f"The body has {length} bytes; this route takes {self.max_body_bytes}."
-            self.refuse(413, "too_large", message)
+        given = self.request.headers.get("Content-Length", "0")
+        length = int(given) if re.fullmatch("[0-9]{1,18}", given) else 0
+        limit_body(self, max(self.max_body_bytes, min(length, _MOST_DROPPED)) if is_known else 0)
+        if not self._finished and length > self.max_body_bytes:
+            await self._refuse_length(length)
+
+    async def _refuse_length(self, length: int) -> None:
+        """Answers at once, and ends the answer after the body, which is dropped: if the connection
+        were closed before, a client that is still sending would not see the answer.
+        """
+        most = self.max_body_bytes
+        message = f"The body has {length:,} bytes; this route takes {most:,}. Send less at once."
+        text = json.dumps({"message": message, "reason": "too_large"})
+        self.set_status(413)
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Content-Length", len(text))
+        self.write(text)
+        await self.flush()
 
     def data_received(self, chunk: bytes) -> None:
         """Collects one more piece of the body."""
-        self._body += chunk
+        if not self._headers_written:
+            self._body += chunk
 
     @property
     def requests(self) -> InFlightRequests:
@@ -230,7 +252,7 @@ class AgentHandler(APIHandler):
         """Ends the answer because the server stops; a started stream just ends."""
         if self._headers_written:
             return
-        error = _stopping_error()
+        error = stopping_error()
         self.refuse(error.status, error.reason, error.message)
 
     @property

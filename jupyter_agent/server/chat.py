@@ -26,7 +26,7 @@ from jupyter_agent.server.base import MEBIBYTE, STREAM, WHILE_AWAY, operation, p
 from jupyter_agent.server.once import ONCE, digest_of
 from jupyter_agent.server.people import Authorizer
 from jupyter_agent.server.questions import last_question, with_fitting_pictures
-from jupyter_agent.server.sse import StreamHandler
+from jupyter_agent.server.sse import FrameId, StreamHandler
 from jupyter_agent.workspace.workspace import Services
 
 _ATTACHMENTS: TypeAdapter[list[Attachment]] = TypeAdapter(list[Attachment])
@@ -100,7 +100,7 @@ class TurnAnswers(StreamHandler):
 
     async def replay(self, record: TurnRecord, after: int = 0) -> None:
         """Streams a finished turn from the store."""
-        await self.send(self._stored_events(record, after))
+        await self.send(record.id, self._stored_events(record, after))
 
     async def _stored_events(
         self, record: TurnRecord, after: int
@@ -261,16 +261,22 @@ class ChatStreamHandler(TurnAnswers):
 
     @operation("read", also=(204,), media=(STREAM,))
     async def get(self, conversation_id: str) -> None:
-        """Streams the running turn from its start or after `Last-Event-ID`; 204 if none runs."""
-        last = self.request.headers.get("Last-Event-ID", "0")
-        if not last.isdecimal():
-            raise RequestError(400, "invalid_header", "Last-Event-ID has to be a frame's number.")
+        """Streams the running turn from its start or after `Last-Event-ID`; 204 if none runs. Of an
+        earlier turn, the rest comes first."""
+        last = FrameId.parse(self.request.headers.get("Last-Event-ID", "0"))
+        if last is None:
+            raise RequestError(400, "invalid_header", "Last-Event-ID has to be the id of a frame.")
         turn = self.live_in(conversation_id)
+        if turn is not None and last.is_in(turn.record.id):
+            return await self.stream(turn, last.number)
+        store = self.runner.stores.conversations
+        turns = await store.turns(self.owner, conversation_id)
+        seen = next((each for each in reversed(turns) if last.is_in(each.id)), None)
+        if seen is not None and last.number:
+            if turn is None or last.number < await store.last_seq(seen.id):
+                return await self.replay(seen, last.number)
         if turn is not None:
-            return await self.stream(turn, int(last))
-        latest = (await self.runner.stores.conversations.turns(self.owner, conversation_id))[-1:]
-        if int(last) and latest:
-            return await self.replay(latest[0], int(last))
+            return await self.stream(turn)
         self.answer_nothing()
 
 
@@ -281,9 +287,7 @@ class ChatStopHandler(TurnAnswers):
     async def post(self, conversation_id: str) -> None:
         """Stops the running turn; answers once it has stopped."""
         store = self.runner.stores.conversations
-        turn = await self.runner.started_in(self.owner, conversation_id)
-        if turn is not None:
-            await self.runner.stop(turn)
+        await self.runner.stop_in(self.owner, conversation_id)
         turns = await store.turns(self.owner, conversation_id)
         if not turns:
             raise RequestError(404, "not_found", f"No conversation `{conversation_id}`.")

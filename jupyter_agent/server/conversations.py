@@ -113,9 +113,7 @@ class ConversationHandler(ConversationHandlerBase):
     async def delete(self, conversation_id: str) -> None:
         """Deletes a conversation and its turns; a running turn is stopped first."""
         await self.find_row(conversation_id)
-        turn = await self.runner.started_in(self.owner, conversation_id)
-        if turn is not None:
-            await self.runner.stop(turn)
+        await self.runner.stop_in(self.owner, conversation_id)
         await self.store.delete(self.owner, conversation_id)
         self.runner.access.forget(self.owner, conversation_id)
         self.runner.stores.announce(conversation_id)

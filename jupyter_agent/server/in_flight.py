@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_agent.tasks import begin
 
 _GRACE = 0.2
-"""Seconds for requests whose turn was just stopped to send their answers."""
+"""Seconds for the next of the requests whose turns were just stopped to send its answer."""
 _LONGEST_END = 4.0
 """Seconds to wait for cancelled requests: a fresh kernel takes about one to end."""
 
@@ -51,11 +51,19 @@ class InFlightRequests:
         """Runs the rest of a request after its answer was sent."""
         begin(work, self._tasks)
 
+    def refuse_more(self) -> None:
+        """From now on, requests are refused."""
+        self.closed = True
+
     async def close(self) -> None:
         """Cancels the requests that wait and returns when they have ended; refuses new ones."""
-        self.closed = True
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_GRACE)
+        self.refuse_more()
+        while self._tasks:
+            ended, _ = await asyncio.wait(
+                self._tasks, timeout=_GRACE, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not ended:
+                break
         waiting = set(self._tasks)
         for task in waiting:
             task.cancel()

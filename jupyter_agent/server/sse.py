@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from tornado.iostream import StreamClosedError
 
@@ -14,10 +16,43 @@ from jupyter_agent.events import Event
 from jupyter_agent.server.base import AgentHandler
 from jupyter_agent.server.wire import chunk
 
-Frames: TypeAlias = Sequence[tuple[int, Mapping[str, Any]]]
-"""Events with their numbers, as JSON."""
 HEARTBEAT = 15.0
 """Seconds of silence after which a comment line keeps proxies from closing the connection."""
+_FRAMES = 10**9
+"""More than a turn has frames."""
+_TURNS = 9_000_000
+"""How many turns the id of a frame can tell apart; ids stay below 2**53."""
+
+
+class FrameId(NamedTuple):
+    """The id of a frame of a turn: one number on the wire, since clients may count with it."""
+
+    turn: int
+    """Tells the turn from others of its conversation; 0 in ids of earlier versions."""
+    number: int
+    """From 1 in each turn."""
+
+    @classmethod
+    def of(cls, turn_id: str, number: int) -> Self:
+        return cls(1 + zlib.crc32(turn_id.encode()) % _TURNS, number)
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """None if it is not the id of a frame."""
+        if not re.fullmatch("[0-9]{1,16}", text):
+            return None
+        return cls(*divmod(int(text), _FRAMES))
+
+    def __str__(self) -> str:
+        return str(self.turn * _FRAMES + self.number)
+
+    def is_in(self, turn_id: str) -> bool:
+        """Whether it can be of that turn."""
+        return self.turn in (0, FrameId.of(turn_id, self.number).turn)
+
+
+Frames: TypeAlias = Sequence[tuple[FrameId | int, Mapping[str, Any]]]
+"""Events with their ids, as JSON."""
 
 
 class StreamHandler(AgentHandler):
@@ -30,18 +65,19 @@ class StreamHandler(AgentHandler):
 
     async def stream(self, turn: LiveTurn, after: int = 0) -> None:
         """Sends the frames after number `after`, to the end of the turn."""
-        await self.send(turn.follow(after))
+        await self.send(turn.record.id, turn.follow(after))
 
-    async def send(self, events: AsyncIterator[Sequence[tuple[int, Event]]]) -> None:
-        """Sends numbered events as frames, one write for those that come together; then
+    async def send(self, turn_id: str, events: AsyncIterator[Sequence[tuple[int, Event]]]) -> None:
+        """Sends numbered events of a turn as frames, one write for those that come together; then
         `[DONE]`."""
         self.set_header("x-vercel-ai-ui-message-stream", "v1")
         await self.send_data(
-            [(seq, chunk(event)) for seq, event in ready] async for ready in events
+            [(FrameId.of(turn_id, seq), chunk(event)) for seq, event in ready]
+            async for ready in events
         )
 
     async def send_data(self, values: AsyncIterator[Frames]) -> None:
-        """Like `send`, for any JSON with its numbers."""
+        """Like `send`, for any JSON with its ids."""
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("Cache-Control", "no-cache, no-transform")
         self.set_header("X-Accel-Buffering", "no")
@@ -71,7 +107,7 @@ class StreamHandler(AgentHandler):
                 ready = pending.result()
                 if ready is None:
                     return
-                self.write("".join(_frame(seq, value) for seq, value in ready))
+                self.write("".join(_frame(id, value) for id, value in ready))
                 await self.flush()
                 pending = asyncio.ensure_future(anext(values, None))
         finally:
@@ -84,8 +120,8 @@ class StreamHandler(AgentHandler):
         return self._closed_event
 
 
-def _frame(seq: int, value: Mapping[str, Any]) -> str:
-    return f"id: {seq}\ndata: {json.dumps(value)}\n\n"
+def _frame(id: FrameId | int, value: Mapping[str, Any]) -> str:
+    return f"id: {id}\ndata: {json.dumps(value)}\n\n"
 
 
 async def number_frames(values: AsyncIterator[Mapping[str, Any]]) -> AsyncIterator[Frames]:

@@ -26,6 +26,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What every service accepts as the name of a tool."""
 _PATIENCE_S = 15.0
 """Seconds that a question waits for the tools of a source, and a server that ends for its end."""
+_GLANCE_S = 1.0
+"""Seconds that a question waits for a source that failed the last time."""
 
 ServerState: TypeAlias = Literal["ready", "starting", "failed"]
 
@@ -105,10 +107,19 @@ class _LeftOut(ToolSource):
 class Sources:
     """All sources, independent of each other: one that raises is named, and the others work."""
 
-    def __init__(self, sources: Mapping[str, ToolSource], log: logging.Logger) -> None:
-        """`sources` by the names of their plugs."""
+    def __init__(
+        self,
+        sources: Mapping[str, ToolSource],
+        log: logging.Logger,
+        *,
+        patience: float = _PATIENCE_S,
+    ) -> None:
+        """`sources` by the names of their plugs; `patience`: seconds that a question waits."""
         self._sources = sources
         self._log = log
+        self._patience = patience
+        self._asked: dict[tuple[str, bool], asyncio.Future[Sequence[type[Tool]]]] = {}
+        """Requests for tools that are not answered, by source and `ask`."""
         self._broken: dict[tuple[str, str], str] = {}
         """Sentences about sources, by what they raised in when they were asked last."""
 
@@ -134,12 +145,27 @@ class Sources:
 
     async def _tools(self, name: str, ask: bool) -> Sequence[type[Tool]]:
         with self._guard(name, "tools"):
-            async with asyncio.timeout(_PATIENCE_S):
-                tools = [*await self._sources[name].tools(ask=ask)]
+            tools = [*await self._answer(name, ask)]
             for tool in tools:
                 _check(tool)
             return tools
         return ()
+
+    async def _answer(self, name: str, ask: bool) -> Sequence[type[Tool]]:
+        """What a source answers. Raises TimeoutError; its answer then counts for a later question,
+        and none waits for it as long again.
+        """
+        key = name, ask
+        if key not in self._asked:
+            self._asked[key] = asyncio.ensure_future(self._sources[name].tools(ask=ask))
+        asked = self._asked[key]
+        failed = (name, "tools") in self._broken
+        patience = min(_GLANCE_S, self._patience) if failed else self._patience
+        await asyncio.wait([asked], timeout=patience)
+        if not asked.done():
+            raise TimeoutError("no answer yet")
+        self._asked.pop(key, None)
+        return asked.result()
 
     async def connect(self) -> None:
         """Connects all."""
@@ -173,6 +199,8 @@ class Sources:
 
     async def close(self) -> None:
         """Closes all."""
+        for asked in self._asked.values():
+            asked.cancel()
         await asyncio.gather(
             *(self._act(name, "close", source.close) for name, source in self._sources.items())
         )

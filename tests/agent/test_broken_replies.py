@@ -65,6 +65,17 @@ async def test_a_reply_that_lacks_only_message_stop_is_not_asked_for_again(bench
     assert (ending.state, len(api.requests)) == ("done", 2)
 
 
+async def test_a_measure_in_the_middle_does_not_end_the_open_block(bench: Bench) -> None:
+    measured: ModelEvent = {
+        "type": "message_delta", "delta": {"stop_reason": None}, "usage": {"output_tokens": 1},
+    }  # fmt: skip
+    between = [each for event in EVENTS[:-1] for each in (event, measured)]
+    whole = Scripted(body=body([*between, EVENTS[-1]]))
+    ending, api = await converse(bench, [whole, [says("Done.")]])
+    assert (ending.state, bench.desk.cells["a"]) == ("done", "x = 5")
+    assert (kinds(bench), len(api.requests)) == ([], 2)
+
+
 async def test_what_is_nested_without_end_is_asked_for_again(bench: Bench) -> None:
     deep = b'event: ping\ndata: {"type": ' + b"[" * 100_000 + b"\n\n"
     ending, api = await converse(bench, [Scripted(body=deep), [says("Done.")]])

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from jupyter_agent.cli.client_files import JsonFile, TomlFile
+from jupyter_agent.cli.commands import parser
 from jupyter_agent.cli.connect import clients
-from jupyter_agent.cli.main import main, parser
+from jupyter_agent.cli.main import main
 from jupyter_agent.mcp_server.catalogue import Catalogue
 from jupyter_agent.tools import toolbox
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from jupyter_agent.cli.commands import COMMANDS
 from jupyter_agent.cli.exits import Exit, of_refusal
-from jupyter_agent.cli.main import COMMANDS
 from jupyter_agent.client.server import ServerRefused
 
 from ..programs import jupyter_server, run

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from jupyter_agent import entry_points
-from jupyter_agent.cli.main import COMMANDS, main, parser
+from jupyter_agent.cli.commands import COMMANDS, parser
+from jupyter_agent.cli.main import main
 from jupyter_agent.extension import JupyterAgent
 from tests.fakes import calls, says
 from tests.fakes.script import FakeReply
@@ -32,6 +33,20 @@ ask jupyter la
 completer=_jupyter_agent
 ask jupyter-agent ver
 ask jupyter-agent show wo
+"""
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupt:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
+sys.meta_path.insert(0, Interrupt)
+from jupyter_agent.cli.main import main
+sys.exit(main(["models"]))
 """
 NO_KERNELS = """
 from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
@@ -178,7 +193,18 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(desk: Desk) -> None:
     assert (done.stdout, done.stderr) == (first, "")
 
 
-@pytest.mark.parametrize("command", [f"show {NOTEBOOK}", f"show {NOTEBOOK} --json", "--help-all"])
+@pytest.mark.parametrize("module", ["argparse", "jupyter_agent.client.server"])
+def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(
+    desk: Desk, module: str
+) -> None:
+    done = run(desk.folder, sys.executable, "-c", INTERRUPTED, module)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [f"show {NOTEBOOK}", f"show {NOTEBOOK} --json", "--help-all", "--help", "run --help"],
+)
 def test_output_that_cannot_be_written_fails_with_the_reason(desk: Desk, command: str) -> None:
     python = f"{sys.executable} -m jupyter_agent.cli.main"
     done = run(desk.folder, "bash", "-c", f"{python} {command} >/dev/full")

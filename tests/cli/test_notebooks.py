@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from typing import Any
 
@@ -283,7 +284,6 @@ def test_a_turn_is_not_undone_around_a_server_that_serves_its_notebook(
 ) -> None:
     for name, value in environment(desk.folder).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(servers, "_PROBE_SECONDS", 2.0)
     turn_id = desk.type("edit", NOTEBOOK, "--cell", "b2", "--source", "x = 2").err.split()[-1]
 
     def undo() -> tuple[int, str]:
@@ -298,7 +298,9 @@ def test_a_turn_is_not_undone_around_a_server_that_serves_its_notebook(
     with jupyter_server(desk.folder) as server:
         (file,) = (desk.folder / ".runtime").glob("jpserver-*.json")
         server.process.send_signal(signal.SIGSTOP)
-        code, said = undo()
+        with monkeypatch.context() as short:  # a server that only is slow gets the whole time
+            short.setattr(servers, "_PROBE_SECONDS", 2.0)
+            code, said = undo()
         assert (code, "does not answer. Try again, or stop it." in said) == (1, True)
         server.process.send_signal(signal.SIGCONT)
         file.write_text(json.dumps({**json.loads(file.read_text()), "token": "wrong"}))
@@ -338,3 +340,16 @@ def test_a_notebook_that_is_not_there_is_an_error_of_usage(desk: Desk) -> None:
         done = desk.type(command, "nothing.ipynb")
         assert (done.code, done.out) == (2, "")
         assert done.err == f"There is no notebook at {desk.folder / 'nothing.ipynb'}.\n"
+    (desk.folder / "loop.ipynb").symlink_to("loop.ipynb")
+    for name in ("a" * 300 + ".ipynb", "loop.ipynb"):
+        done = desk.type("show", name)
+        assert (done.code, done.err) == (2, f"There is no notebook at {desk.folder / name}.\n")
+
+
+def test_a_notebook_whose_name_no_server_can_take_is_to_be_renamed(desk: Desk) -> None:
+    odd = desk.folder / os.fsdecode(b"\xff.ipynb")
+    odd.touch()
+    done = desk.type("show", odd.name)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith("is not UTF-8, so no server can open it: rename it.\n")
+    odd.unlink()

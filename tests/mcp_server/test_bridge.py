@@ -175,6 +175,21 @@ def test_a_cancelled_request_is_given_up(sales: Path) -> None:
         assert answer["result"]["isError"] is False
 
 
+@pytest.mark.full
+def test_a_server_that_is_gone_in_the_middle_of_an_answer_fails_the_request(tmp_path: Path) -> None:
+    nbformat.write(new_notebook(cells=[new_code_cell("x = 1", id="b2")]), tmp_path / "sales.ipynb")
+    slow = {"notebook": "sales.ipynb", "code": f"print('on')\n{FOREVER}"}
+    told = {"_meta": {**envelope("Codex", {}), "progressToken": "p"}}
+    with jupyter_server(tmp_path) as server, program(tmp_path, "--mode", "auto") as bridge:
+        begun = bridge.ask("tools/call", {"name": "run_code", "arguments": slow, **told}, 5)
+        assert begun["method"] == "notifications/progress"
+        server.process.kill()
+        while (answer := bridge.next()).get("method"):
+            pass
+        assert answer["id"] == 5
+        assert "connection to the Jupyter server was lost" in answer["error"]["message"]
+
+
 @pytest.mark.parametrize("named", [[], ["sales.ipynb"]])
 def test_without_a_server_the_answer_says_what_to_start(tmp_path: Path, named: list[str]) -> None:
     (tmp_path / "sales.ipynb").touch()

@@ -129,6 +129,7 @@ STREAMS = [
     Quirk("stop-though-there-are-calls", sse(call(of("look", '{"n": 1}', **A)), STOP), ONE_CALL),
     Quirk("a-reason-and-no-done", sse(delta(content="Hi."), STOP, done=b""), HI),
     Quirk("neither-reason-nor-done", sse(delta(content="Hi."), done=b""), BROKEN),
+    Quirk("the-word-null-as-a-reason", sse(delta("null", content="Hi."), done=b""), BROKEN),
     Quirk("nothing-but-done", sse(), Understood(stop="end_turn")),
     *(
         Quirk(
@@ -174,6 +175,7 @@ STREAMS = [
         sse({"choices": [], "prompt_filter_results": []}, delta(content="Hi."), STOP),
         HI,
     ),
+    Quirk("a-chunk-that-is-null", sse(None, delta(content="Hi."), None, STOP), HI),
     Quirk("choices-are-null", sse({"choices": None}, delta(content="Hi."), STOP), HI),
     Quirk("content-is-null", sse(delta(content=None), delta(content="Hi."), STOP), HI),
     Quirk(
@@ -279,6 +281,27 @@ STREAMS = [
         ONE_CALL,
     ),
     Quirk(
+        "another-id-in-each-chunk",
+        sse(
+            call(of("look", "", **A)), call(of(None, '{"n"', index=0, id="b")),
+            call(of(None, ": 1}", index=0, id="c")), STOP,
+        ),
+        ONE_CALL,
+    ),
+    Quirk(
+        "input-at-another-index",
+        sse(
+            call(of("look", '{"n": 1}', **A)), call(of("look", '{"n"', **{**B, "index": 0})),
+            call(of(None, ": 2}", index=1)), STOP,
+        ),
+        CALLS,
+    ),
+    Quirk(
+        "a-piece-of-a-call-with-nothing",
+        sse(call(of("look", '{"n": 1}', **A)), call({"index": 1}), STOP),
+        ONE_CALL,
+    ),
+    Quirk(
         "the-function-call-of-old-servers",
         sse(
             delta(function_call={"name": "look", "arguments": '{"n"'}),
@@ -297,6 +320,11 @@ STREAMS = [
     Quirk(
         "a-message-in-place-of-deltas",
         sse({"choices": [{"index": 0, "message": {"content": "Hi."}, "finish_reason": "stop"}]}),
+        HI,
+    ),
+    Quirk(
+        "a-message-beside-a-delta-that-is-null",
+        sse({"choices": [{"delta": None, "message": {"content": "Hi."}}]}, STOP),
         HI,
     ),
     Quirk(
@@ -481,6 +509,7 @@ REFUSALS: Sequence[tuple[str, int, str, str]] = [
     ("no_tools", 404, "No endpoints found that support tool use. To learn more", "another model"),
     ("authentication", 400, "Incorrect API key provided: xx***yy.", "Set a valid one"),
     ("authentication", 400, "API key not valid. Please pass a valid API key.", "Set a valid one"),
+    ("authentication", 400, "API Key not found. Please pass a valid API key.", "Set a valid one"),
     ("invalid_request", 400, "image exceeds the limit of 5 MB", "5 MB"),
 ]
 
@@ -494,11 +523,18 @@ async def test_a_refusal_says_what_helps(kind: str, status: int, message: str, w
             check(await read_and_close(model), Fault(kind=kind, words=words))
 
 
-async def test_a_full_window_is_known_by_its_type() -> None:
-    error = {"code": 400, "message": "Too much.", "type": "exceed_context_size_error"}
-    async with serving(Chat(json.dumps({"error": error}).encode(), status=400)) as chat:
+@pytest.mark.parametrize(
+    ("kind", "status", "error"),
+    [
+        ("context_length", 400, {"message": "Too much.", "type": "exceed_context_size_error"}),
+        ("not_found", 404, {"message": "Not Found", "code": "model_not_found"}),
+        ("not_found", 400, {"message": "No such one.", "code": "model_not_found"}),
+    ],
+)
+async def test_a_refusal_is_known_by_its_code_or_type(kind: str, status: int, error: Json) -> None:
+    async with serving(Chat(json.dumps({"error": error}).encode(), status=status)) as chat:
         model = OpenAIModel("m", Service(api_key="sk-x", base_url=chat.url, provider="lab"))
-        check(await read_and_close(model), Fault(kind="context_length"))
+        check(await read_and_close(model), Fault(kind=kind))
 
 
 def understood(reply: Reply) -> Json:
@@ -788,4 +824,4 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
 
 
 def test_there_are_as_many_quirks_as_the_contract_counts() -> None:
-    assert len(STREAMS) + len(MESSAGES) + 1 == 85
+    assert len(STREAMS) + len(MESSAGES) + 1 == 91

@@ -5,6 +5,7 @@ allowed.
 from __future__ import annotations
 
 import json
+import os
 import random
 import warnings
 from pathlib import Path
@@ -51,6 +52,12 @@ async def test_what_is_refused_is_left_as_it_is(
     assert path.read_bytes() == raw
     assert alone(root)
     assert notebooks.open() == []
+
+
+async def test_a_pipe_is_refused_and_not_waited_for(notebooks: Notebooks, root: Path) -> None:
+    os.mkfifo(root / "odd.ipynb")
+    with pytest.raises(UnreadableNotebook, match="not a regular file"):
+        await notebooks.get("odd.ipynb")
 
 
 async def test_what_is_refused_is_so_whatever_manager_reads_it(

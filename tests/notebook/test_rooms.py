@@ -86,6 +86,53 @@ async def test_a_number_beyond_64_bits_that_comes_into_a_room_is_read(
         assert (await notebook.read())[0].metadata["n"] == [float(number) for number in numbers]
 
 
+async def test_a_name_that_collaboration_reads_as_a_folder_is_refused_with_what_helps(
+    room_notebooks: Notebooks, file: Path
+) -> None:
+    file.rename(file.with_name("a\\b.ipynb"))
+    with pytest.raises(UnreadableNotebook, match="Rename the file"):
+        await room_notebooks.get("a\\b.ipynb")
+
+
+async def test_the_first_rooms_of_a_server_that_open_at_once_have_one_store(
+    room_server: RoomServer, room_notebooks: Notebooks, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"{number}.ipynb" for number in range(8)]
+    for name in names:
+        (room_server.root / name).write_text(notebook_json([code("a", "x = 1")]))
+    opened = await asyncio.gather(*map(room_notebooks.get, names))
+    for name, notebook in zip(names, opened, strict=True):
+        await make_edit(notebook, Insert(source="y = 2"))
+        await room_server.stored(name)
+    assert "SQLite exception" not in caplog.text  # of rooms that made the database, too
+    store = Path(room_server.room(names[0]).ystore.db_path)
+    assert [each.name for each in store.parent.glob("*ystore*.db")] == [store.name]
+
+
+async def test_what_a_room_leaves_unwritten_as_its_server_ends_is_written_without_a_wait(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await room_notebooks.get("a.ipynb")
+    doc_room = room_server.room("a.ipynb")
+    room = live_room.Room.of(doc_room, room_server.collaboration())
+    begun = asyncio.Event()
+
+    async def never(update: bytes) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    write, room.store._write = room.store._write, never
+    doc_room._document.ycells[0]["source"].insert(0, "z = 3\n")
+    flushing = asyncio.ensure_future(room.store.flush())
+    await soon(begun)
+    assert not flushing.done()
+    room.store._write = write
+    doc_room._task_group.cancel_scope.cancel()
+    await flushing
+    assert "is late" not in caplog.text
+    await room_server.stored("a.ipynb")
+
+
 async def test_under_another_backend_notebooks_are_refused_and_none_is_made(
     contents: Any, tabs: Tabs, root: Path
 ) -> None:

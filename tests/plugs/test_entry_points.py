@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,15 @@ import pytest
 
 from jupyter_agent import entry_points
 from jupyter_agent.carriers.sharing import Sharing
-from jupyter_agent.cli.main import main, parser
+from jupyter_agent.cli.commands import parser
+from jupyter_agent.cli.main import main
 from jupyter_agent.errors import Busy
 from jupyter_agent.extension import JupyterAgent
 from jupyter_agent.models.registry import Models
 from jupyter_agent.tools import toolbox
-from jupyter_agent.tools.sources import Sources
+from jupyter_agent.tools.base import Tool
+from jupyter_agent.tools.read import ReadCells
+from jupyter_agent.tools.sources import Sources, ToolSource
 from jupyter_agent.words import Phrasebook
 
 from ..models.conftest import read
@@ -313,6 +318,35 @@ async def test_a_source_that_raises_is_named_and_the_others_work(
     (fault,) = [each for each in loaded.faults() if "`odd`" in each]
     assert cause in fault
     assert fault in caplog.text
+    await loaded.close()
+
+
+class Slow(ToolSource):
+    """Answers once its gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__(None, logging.getLogger(__name__))
+        self.gate = asyncio.Event()
+        self.asked = 0
+
+    async def tools(self, *, ask: bool) -> Sequence[type[Tool]]:
+        self.asked += 1
+        await self.gate.wait()
+        return [ReadCells]
+
+
+async def test_a_source_that_hangs_is_asked_once_and_its_answer_counts_later() -> None:
+    slow = Slow()
+    loaded = Sources({"slow": slow}, slow.log, patience=0.01)
+    for _ in range(3):
+        assert await loaded.tools(ask=True) == []
+        assert loaded.faults() == [
+            "The source of tools `slow` failed in `tools`: TimeoutError('no answer yet')."
+        ]
+    assert slow.asked == 1
+    slow.gate.set()
+    assert await loaded.tools(ask=True) == [ReadCells]
+    assert loaded.faults() == []
     await loaded.close()
 
 

@@ -156,7 +156,7 @@ PATH = "sales, Q3/first look.ipynb"
 
 
 def frames(text: str) -> list[dict[str, Any]]:
-    """The chunks of an event stream, with their numbers as `seq`; `[DONE]` gets that as its
+    """The chunks of an event stream, with their numbers in it as `seq`; `[DONE]` gets that as its
     type."""
     found = []
     for frame in text.split("\n\n"):
@@ -164,7 +164,8 @@ def frames(text: str) -> list[dict[str, Any]]:
         if fields.get("data") == "[DONE]":
             found.append({"type": "[DONE]"})
         elif "data" in fields:
-            found.append({**json.loads(fields["data"]), "seq": int(fields["id"])})
+            number = int(fields["id"]) % 10**9  # before it, the id names the turn
+            found.append({**json.loads(fields["data"]), "seq": number})
     return found
 
 

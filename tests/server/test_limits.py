@@ -53,6 +53,21 @@ async def test_a_body_is_no_larger_than_its_route_has_use_for(
     assert json.loads(answer.partition(b"\r\n\r\n")[2])["reason"] == "too_large"
 
 
+async def test_who_sends_all_of_a_body_that_is_too_large_gets_the_answer(
+    call: Call, jp_http_port: int, jp_base_url: str, jp_auth_header: Any
+) -> None:
+    token = f"Host: localhost\r\nAuthorization: {jp_auth_header['Authorization']}\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+    head = f"PATCH {jp_base_url}api/agent/conversations/x HTTP/1.1\r\n{token}"
+    async with asyncio.timeout(60):
+        writer.write(f"{head}Content-Length: {2 << 20}\r\n\r\n".encode() + b" " * (2 << 20))
+        await writer.drain()
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 413 ")
+        writer.write(f"GET {jp_base_url}api/agent/status HTTP/1.1\r\n{token}\r\n".encode())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")  # on the same connection
+    writer.close()
+
+
 async def test_nobody_sends_a_body_before_they_are_known(
     call: Call, jp_http_port: int, jp_base_url: str
 ) -> None:

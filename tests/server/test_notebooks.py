@@ -203,9 +203,16 @@ def git(folder: Path, *arguments: str) -> str:
     ).stdout
 
 
-@pytest.mark.parametrize("path", ["a" * 300 + ".ipynb", "file.txt/a.ipynb", "loop/a.ipynb"])
+@pytest.mark.parametrize(
+    ("path", "status", "why"),
+    [
+        ("a" * 300 + ".ipynb", 404, "File name too long"),
+        ("file.txt/a.ipynb", 404, "Not a directory"),
+        ("loop/a.ipynb", 422, "Too many levels of symbolic links"),
+    ],
+)
 async def test_a_path_that_the_disk_refuses_is_the_requests_mistake(
-    call: Call, jp_root_dir: Path, path: str
+    call: Call, jp_root_dir: Path, path: str, status: int, why: str
 ) -> None:
     (jp_root_dir / "file.txt").write_text("no folder")
     (jp_root_dir / "loop").symlink_to("loop")
@@ -213,6 +220,9 @@ async def test_a_path_that_the_disk_refuses_is_the_requests_mistake(
     assert answer.status == 400
     assert "Choose another path." in answer.body["message"]
     assert sorted(each.name for each in jp_root_dir.iterdir()) == ["file.txt", "loop"]
+    read = await call("GET", "notebooks", *path.split("/"))
+    assert read.status == status
+    assert why in read.body["message"]
 
 
 @pytest.mark.full

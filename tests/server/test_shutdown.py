@@ -25,13 +25,13 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from jupyter_agent.assistant import Assistant
 from tests.fakes import FakeAnthropic, Scripted, calls, says
-from tests.fakes.script import Script
+from tests.fakes.script import FakeReply, Script
 from tests.fakes.server import in_thread
 
 from ..gates import FOREVER
 from ..programs import Server, jupyter_server
 from ..waiting import eventually, until
-from .conftest import PATH, Call
+from .conftest import PATH, Call, ask, frames
 
 PROGRAM = Path(__file__).parent.parent / "mcp" / "program.py"
 COMMAND = "jupyter server --port 8888 --IdentityProvider.token=secret"
@@ -382,6 +382,26 @@ async def test_what_waits_is_told_and_what_comes_later_is_refused(
     late = await call("GET", "status")
     for answer in (await running, await verifying, late):
         assert (answer.status, answer.body["reason"]) == (503, "stopping")
+
+
+async def test_every_turn_is_stopped_and_its_stream_says_so_even_if_it_just_starts(
+    call: Call, agent: Assistant, replies: list[FakeReply], notebook: Path
+) -> None:
+    replies += [silent() for _ in range(15)]
+    asking = [
+        asyncio.ensure_future(call("POST", "chat", body=ask("Hi.", id=f"talk-{number}")))
+        for number in range(15)
+    ]
+    await until(lambda: len(agent.runner.running) > 4)
+    await agent.stop()
+    answers = await asyncio.gather(*asking)
+    for answer in answers:
+        if answer.status != 503:
+            assert [each["type"] for each in frames(answer.text)[-2:]] == ["abort", "[DONE]"]
+    database = sqlite3.connect(Path(agent.options.store_dir) / "conversations.db")
+    states = [state for (state,) in database.execute("SELECT state FROM turns")]
+    database.close()
+    assert states == ["stopped"] * sum(answer.status == 200 for answer in answers)
 
 
 async def test_what_fails_on_the_way_to_the_end_is_logged_and_the_rest_is_done(

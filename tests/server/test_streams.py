@@ -8,10 +8,13 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jupyter_agent.assistant import Assistant
 from tests.fakes import FakeAnthropic, Scripted, calls, says
 from tests.fakes.script import FakeReply
 
+from ..waiting import until
 from .conftest import Call, ask, frames, live
 
 
@@ -45,6 +48,42 @@ async def test_a_stream_cut_after_any_event_goes_on_with_the_same_bytes(
     whole = (await asking).text
     for after, rest in zip(cuts, await asyncio.gather(*following), strict=True):
         assert numbered(rest) == numbered(whole)[after:]
+
+
+async def test_a_stream_that_was_cut_goes_on_with_its_own_turn_and_then_the_next(
+    call: Call, replies: list[FakeReply], notebook: Path, agent: Assistant, jp_auth_header: Any
+) -> None:
+    look, gate = held(calls("get_notebook_state"))
+    replies += [[says("The first answer.")], look, [says("The second answer.")]]
+    first = numbered((await call("POST", "chat", body=ask("Hi."))).text)
+    *ids, last_id = [frame.partition("\n")[0].removeprefix("id: ") for frame in first[:-2]]
+    asking = asyncio.ensure_future(call("POST", "chat", body=ask("And?")))
+    await live(agent)
+
+    async def follow(after: str) -> list[str]:
+        headers = {**jp_auth_header, "Last-Event-ID": after}
+        return numbered((await call("GET", "chat", "talk", "stream", headers=headers)).text)
+
+    for seen, after in enumerate(ids, 1):
+        assert await follow(after) == first[seen:]
+    following = asyncio.ensure_future(follow(last_id))
+    of_a_turn_that_is_gone = asyncio.ensure_future(follow(f"{10**9 + 3}"))
+    await until(lambda: agent.requests.count == 3)
+    gate.set()
+    second = numbered((await asking).text)
+    assert await following == await of_a_turn_that_is_gone == second
+    assert {frame.partition("\n")[0] for frame in first[:-2]}.isdisjoint(
+        frame.partition("\n")[0] for frame in second[:-2]
+    )
+
+
+@pytest.mark.parametrize("id", ["x", "-1", "1.5", "\xb2", "9" * 5_000])
+async def test_what_is_no_id_of_a_frame_is_refused(
+    call: Call, jp_auth_header: Any, id: str
+) -> None:
+    headers = {**jp_auth_header, "Last-Event-ID": id}
+    answer = await call("GET", "chat", "talk", "stream", headers=headers)
+    assert (answer.status, answer.body["reason"]) == (400, "invalid_header")
 
 
 def long_text(pieces: int) -> bytes:

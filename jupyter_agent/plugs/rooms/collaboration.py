@@ -34,6 +34,8 @@ class Collaboration:
         """`extension` is the server's YDocExtension, `files` its file id manager."""
         self._extension = extension
         self._files = files
+        self.opening_store = asyncio.Lock()
+        """Held while a room opens the database of their store."""
 
     def id_of(self, path: str) -> str:
         """The permanent id of the file, which survives renames; created if necessary. Raises
@@ -42,6 +44,11 @@ class Collaboration:
         file_id = self._files.index(path)
         if file_id is None:
             raise UnreadableNotebook(f"`{path}` cannot be shared: it is not a file of this server.")
+        if "\\" in path and self.path_of(file_id) != path.strip("/"):
+            raise UnreadableNotebook(
+                f"`{path}` cannot be shared: in jupyter-collaboration `\\` separates folders. "
+                "Rename the file."
+            )
         return str(file_id)
 
     def path_of(self, file_id: str) -> str | None:

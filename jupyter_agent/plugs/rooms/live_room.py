@@ -66,7 +66,7 @@ class Room:
         self.pin = Pin()
         self.pages = Pages(doc_room, self._report_late_edits)
         self.contents = RoomContents(doc_room)
-        self.store = RoomStore(doc_room)
+        self.store = RoomStore(doc_room, rooms.opening_store)
         self._on_late_edit: OnLateEdit | None = None
         self._versions = FileVersions()
         """Recent versions of the file that the document includes; if empty, the store may know

@@ -25,12 +25,17 @@ from jupyter_agent.plugs.rooms.room_file import outline_of
 from jupyter_agent.plugs.rooms.room_history import StoredHistory, replay
 from jupyter_agent.tasks import surely
 
+_LOOK = 0.1
+"""Seconds between two looks whether a room still writes its changes."""
+
 
 class RoomStore:
     """The store of a room, and the changes that it lacks: they are stored before the room stops."""
 
-    def __init__(self, doc_room: Any) -> None:
+    def __init__(self, doc_room: Any, opening: asyncio.Lock) -> None:
+        """`opening` is held by the one room that opens the database."""
         self._doc_room = doc_room
+        self._opening = opening
         self._unstored: dict[bytes, asyncio.Event] = {}
         """Updates that the store does not have yet; each event is set when it does."""
         self._queue: list[tuple[bytes, bool]] = []
@@ -42,6 +47,7 @@ class RoomStore:
         self._writing = asyncio.Lock()
         self._followed: list[tuple[Any, Subscription]] = []
         if doc_room.ystore is not None:
+            _open_in_turn(doc_room.ystore, opening)
             self._write: Callable[[bytes], Awaitable[None]] = doc_room.ystore.write
             doc_room.ystore.write = self._store
             self._stop: Callable[[], Awaitable[None]] = doc_room.stop
@@ -96,7 +102,9 @@ class RoomStore:
         async with store.start_lock:
             if not store.started.is_set():
                 kind: Any = type(store)
-                async with kind(path=store.path, log=store.log, config=store.config) as opened:
+                other = kind(path=store.path, log=store.log, config=store.config)
+                _open_in_turn(other, self._opening)
+                async with other as opened:
                     yield opened
                 return
         yield store
@@ -107,10 +115,12 @@ class RoomStore:
         """
         try:
             async with asyncio.timeout(Timeouts.store):
-                if self._is_cut_off:
-                    await self._store_rest()
                 for stored in [*self._unstored.values()]:
-                    await stored.wait()
+                    while not stored.is_set():
+                        if self._is_cut_off:  # perhaps only now
+                            await self._store_rest()
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(stored.wait(), _LOOK)
         except TimeoutError:
             self._doc_room.log.warning("The store of the room %s is late", self._doc_room.room_id)
             self._unstored.clear()  # only wait once
@@ -166,10 +176,27 @@ class RoomStore:
 
     async def _store_and_stop(self) -> None:
         await self.flush()
+        while self._unstored:  # later changes: after the stop nobody writes them
+            await self.flush()
         for followed, subscription in self._followed:
             followed.unobserve(subscription)
         self._followed.clear()
         await self._stop()
+
+
+def _open_in_turn(store: Any, opening: asyncio.Lock) -> None:
+    """Let the store open its database while no other one does: the first makes it, and two at once
+    break it, or one moves it away from the other (`SQLiteYStore._init_db` of pycrdt-store 0.1).
+    """
+    open_database = getattr(store, "_init_db", None)
+    if open_database is None:  # a store of another kind
+        return
+
+    async def in_turn() -> None:
+        async with opening:
+            await open_database()
+
+    store._init_db = in_turn
 
 
 def _join(updates: Sequence[tuple[bytes, bool]]) -> Iterator[bytes]:

@@ -159,10 +159,13 @@ def payload_of(reply: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _data(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A MIME bundle that nbformat accepts: text is a string or lines, JSON may be any value."""
+    """A MIME bundle that nbformat accepts: text is a string or lines, JSON may be any value. A type
+    without a value, as `_repr_mimebundle_` may return it, is left out.
+    """
     return {
         storable(kind): storable(value) if _fits(kind, value) else json.dumps(value)
         for kind, value in mapping(content.get("data")).items()
+        if value is not None or _JSON.fullmatch(kind)
     }
 
 

@@ -263,6 +263,14 @@ def test_what_is_nested_too_deeply_for_a_reader_is_null_in_outputs(
     assert text.count("[") + text.count("{") > 400
 
 
+def test_a_type_without_a_value_is_left_out() -> None:
+    """JupyterLab would show `null` in place of the text; only JSON has such a value."""
+    data = {"text/html": None, "text/plain": "x", "application/json": None, "image/png": 1}
+    output = as_output("display_data", {"data": data})
+    assert output is not None
+    assert output["data"] == {"text/plain": "x", "application/json": None, "image/png": "1"}
+
+
 async def test_messages_that_are_unknown_or_bare_harm_nothing(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()

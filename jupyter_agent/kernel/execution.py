@@ -131,10 +131,13 @@ class Execution:
         """The kernel was interrupted, and not by `interrupt` of this code or its timeout."""
         if self.is_done or self._reply is not None:
             return
-        if self.began is None:
+        waits = self.began is None
+        if waits and self._kernel.state != "starting":
             self._interrupted_ahead = bool(self._sent)
         elif self._interrupted_by is None:
             self._note_interrupt("someone")
+            if waits:  # nothing runs that could be meant instead
+                self._withdrawn.set()
 
     def _note_interrupt(self, by: Literal["us", "someone"]) -> None:
         if self._interrupted_by is None:
@@ -162,11 +165,10 @@ class Execution:
         while _broke(connection):
             connection = await self._connect_when_free()  # nothing was sent yet
         if connection.ended.done() or self._kernel.generation != self._generation:
-            return ExecutionReply(
-                status=self._kernel.how_it_ended(), note="The code never started."
-            )
+            return ExecutionReply(status=self._kernel.how_it_ended(), note=notes.NEVER_STARTED)
         if self._withdrawn.is_set() or not (self._shown or await self._sink.prepare()):
-            return ExecutionReply(status="interrupted", note="The code never started.")
+            note = f"{self._interrupter()} {notes.NEVER_STARTED}".strip()
+            return ExecutionReply(status="interrupted", note=note)
         await connection.sync_widgets()
         with connection.request("execute_request", self._request, self._metadata) as inbox:
             self._sent = inbox.request_id
@@ -271,10 +273,8 @@ class Execution:
         return "whole"
 
     def _nothing_follows(self, connection: Connection, silence: float) -> bool:
-        """Whether the reply or `idle` will not arrive any more.
-
-        Large outputs take seconds to arrive: after the reply we send a probe, whose own status
-        arrives behind all outputs.
+        """Whether the reply or `idle` will not arrive any more. Large outputs take seconds to
+        arrive: after the reply we send a probe, whose own status arrives behind all of them.
         """
         if self._broken_once and connection.busy_since is None:  # the reply went elsewhere
             self._probe = self._probe or connection.probe()

@@ -545,9 +545,9 @@ async def test_a_kernel_without_a_list_of_variables_is_asked_by_name(
     assert await variables(kernel, ["x"]) == "x: not defined"
 
 
-async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_busy(
-    kernels: Kernels, install: Install, tmp_path: Path
-) -> None:
+@pytest.fixture
+def gate(install: Install, tmp_path: Path) -> Gate:
+    """The kernel `slow` starts once it is open."""
     gate = Gate(tmp_path / "gate")
     script = str(Path(__file__).with_name("odd_kernel.py"))
     slowly = (
@@ -555,17 +555,47 @@ async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_bu
         f"sys.argv = [{script!r}, *sys.argv[1:]]\nrunpy.run_path({script!r}, run_name='__main__')"
     )
     install("slow", sys.executable, "-c", slowly, "-f", "{connection_file}")
+    return gate
+
+
+async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_busy(
+    kernels: Kernels, gate: Gate
+) -> None:
     kernel = await kernels.get("a.ipynb", name="slow")
+    with pytest.raises(Busy, match="is starting"):
+        await kernel.interrupt()
     waiting, shown = Shown(), Shown()
     execution, other = kernel.execute("1", waiting), kernel.execute("2", shown)
     await until(lambda: kernel.state == "starting")
     assert (kernel.busy_seconds, execution.began) == (None, None)
-    with pytest.raises(Busy, match="is starting"):
-        await kernel.interrupt()
     gate.open()
     assert (await execution).status == "ok"
     assert (await other).status == "ok"
     assert kernel.state == "idle"
+
+
+@pytest.mark.parametrize("by", ["us", "someone"])
+async def test_code_that_waits_for_the_start_of_its_kernel_can_be_interrupted(
+    kernels: Kernels, gate: Gate, jp_serverapp: ServerApp, by: str
+) -> None:
+    """Nothing else can be meant; it does not run once the kernel is there."""
+    kernel, shown = await kernels.get("a.ipynb", name="slow"), Shown()
+    executions = [kernel.execute("1", shown), kernel.execute("2", shown)]
+    await until(lambda: kernel.state == "starting")
+    if by == "us":
+        await kernel.interrupt()
+    else:
+        report_interrupt(kernel, jp_serverapp)
+        assert jp_serverapp.event_logger is not None
+        await jp_serverapp.event_logger.gather_listeners()
+    gate.open()
+    note = "The code never started."
+    for execution in executions:
+        reply = await execution
+        assert reply.status == "interrupted"
+        assert reply.note == (note if by == "us" else f"Someone else interrupted it. {note}")
+    assert shown.events == []
+    assert (await kernel.execute("3", shown)).status == "ok"
 
 
 @pytest.mark.full

@@ -39,6 +39,7 @@ Write = Callable[..., Path]
 pytestmark = pytest.mark.parametrize("contents", [LargeFileManager], ids=["sync"], indirect=True)
 SEED = int(os.environ.get("JUPYTER_AGENT_FUZZ_SEED", 20261124))
 TYPES: list[CellType] = ["code", "markdown", "raw"]
+CUT_OFF = "[... the cell was taken from its run, whose later outputs are not here ...]\n"
 TEXT = "\n".join(f"{side}{line}" for line in range(6) for side in ("agent", "person"))
 
 
@@ -742,6 +743,40 @@ async def test_no_cell_is_taken_for_another_that_had_its_id(
         assert [cell["source"] for cell in cells_of(path)] == [texts[3], *texts[:3]]
     await killed.close()
     await again.close()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [Delete(cell_id="a"), Update(cell_id="a", type="markdown")],
+    ids=["deleted", "another type"],
+)
+@pytest.mark.parametrize("ends", ["before the undo", "after the undo"])
+async def test_outputs_of_a_run_that_loses_its_cell_do_not_return_as_if_complete(
+    notebooks: Notebooks, write: Write, edit: Delete | Update, ends: str
+) -> None:
+    """If the run has not ended by then, it shows all of its outputs in the cell."""
+    path = write("a.ipynb", [code("a", "train()"), code("z", "z")])
+    notebook = await notebooks.get("a.ipynb")
+    run = notebook.outputs("a")
+    run.start()
+    run.stream("stdout", "epoch 1\n")
+    run.flush()
+    made = await make_edit(notebook, edit)
+    run.stream("stdout", "epoch 2\n")
+    if ends == "before the undo":
+        run.finish(1)
+    assert (await undo(notebook, made.changes)).conflicts == []
+    if ends == "after the undo":
+        run.finish(1)
+        await notebook.save()
+    (cell, _) = cells_of(path)
+    texts = ["".join(output["text"]) for output in cell["outputs"]]
+    if ends == "before the undo":
+        assert texts == ["epoch 1\n", CUT_OFF]
+        assert cell["execution_count"] is None
+    else:
+        assert texts == ["epoch 1\nepoch 2\n"]
+        assert cell["execution_count"] == 1
 
 
 @pytest.mark.parametrize(

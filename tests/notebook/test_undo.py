@@ -727,7 +727,7 @@ async def test_turns_before_and_after_a_program_numbered_the_cells_are_undone(
 async def test_no_cell_is_taken_for_another_that_had_its_id(
     contents: Any, write: Write, edit: Delete | Move
 ) -> None:
-    """After a kill: what was deleted returns under another id, what was moved is left alone."""
+    """After a kill: a deleted cell returns under another id, a moved one is left alone."""
     texts = ["import a", "x = 1", "x = 2", "print(d)"]
     path = write("a.ipynb", [code(str(number), text) for number, text in enumerate(texts)])
     killed, again = Notebooks(contents, Tabs()), Notebooks(contents, Tabs())

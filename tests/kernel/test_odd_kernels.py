@@ -588,13 +588,13 @@ async def test_code_that_waits_for_the_start_of_its_kernel_can_be_interrupted(
         report_interrupt(kernel, jp_serverapp)
         assert jp_serverapp.event_logger is not None
         await jp_serverapp.event_logger.gather_listeners()
-    gate.open()
     note = "The code never started."
     for execution in executions:
-        reply = await execution
+        reply = await asyncio.wait_for(execution, 20)
         assert reply.status == "interrupted"
         assert reply.note == (note if by == "us" else f"Someone else interrupted it. {note}")
     assert shown.events == []
+    gate.open()
     assert (await kernel.execute("3", shown)).status == "ok"
 
 

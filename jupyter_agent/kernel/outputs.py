@@ -109,7 +109,8 @@ def error_of(content: Mapping[str, Any]) -> dict[str, Any]:
 def count_of(content: Mapping[str, Any]) -> int | None:
     """The execution count of a message, if it has a valid one."""
     count = content.get("execution_count")
-    return count if isinstance(count, int) and not isinstance(count, bool) else None
+    valid = isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 2**53
+    return count if valid else None
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

@@ -263,6 +263,15 @@ def test_what_is_nested_too_deeply_for_a_reader_is_null_in_outputs(
     assert text.count("[") + text.count("{") > 400
 
 
+@pytest.mark.parametrize(
+    ("count", "kept"), [(3, 3), (0, 0), (-1, None), (2**60, None), (True, None), ("4", None)]
+)
+def test_a_count_that_no_notebook_may_have_is_left_out(count: Any, kept: int | None) -> None:
+    output = as_output("execute_result", {"data": {}, "execution_count": count})
+    assert output is not None
+    assert output["execution_count"] == kept
+
+
 def test_a_type_without_a_value_is_left_out() -> None:
     """JupyterLab would show `null` in place of the text; only JSON has such a value."""
     data = {"text/html": None, "text/plain": "x", "application/json": None, "image/png": 1}

@@ -380,6 +380,7 @@ class FileCarrier:
         changed = await asyncio.to_thread(changed_cells, old, cells)
         self._loaded = loaded
         if before is None or not same_cells(self.cells.values(), before.content["cells"], cells):
+            await self._disk.ids.note_load(self.path, [*old.values()], cells)
             await self._build(loaded.content, old)
             settled = dict[str, Mapping[str, Any]]()
         else:

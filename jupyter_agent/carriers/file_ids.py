@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from jupyter_agent.carriers import nbformat_file
 from jupyter_agent.carriers.renames import renamed_path
-from jupyter_agent.document.identities import UNNAMED, Naming, Namings, is_in_use
+from jupyter_agent.document.identities import (
+    UNNAMED,
+    Naming,
+    Namings,
+    has_other_ids,
+    is_in_use,
+)
 from jupyter_agent.document.values import FIRST_WITH_IDS
+
+Cells: TypeAlias = Sequence[Mapping[str, Any]]
 
 _CONVERTED = "The file had an older notebook format and is now saved as 4.5, with cell ids."
 _REPAIRED = "Cells of the file without an id of their own now have one."
@@ -18,7 +27,7 @@ class FileIds:
     """Gives cells without an id of their own the same one each time their file is read."""
 
     def __init__(self, stored: Namings) -> None:
-        """`stored`: namings from before a restart, or given by a page."""
+        """`stored`: namings from before a restart, or given by a page or another program."""
         self._stored = stored
         self._namings: dict[str, Naming] = {}
         """By path."""
@@ -58,6 +67,16 @@ class FileIds:
     def as_stored(self, path: str, content: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON as it goes into the file, without the ids that the file does not have."""
         return nbformat_file.as_stored(content, self._in_file.get(path, ()))
+
+    async def note_load(self, path: str, before: Cells, now: Cells) -> None:
+        """The cells `now` replace those that were loaded before. If another program gave them other
+        ids, an undo needs the former ones.
+        """
+        former, present = await asyncio.to_thread(
+            lambda: [nbformat_file.naming_of(cells, UNNAMED) for cells in (before, now)]
+        )
+        if has_other_ids(former.cells, present.cells):
+            await self._stored.note(path, former)
 
     def note_write(self, path: str, content: Mapping[str, Any]) -> None:
         """This content is about to be written, with ids for all cells."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 class Leftovers(Protocol):
     """Entries of one kind, as JSON values. Writing never waits, and never fails: an entry that
-    cannot be stored is missing later.
+    cannot be stored now is stored once that is possible.
     """
 
     async def claim(self) -> Sequence[Any]:

@@ -269,9 +269,11 @@ def _is_output(output: Any) -> bool:
 
 
 def _is_bundle(data: Any) -> bool:
-    """Whether it is data by mimetype: text and pictures are text, JSON may be anything."""
+    """Whether it is data by mimetype: text and pictures are text, or null, as Jupyter stores them
+    for a kernel that sends them so; JSON may be anything.
+    """
     return isinstance(data, dict) and all(
-        _is_text(item)
+        item is None or _is_text(item)
         for kind, item in data.items()
         if kind.startswith(("text/", "image/")) and not kind.endswith("json")
     )

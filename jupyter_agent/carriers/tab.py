@@ -116,8 +116,7 @@ class TabCarrier:
         self._hash = None
         self._outdated = await self._has_missed_change(state)
         if self._outdated:
-            await self.link.request("revert", self.link.timeouts.save)
-            state = await self._attach()
+            state = await self._revert()
             self._outdated = await self._has_missed_change(state)
         elif not state.saving:
             self._hash = state.hash
@@ -127,6 +126,17 @@ class TabCarrier:
         except UnreadableNotebook:
             self.link.refuse("odd_document")
             raise
+
+    async def _revert(self) -> TabState:
+        """Have the tab load the file."""
+        former: list[dict[str, Any]] = []
+        with suppress(UnreadableNotebook):
+            former = self.cells.values()
+        await self.link.request("revert", self.link.timeouts.save)
+        state = await self._attach()
+        with suppress(UnreadableNotebook):  # the refresh will report it
+            await self._disk.ids.note_load(self.path, former, self.cells.values())
+        return state
 
     async def confirm(self) -> SaveResult:
         """Wait until our transactions are in the tab's document, and until the tab has saved it."""

@@ -10,7 +10,7 @@ import logging
 import secrets
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from jupyter_agent.events import (
     TurnFailed,
     TurnStarted,
 )
+from jupyter_agent.tasks import begin
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +87,9 @@ class Presence:
 
 _PAUSE_S = 5.0
 """Seconds between two tries with a store that cannot be used."""
+_PUT_LEFTOVER = (
+    "INSERT OR REPLACE INTO leftovers (server, root, kind, key, entry) VALUES (?, root(), ?, ?, ?)"
+)
 _REMOVE_LEFTOVER = "DELETE FROM leftovers WHERE server = ? AND kind = ? AND key = ?"
 
 
@@ -96,6 +100,10 @@ class StoredLeftovers:
         self._database = database
         self._presence = presence
         self._kind = kind
+        self._unstored: dict[str, tuple[str, Sequence[str]]] = {}
+        """By key: the last change that may not be stored yet."""
+        self._retry: asyncio.TimerHandle | None = None
+        self._following: set[asyncio.Task[None]] = set()
 
     async def claim(self) -> Sequence[Any]:
         while True:
@@ -107,18 +115,39 @@ class StoredLeftovers:
 
     def put(self, key: str, entry: Any) -> None:
         values = (self._presence.id, self._kind, key, json.dumps(entry))
-        self._submit(
-            "INSERT OR REPLACE INTO leftovers (server, root, kind, key, entry)"
-            " VALUES (?, root(), ?, ?, ?)",
-            values,
-        )
+        self._unstored[key] = _PUT_LEFTOVER, values
+        self._store()
 
     def remove(self, key: str) -> None:
-        self._submit(_REMOVE_LEFTOVER, (self._presence.id, self._kind, key))
+        self._unstored[key] = _REMOVE_LEFTOVER, (self._presence.id, self._kind, key)
+        self._store()
 
-    def _submit(self, statement: str, values: Sequence[str]) -> None:
+    def _store(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        changes = dict(self._unstored)
+
+        def write(db: sqlite3.Connection) -> None:
+            for statement, values in changes.values():
+                db.execute(statement, values)
+
         with suppress(RuntimeError):  # the server stops, and has closed the file
-            self._database.submit(lambda db: db.execute(statement, values))
+            storing = self._database.submit(write)
+            begin(self._follow(asyncio.wrap_future(storing), changes), self._following)
+
+    async def _follow(
+        self, storing: asyncio.Future[None], changes: Mapping[str, tuple[str, Sequence[str]]]
+    ) -> None:
+        try:
+            await storing
+        except StoreUnavailable:
+            if self._retry is None:
+                self._retry = asyncio.get_running_loop().call_later(_PAUSE_S, self._store)
+        else:
+            for key, change in changes.items():
+                if self._unstored.get(key) is change:
+                    del self._unstored[key]
 
     def _claim(self, db: sqlite3.Connection) -> list[Any]:
         db.execute("BEGIN IMMEDIATE")  # another server may start at the same time

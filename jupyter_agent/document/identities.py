@@ -2,12 +2,13 @@
 
 A *naming* records the ids that the cells had from one opening to the next. Namings under which we
 made edits are stored, so that a cell is recognized by its position and not by its text alone: cells
-with the same text are common.
+with the same text are common. Namings of other notebooks are stored when these are closed: programs
+such as nbstripout give their cells other ids.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
@@ -67,7 +68,11 @@ def with_naming(namings: Sequence[Naming], new: Naming) -> list[Naming]:
     """The namings plus the new one, which replaces and continues those most of whose ids it has: a
     file may keep some ids, and a page assign others.
     """
-    before = [naming for naming in namings if is_in_use(naming, new.ids)]
+    before = [
+        naming
+        for naming in namings
+        if is_in_use(naming, new.ids) and not is_numbered_again(naming.cells, new.cells)
+    ]
     ids = frozenset[str]().union(new.gone, *(naming.ids for naming in before))
     continued = Naming(new.cells, ids.difference(cell_id for _, cell_id in new.cells))
     return [*(naming for naming in namings if naming not in before), continued][-_MOST:]
@@ -77,6 +82,25 @@ def is_in_use(naming: Naming, ids: Collection[str]) -> bool:
     """Whether the cells with these ids go by this naming; some cells may be gone."""
     there = sum(cell_id in ids for _, cell_id in naming.cells)
     return 2 * there > len(naming.cells) or not naming.cells
+
+
+def has_other_ids(former: Identified, now: Identified) -> bool:
+    """Whether a program has given the cells other ids: none of the former ones is left, or they
+    belong to other cells.
+    """
+    gone = {cell_id for _, cell_id in former}.isdisjoint(cell_id for _, cell_id in now)
+    return (gone and bool(former)) or is_numbered_again(former, now)
+
+
+def is_numbered_again(former: Identified, now: Identified) -> bool:
+    """Whether most cells whose text is that of no other have another id, as after a program that
+    numbers the cells.
+    """
+    counts = [Counter(version for version, _ in cells) for cells in (former, now)]
+    ids = dict(now)
+    certain = [(version, each) for version, each in former if all(c[version] == 1 for c in counts)]
+    differing = sum(ids[version] != cell_id for version, cell_id in certain)
+    return differing > 1 and 2 * differing > len(certain)
 
 
 class Pair(NamedTuple):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Place
+from jupyter_agent.document.cell import Cell
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.line_ends import unify
@@ -27,6 +28,8 @@ from jupyter_agent.document.steps import (
     simulate,
 )
 from jupyter_agent.errors import ToolError
+
+_CUT_OFF = "[... the cell was taken from its run, whose later outputs are not here ...]\n"
 
 
 def check_steps(
@@ -61,7 +64,7 @@ async def make_step(
         case Delete():
             cell = check_delete(cells, step, place)
             await cells.delete(cell.id)
-            return EditOutcome(cell.id, "delete", before=cell)
+            return EditOutcome(cell.id, "delete", before=_before_loss(cell))
         case Move():
             cell, at = check_move(cells, step)
             await put(cells, cell.id, at, place)
@@ -97,4 +100,17 @@ async def _update(cells: SharedCells, wanted: Update, place: Place | None) -> Ed
         cells.write_metadata(cell.id, wanted.metadata.apply_to(now.metadata))
     base = None if wanted.base is None else unify(wanted.base)
     merged = wanted.source is not None and base not in (None, cell.source)
-    return EditOutcome(cell.id, "update", before=cell, source=text, within=within, merged=merged)
+    before = cell if after.type == cell.type else _before_loss(cell)
+    return EditOutcome(cell.id, "update", before=before, source=text, within=within, merged=merged)
+
+
+def _before_loss(cell: Cell) -> Cell:
+    """The cell as an undo brings it back once its outputs are lost: those of a run that has not
+    ended must not look complete.
+    """
+    if not cell.running:
+        return cell
+    last = cell.outputs[-1] if cell.outputs else {}
+    name = "stdout" if last.get("name") == "stderr" else "stderr"  # a page would join two
+    note = {"output_type": "stream", "name": name, "text": _CUT_OFF}
+    return replace(cell, outputs=[*cell.outputs, note])

@@ -64,6 +64,8 @@ class Notebook:
         self._namings = namings
         self._last_naming: Naming | None = None
         """The naming that was recorded last."""
+        self._edited = False
+        """Whether we made edits since the document was opened."""
         self._carrier: Carrier | None = None
         self._holder: asyncio.Task[Any] | None = None
         """The task within `hold`."""
@@ -265,6 +267,10 @@ class Notebook:
             carrier, self._carrier = self._carrier, None
             if carrier is not None:
                 self._path = carrier.path
+                if self._edited:  # in case a program gives the cells other ids until an undo
+                    with suppress(AgentError):
+                        await self._note_naming(carrier.cells, ())
+                self._edited = False
                 await carrier.close()
 
     # ---- how an operation goes
@@ -354,7 +360,9 @@ class Notebook:
             ]
 
     async def namings(self) -> Sequence[Naming]:
-        """The namings under which we made edits while the notebook stored no lasting ids."""
+        """The namings under which we made edits, as far as the notebook stored no lasting ids; of
+        others those from when it was last closed, or before a program gave all cells other ids.
+        """
         return await self._namings.of(self.path)
 
     @property
@@ -365,8 +373,10 @@ class Notebook:
         return self.path.endswith(".ipynb") and self._live_cells().keeps_ids
 
     async def _note_ids(self, cells: SharedCells, before: Collection[str]) -> None:
-        if self.keeps_ids:
-            return
+        if not self.keeps_ids:
+            await self._note_naming(cells, before)
+
+    async def _note_naming(self, cells: SharedCells, before: Collection[str]) -> None:
         every = cells.all()
         now = await asyncio.to_thread(lambda: [(cell.version, cell.id) for cell in every])
         naming = Naming(now, frozenset(before).difference(cell_id for _, cell_id in now))
@@ -407,6 +417,7 @@ class Notebook:
                         await surely(carrier.confirm())
                     await surely(self._note_ids(carrier.cells, ()))
                 raise
+        self._edited = True
         arrived = mark.is_in(carrier.cells.document.ydoc)
         edits.verify(carrier.cells, changes, wrote, arrived=arrived)
         return changes, saved

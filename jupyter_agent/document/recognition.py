@@ -1,4 +1,6 @@
-"""Finds the cells that a turn changed in a notebook that stores no cell ids."""
+"""Finds the cells that a turn changed in a notebook that stores no cell ids, or in which a program
+has replaced them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell, CellState, Change, version_of
 from jupyter_agent.document.crdt import SharedCells
-from jupyter_agent.document.identities import Naming, is_in_use, match_cells
+from jupyter_agent.document.identities import (
+    Naming,
+    has_other_ids,
+    is_in_use,
+    match_cells,
+)
+from jupyter_agent.document.values import new_id
 
 _SIMILAR = 0.6
 """Similarity above which two texts count as versions of one text."""
@@ -29,8 +37,11 @@ class Recognition:
         changes: Sequence[Change],
         *,
         certain: bool,
+        lasting: bool,
     ) -> None:
-        """`certain`: an id that still exists belongs to the same cell."""
+        """`certain`: an id that still exists belongs to the same cell. `lasting`: the notebook
+        stores ids, and only another program gives cells others.
+        """
         self.now: dict[str, str] = {}
         """Id in the changes -> id now."""
         self.doubtful = set[str]()
@@ -40,9 +51,12 @@ class Recognition:
         self._ids = frozenset(cells.ids())
         self._last = {change.cell_id: change for change in changes}
         for naming in namings:
-            self._find(naming)
-            if not certain or not is_in_use(naming, self._ids):
+            foreign = self._has_other_ids(naming) if lasting else not is_in_use(naming, self._ids)
+            if foreign or not lasting:
+                self._find(naming, frozenset() if lasting else self._ids, foreign=foreign)
+            if foreign or not certain:
                 self._doubt(naming)
+        self._find_reused_ids()
 
     def doubt_unnamed(self, namings: Sequence[Naming]) -> None:
         """For cells whose ids were never recorded: trust only those that are as the turn left them,
@@ -60,18 +74,35 @@ class Recognition:
             else:
                 self.doubtful.add(cell_id)
 
-    def _find(self, naming: Naming) -> None:
-        """Find cells by their position; changed cells whose position is ambiguous only if they
-        resemble their former text.
+    def _has_other_ids(self, naming: Naming) -> bool:
+        """Whether a program has given the cells of the changes other ids than these. If it numbers
+        the cells, they may also have had these at another time.
         """
-        foreign, ids = not is_in_use(naming, self._ids), naming.ids
-        strangers = {cell.id: cell for cell in self._cells if cell.id not in ids}
+        now = [
+            (version, cell.id) for version, cell in zip(self._versions, self._cells, strict=True)
+        ]
+        if not has_other_ids(naming.cells, now):
+            return False
+        versions = {cell_id: version for version, cell_id in naming.cells}
+        states = {cell_id: change.after for cell_id, change in self._last.items()}
+        fitting = [
+            versions.get(cell_id) == (state and version_of(state.type, state.source))
+            for cell_id, state in states.items()
+        ]
+        return naming.ids.isdisjoint(self._ids) or 2 * sum(fitting) > len(fitting)
+
+    def _find(self, naming: Naming, there: frozenset[str], *, foreign: bool) -> None:
+        """Find cells by their position; changed cells whose position is ambiguous only if they
+        resemble their former text. `there`: ids that still belong to the same cells.
+        """
+        ids = naming.ids
+        strangers = {cell.id: cell for cell in self._cells if cell.id not in ids & there}
         for pair in match_cells([version for version, _ in naming.cells], self._versions):
             (_, former), cell = naming.cells[pair.former], self._cells[pair.now]
-            if (pair.same or foreign) and former not in self._ids and cell.id in strangers:
+            if (pair.same or foreign) and former not in there and cell.id in strangers:
                 self.now[former] = strangers.pop(cell.id).id
         then = Counter(version for version, _ in naming.cells)
-        for cell_id in self._last.keys() & ids - self._ids - self.now.keys():
+        for cell_id in self._last.keys() & ids - there - self.now.keys():
             change = self._last[cell_id]
             if change.after is None:
                 found = self._find_restored(change.before, strangers.values(), then)
@@ -79,6 +110,8 @@ class Recognition:
                 found = _most_similar(change.after, strangers.values()) if foreign else None
             if found is not None:
                 self.now[cell_id] = strangers.pop(found.id).id
+            elif cell_id in self._ids:  # another cell has it
+                self.now[cell_id] = new_id()
 
     def _find_restored(
         self, state: CellState | None, strangers: Iterable[Cell], then: Mapping[str, int]
@@ -109,6 +142,20 @@ class Recognition:
             ):
                 self.doubtful.add(cell_id)
 
+    def _find_reused_ids(self) -> None:
+        """Ids that other cells have now, as after a program that numbers the cells: a deleted cell
+        returns under a new one, and a move is doubtful.
+        """
+        for cell in self._cells:
+            change = self._last.get(cell.id)
+            if change is None or change.undone or cell.id in self.now:
+                continue
+            if change.after is None and change.before is not None:
+                if cell.source and not _shares_line(cell, change.before):  # else it was restored
+                    self.now[cell.id] = new_id()
+            elif change.kind == "move" and change.after and not _is_similar(cell, change.after):
+                self.doubtful.add(cell.id)
+
     def _cells_with_text(self, state: CellState | None) -> list[Cell]:
         return [cell for cell in self._cells if _has_text_of(cell, state)]
 
@@ -125,8 +172,11 @@ def _most_similar(state: CellState, cells: Iterable[Cell]) -> Cell | None:
 
 def _is_similar(cell: Cell, state: CellState) -> bool:
     """Whether the cell may be a later version of that state: they share a line, or most letters."""
-    lines = set(lines_of(state.source))
-    return bool(lines.intersection(lines_of(cell.source))) or _similarity(cell, state) > _SIMILAR
+    return _shares_line(cell, state) or _similarity(cell, state) > _SIMILAR
+
+
+def _shares_line(cell: Cell, state: CellState) -> bool:
+    return not set(lines_of(state.source)).isdisjoint(lines_of(cell.source))
 
 
 def _similarity(cell: Cell, state: CellState) -> float:

@@ -132,7 +132,8 @@ async def _recognize(
 ) -> Recognition:
     namings = await notebook.namings()
     certain = notebook.keeps_ids or notebook.carrier != "file"
-    recognition = Recognition(cells, namings, changes, certain=certain)
+    lasting = notebook.keeps_ids
+    recognition = Recognition(cells, namings, changes, certain=certain, lasting=lasting)
     if not notebook.keeps_ids:
         recognition.doubt_unnamed(namings)
     return recognition

@@ -29,11 +29,10 @@ from jupyter_agent.kernel.reply import (
     ExecutionStatus,
     KernelProcess,
 )
+from jupyter_agent.kernel.waiting import LOOK_S, connect_when_free
 
 log = logging.getLogger(__name__)
 
-_POLL_S = 0.25
-"""Seconds of silence after which we check whether the kernel is alive."""
 _SILENCE_S = 2.0
 """Seconds without a message after the reply until we probe whether `idle` was lost."""
 _LOST_S = 10.0
@@ -109,6 +108,11 @@ class Execution:
     def is_done(self) -> bool:
         return self._task.done()
 
+    @property
+    def _is_replaced(self) -> bool:
+        """Whether another process has followed the kernel's, or it was shut down."""
+        return self._kernel.generation != self._generation
+
     def on_done(self, callback: Callable[[], None]) -> None:
         """Call `callback` when it ends in any way."""
         self._task.add_done_callback(lambda _: callback())
@@ -118,9 +122,17 @@ class Execution:
         if self.is_done or self._reply is not None:
             return
         self._stopping = self._stopping or "interrupted"
-        self._withdrawn.set()
+        self._withdraw()
         if self._accepted:
             await self._send_interrupt()
+
+    def _withdraw(self) -> None:
+        self._withdrawn.set()
+        asyncio.get_running_loop().call_soon(self._end_wait)  # its task has begun by then
+
+    def _end_wait(self) -> None:
+        if self._sent is None:
+            self._task.cancel()
 
     async def cancel(self) -> None:
         """Stop waiting without an interrupt, when the server ends."""
@@ -131,10 +143,13 @@ class Execution:
         """The kernel was interrupted, and not by `interrupt` of this code or its timeout."""
         if self.is_done or self._reply is not None:
             return
-        if self.began is None:
+        waits = self.began is None
+        if waits and self._kernel.state != "starting":
             self._interrupted_ahead = bool(self._sent)
         elif self._interrupted_by is None:
             self._note_interrupt("someone")
+            if waits:  # nothing runs that could be meant instead
+                self._withdraw()
 
     def _note_interrupt(self, by: Literal["us", "someone"]) -> None:
         if self._interrupted_by is None:
@@ -146,6 +161,18 @@ class Execution:
         await self._kernel.interrupt_process()
 
     async def _run(self) -> ExecutionReply:
+        try:
+            return await self._run_in_turn()
+        except asyncio.CancelledError:
+            if self._sent is not None or not self._withdrawn.is_set():
+                raise
+            return self._never_started()
+
+    def _never_started(self) -> ExecutionReply:
+        note = f"{self._interrupter()} {notes.NEVER_STARTED}".strip()
+        return ExecutionReply(status="interrupted", note=note)
+
+    async def _run_in_turn(self) -> ExecutionReply:
         async with self._kernel.queue:
             if self._sent is not None:
                 return await self._resume(self._sent)
@@ -157,16 +184,17 @@ class Execution:
 
     async def _send(self) -> ExecutionReply:
         """Send the code once the kernel is free, and follow it to its end."""
-        self._reply, self._idle, self._probe, self.began = None, False, None, None
-        connection = await self._connect_when_free()
-        while _broke(connection):
-            connection = await self._connect_when_free()  # nothing was sent yet
-        if connection.ended.done() or self._kernel.generation != self._generation:
-            return ExecutionReply(
-                status=self._kernel.how_it_ended(), note="The code never started."
-            )
+        self._reply = self._probe = self.began = self._sent = None
+        self._idle = False
+        connection: Connection | None = None
+        while not self._is_replaced and (connection is None or _broke(connection)):
+            connection = await connect_when_free(self._kernel)  # nothing was sent yet
+            if self._metadata:
+                await connection.keep_results()
+        if connection is None or connection.ended.done() or self._is_replaced:
+            return ExecutionReply(status=self._kernel.how_it_ended(), note=notes.NEVER_STARTED)
         if self._withdrawn.is_set() or not (self._shown or await self._sink.prepare()):
-            return ExecutionReply(status="interrupted", note="The code never started.")
+            return self._never_started()
         await connection.sync_widgets()
         with connection.request("execute_request", self._request, self._metadata) as inbox:
             self._sent = inbox.request_id
@@ -194,43 +222,12 @@ class Execution:
             connection.on_late_message(inbox.request_id, self._take_late)
         return self._with_losses(self._conclude(connection), connection)
 
-    async def _connect_when_free(self) -> Connection:
-        """A connection to the kernel once it is free for the code."""
-        connection = await self._kernel.connect()
-        await self._wait_turn(connection)
-        if self._metadata and not self._withdrawn.is_set():
-            await connection.keep_results()
-        return connection
-
-    async def _wait_turn(self, connection: Connection) -> None:
-        """Wait until the kernel is free, the code is withdrawn, or the kernel ends."""
-        waiting: list[asyncio.Future[Any]] = []
-        try:
-            while not connection.ended.done():
-                await self._kernel.check()
-                if connection.is_free:
-                    return
-                waiting = waiting or [
-                    asyncio.ensure_future(connection.wait_free()),
-                    asyncio.ensure_future(self._withdrawn.wait()),
-                ]
-                done, _ = await asyncio.wait(
-                    [*waiting, connection.ended],
-                    timeout=_POLL_S,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                if done:
-                    return
-        finally:
-            for waiter in waiting:
-                waiter.cancel()
-
     async def _reconnect(self) -> Connection | None:
         """A new connection to the same process, where the code continues; None without success."""
         self._broken_once, self._probe = True, None
         with suppress(TimeoutError):
             async with asyncio.timeout(_CONNECT_AGAIN_S):
-                while self._kernel.generation == self._generation:
+                while not self._is_replaced:
                     try:
                         return await self._kernel.connect(busy=True)
                     except KernelUnavailable:
@@ -245,7 +242,7 @@ class Execution:
         heard = time.monotonic()
         give_up: float | None = None
         while self._reply is None or not self._idle:
-            message = await inbox.next(_POLL_S)
+            message = await inbox.next(LOOK_S)
             now = time.monotonic()
             if message is not None:
                 heard = now
@@ -271,10 +268,8 @@ class Execution:
         return "whole"
 
     def _nothing_follows(self, connection: Connection, silence: float) -> bool:
-        """Whether the reply or `idle` will not arrive any more.
-
-        Large outputs take seconds to arrive: after the reply we send a probe, whose own status
-        arrives behind all outputs.
+        """Whether the reply or `idle` will not arrive any more. Large outputs take seconds to
+        arrive: after the reply we send a probe, whose own status arrives behind all of them.
         """
         if self._broken_once and connection.busy_since is None:  # the reply went elsewhere
             self._probe = self._probe or connection.probe()
@@ -291,7 +286,7 @@ class Execution:
         """Whether an interrupt would reach the code: ipykernel ignores one that comes before it has
         accepted the code. Silent code does not show when that is, so we wait a moment.
         """
-        return self._accepted or (self.began is not None and now - self.began > _POLL_S)
+        return self._accepted or (self.began is not None and now - self.began > LOOK_S)
 
     def _overdue(self, now: float) -> bool:
         ran = now - (self.began or now)
@@ -339,8 +334,7 @@ class Execution:
         reply = self._reply
         end = connection.ended.result() if connection.ended.done() else None
         if reply is None and end is not None:
-            another = self._kernel.generation != self._generation
-            return self._reply_for_end(self._kernel.how_it_ended() if another else end)
+            return self._reply_for_end(self._kernel.how_it_ended() if self._is_replaced else end)
         if reply is None and self._idle:
             return self._idle_without_reply()
         if reply is None and self._broken_once and connection.busy_since is None:
@@ -362,7 +356,7 @@ class Execution:
         was_interrupted = self._interrupted_by is not None and not self._failed_before
         maybe = self._interrupted_by is None and reply.get("ename") in INTERRUPT_ERRORS
         stopped = was_interrupted or maybe or reply_status == "abort"
-        if stopped and self._kernel.generation != self._generation:
+        if stopped and self._is_replaced:
             # A restart interrupts the code first, so that it can end in order.
             return self._reply_for_end(self._kernel.how_it_ended())
         if reply_status == "abort":

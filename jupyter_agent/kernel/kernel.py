@@ -202,20 +202,21 @@ class Kernel:
 
     @property
     def connection_file(self) -> str:
-        """The connection file of a kernel that another program started, and that may outlive this
-        server; else empty.
-        """
+        """The connection file of a kernel that another program started; else empty."""
         files = getattr(self._all, "kernel_id_to_connection_file", {})
         return str(files.get(self.id, ""))
 
     async def interrupt(self) -> None:
-        """Interrupt the running code; ours ends as `interrupted`. Raises Busy during a start."""
-        if all(execution.began is None for execution in self._executions):
-            if self.state == "starting":
-                raise Busy("The kernel is starting: nothing runs in it yet.")
+        """Interrupt the running code; ours ends as `interrupted`, as does what waits for the start
+        of the kernel. Raises Busy during a start that nothing waits for.
+        """
+        starting = self.state == "starting"
+        if starting and not self._executions:
+            raise Busy("The kernel is starting: nothing runs in it yet.")
+        if not starting and all(execution.began is None for execution in self._executions):
             await self.interrupt_process()
         for execution in list(self._executions):
-            if execution.began is None:
+            if execution.began is None and not starting:
                 execution.on_interrupt()
             else:
                 await execution.interrupt()

@@ -9,6 +9,7 @@ BROKE = (
 ENDED_UNHEARD = (
     "{why}, and the code ended before we reconnected: how it ended is unknown, outputs are missing."
 )
+NEVER_STARTED = "The code never started."
 UNANSWERED = "The kernel did not say how far the code got: it may never have started."
 LOST_REPLY = "The kernel's reply was lost; how it ended is taken from its outputs."
 NO_REPLY = (

@@ -109,7 +109,8 @@ def error_of(content: Mapping[str, Any]) -> dict[str, Any]:
 def count_of(content: Mapping[str, Any]) -> int | None:
     """The execution count of a message, if it has a valid one."""
     count = content.get("execution_count")
-    return count if isinstance(count, int) and not isinstance(count, bool) else None
+    valid = isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 2**53
+    return count if valid else None
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -159,10 +160,13 @@ def payload_of(reply: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _data(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A MIME bundle that nbformat accepts: text is a string or lines, JSON may be any value."""
+    """A MIME bundle that nbformat accepts: text is a string or lines, JSON may be any value. A type
+    without a value, as `_repr_mimebundle_` may return it, is left out.
+    """
     return {
         storable(kind): storable(value) if _fits(kind, value) else json.dumps(value)
         for kind, value in mapping(content.get("data")).items()
+        if value is not None or _JSON.fullmatch(kind)
     }
 
 

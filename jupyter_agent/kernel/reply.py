@@ -45,6 +45,10 @@ class KernelProcess(Protocol):
     @property
     def generation(self) -> int: ...
 
+    @property
+    def state(self) -> str:
+        """As `Kernel.state`."""
+
     async def connect(self, *, busy: bool = False) -> Connection: ...
 
     async def check(self) -> None:

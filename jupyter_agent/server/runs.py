@@ -236,7 +236,7 @@ class RunCellsHandler(RunningHandler):
                 await run.interrupt()
             yield run
             await run.wait(saved=False)
-            if body.stop_on_error and not run.may_continue:
+            if not run.may_continue(after_errors=not body.stop_on_error):
                 return
 
     async def _stream(self, coming: AsyncIterator[Run]) -> None:

@@ -71,7 +71,8 @@ https://developers.google.com/speed/webp/docs/riff_container"""
 
 def pictures_in(data: Mapping[str, Any]) -> list[Picture]:
     """The pictures of a MIME bundle that models accept."""
-    return [(kind, "".join("".join(data[kind]).split())) for kind in KINDS if kind in data]
+    stored = [(kind, data[kind]) for kind in KINDS if isinstance(data.get(kind), str | list)]
+    return [(kind, "".join("".join(map(str, value)).split())) for kind, value in stored]
 
 
 def prepare_pictures(pictures: Sequence[Picture]) -> list[Picture]:

@@ -155,7 +155,9 @@ def bundle_text(data: Mapping[str, Any], rows: int | None = None) -> str:
 
 def _bundle(data: Mapping[str, Any], rows: int | None) -> str:
     pictures = [
-        describe_picture(kind, join_lines(data[kind])) for kind in data if kind.startswith("image/")
+        describe_picture(kind, join_lines(value))
+        for kind, value in data.items()
+        if kind.startswith("image/") and value is not None
     ]
     return "\n".join(filter(None, [*pictures, bundle_text(data, rows)]))
 
@@ -206,8 +208,12 @@ def _error(output: Output) -> str:
 
 
 def join_lines(value: Any) -> str:
-    """A multi-line string of nbformat, which may be stored as a list of lines."""
-    return value if isinstance(value, str) else "".join(value)
+    """A multi-line string of nbformat, which may be a list of lines in the file. Kernels may
+    also send null, or a number.
+    """
+    if isinstance(value, list):
+        return "".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 _PLOTLY = "application/vnd.plotly.v1+json"

@@ -127,7 +127,7 @@ class RunCells(RunTool):
             run = await nb.kernel.run(cell.id)
             runs.append(run)
             await follow(run, self.wait, progress)
-            if run.ended is None or (self.stop_on_error and not run.may_continue):
+            if run.ended is None or not run.may_continue(after_errors=not self.stop_on_error):
                 break
         if not runs:
             raise InvalidInput(_NOTHING)
@@ -331,7 +331,7 @@ async def run_written(
             return runs, f"Not run: {shown_error.message}"
         runs.append(run)
         await follow(run, DEFAULT_WAIT_S, progress)
-        if run.ended is None or not run.may_continue:
+        if run.ended is None or not run.may_continue():
             break
     left = len(versions) - len(runs)
     return runs, f"Not run, as they come after it: {left} more." if left else ""

@@ -146,12 +146,12 @@ class Run:
             return "queued" if self.started is None else "running"
         return "deleted" if self._cell.gone else self._reply.status
 
-    @property
-    def may_continue(self) -> bool:
+    def may_continue(self, *, after_errors: bool = False) -> bool:
         """Whether later cells of the notebook may run: it succeeded, or raised an error that its
-        cell is tagged for.
+        cell is tagged for, or any with `after_errors`. Without its kernel they would only fail.
         """
-        return self.status == "ok" or self.expected_error
+        passed = self.status not in ("died", "restarted") if after_errors else self.status == "ok"
+        return passed or self.expected_error
 
     @property
     def expected_error(self) -> bool:

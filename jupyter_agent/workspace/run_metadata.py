@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jupyter_agent.document.cell import metadata_text
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.kernel.kernel import Kernel
 from jupyter_agent.kernel.outputs import mapping
@@ -23,7 +24,10 @@ def metadata_after_run(notebook: Notebook, kernel: Kernel, *, widget_state: bool
     """
     items: dict[str, Any] = {}
     metadata = notebook.cached_metadata
-    if not metadata.get("language_info") and kernel.language_info is not None:
+    if (
+        metadata_text(metadata, "language_info", "name") is None
+        and kernel.language_info is not None
+    ):
         items["language_info"] = dict(kernel.language_info)
     stored = metadata.get("widgets")
     if widget_state or (isinstance(stored, Mapping) and _STATE in stored):

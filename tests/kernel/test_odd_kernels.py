@@ -263,6 +263,23 @@ def test_what_is_nested_too_deeply_for_a_reader_is_null_in_outputs(
     assert text.count("[") + text.count("{") > 400
 
 
+@pytest.mark.parametrize(
+    ("count", "kept"), [(3, 3), (0, 0), (-1, None), (2**60, None), (True, None), ("4", None)]
+)
+def test_a_count_that_no_notebook_may_have_is_left_out(count: Any, kept: int | None) -> None:
+    output = as_output("execute_result", {"data": {}, "execution_count": count})
+    assert output is not None
+    assert output["execution_count"] == kept
+
+
+def test_a_type_without_a_value_is_left_out() -> None:
+    """JupyterLab would show `null` in place of the text; only JSON has such a value."""
+    data = {"text/html": None, "text/plain": "x", "application/json": None, "image/png": 1}
+    output = as_output("display_data", {"data": data})
+    assert output is not None
+    assert output["data"] == {"text/plain": "x", "application/json": None, "image/png": "1"}
+
+
 async def test_messages_that_are_unknown_or_bare_harm_nothing(kernels: Kernels, odd: str) -> None:
     kernel = await kernels.get("a.ipynb", name=odd)
     shown = Shown()
@@ -537,9 +554,9 @@ async def test_a_kernel_without_a_list_of_variables_is_asked_by_name(
     assert await variables(kernel, ["x"]) == "x: not defined"
 
 
-async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_busy(
-    kernels: Kernels, install: Install, tmp_path: Path
-) -> None:
+@pytest.fixture
+def gate(install: Install, tmp_path: Path) -> Gate:
+    """The kernel `slow` starts once it is open."""
     gate = Gate(tmp_path / "gate")
     script = str(Path(__file__).with_name("odd_kernel.py"))
     slowly = (
@@ -547,17 +564,47 @@ async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_bu
         f"sys.argv = [{script!r}, *sys.argv[1:]]\nrunpy.run_path({script!r}, run_name='__main__')"
     )
     install("slow", sys.executable, "-c", slowly, "-f", "{connection_file}")
+    return gate
+
+
+async def test_a_kernel_that_is_slow_to_start_is_waited_for_and_is_not_called_busy(
+    kernels: Kernels, gate: Gate
+) -> None:
     kernel = await kernels.get("a.ipynb", name="slow")
+    with pytest.raises(Busy, match="is starting"):
+        await kernel.interrupt()
     waiting, shown = Shown(), Shown()
     execution, other = kernel.execute("1", waiting), kernel.execute("2", shown)
     await until(lambda: kernel.state == "starting")
     assert (kernel.busy_seconds, execution.began) == (None, None)
-    with pytest.raises(Busy, match="is starting"):
-        await kernel.interrupt()
     gate.open()
     assert (await execution).status == "ok"
     assert (await other).status == "ok"
     assert kernel.state == "idle"
+
+
+@pytest.mark.parametrize("by", ["us", "someone"])
+async def test_code_that_waits_for_the_start_of_its_kernel_can_be_interrupted(
+    kernels: Kernels, gate: Gate, jp_serverapp: ServerApp, by: str
+) -> None:
+    """Nothing else can be meant; it does not run once the kernel is there."""
+    kernel, shown = await kernels.get("a.ipynb", name="slow"), Shown()
+    executions = [kernel.execute("1", shown), kernel.execute("2", shown)]
+    await until(lambda: kernel.state == "starting")
+    if by == "us":
+        await kernel.interrupt()
+    else:
+        report_interrupt(kernel, jp_serverapp)
+        assert jp_serverapp.event_logger is not None
+        await jp_serverapp.event_logger.gather_listeners()
+    note = "The code never started."
+    for execution in executions:
+        reply = await asyncio.wait_for(execution, 20)
+        assert reply.status == "interrupted"
+        assert reply.note == (note if by == "us" else f"Someone else interrupted it. {note}")
+    assert shown.events == []
+    gate.open()
+    assert (await kernel.execute("3", shown)).status == "ok"
 
 
 @pytest.mark.full

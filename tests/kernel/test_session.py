@@ -216,6 +216,33 @@ async def test_code_behind_code_that_a_person_interrupts_does_not_run(
     assert shown.events == []
 
 
+async def test_code_that_waits_for_other_code_is_withdrawn_at_once(
+    kernels: Kernels, tmp_path: Path
+) -> None:
+    kernel, gate = await kernels.get("a.ipynb"), Gate(tmp_path / "gate")
+    first = kernel.execute(f"print('on', flush=True)\n{gate.waits}", shown := Shown())
+    await soon(shown.printed)
+    withdrawn = kernel.execute("1", never := Shown())
+    await withdrawn.interrupt()  # also before it has begun to wait
+    reply = await asyncio.wait_for(withdrawn, 20)
+    assert (reply.status, reply.note) == ("interrupted", "The code never started.")
+    last = kernel.execute("print(2)", after := Shown())
+    gate.open()
+    assert [(await each).status for each in (first, last)] == ["ok", "ok"]
+    assert (never.events, after.text) == ([], "2\n")
+
+
+async def test_code_that_waits_when_the_kernel_is_shut_down_did_not_die(kernels: Kernels) -> None:
+    kernel = await kernels.get("a.ipynb")
+    first = kernel.execute(f"print('on', flush=True)\n{FOREVER}", shown := Shown())
+    await soon(shown.printed)
+    second = kernel.execute("1", Shown())
+    await kernels.shutdown("a.ipynb")
+    assert (await asyncio.wait_for(first, 20)).status == "restarted"
+    reply = await asyncio.wait_for(second, 20)
+    assert (reply.status, reply.note) == ("restarted", "The code never started.")
+
+
 async def test_a_late_report_of_our_own_interrupt_is_not_about_the_next_code(
     kernels: Kernels, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

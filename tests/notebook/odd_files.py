@@ -48,6 +48,10 @@ def third_format(**without: Any) -> bytes:
 
 
 KINDS = ("stream", "error", "display_data", "execute_result")
+TYPES = (
+    "text/plain text/html text/markdown text/latex image/png image/svg+xml application/json"
+    " application/javascript application/vnd.plotly.v1+json application/vnd.vegalite.v5+json"
+).split()
 SOUND = dump(notebook(cell(), cell("markdown")))
 FOUR = {"nbformat_minor": 2}
 
@@ -151,6 +155,7 @@ READ: dict[str, bytes] = {
     "control characters": dump(notebook(cell(source="a\x00b\x1b[31m\x7f\u2028"))),
     "an escaped emoji": SOUND.replace(b"x = 1", b"x = '\\ud83d\\ude00'"),
     "no source": dump(notebook(cell(source=...))),
+    "output types without a value": dump(notebook(output(data=dict.fromkeys(TYPES)))),
     "an output without metadata": dump(notebook(output(metadata=...))),
     "no outputs, as some tools save": dump(
         notebook(cell(outputs=..., execution_count=...), cell(outputs=..., id="code-2"))

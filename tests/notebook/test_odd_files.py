@@ -20,7 +20,7 @@ from jupyter_agent.document.cell import Cell
 from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import ToolError, UnreadableNotebook
-from jupyter_agent.text.notebook import render
+from jupyter_agent.text.notebook import pictures, render
 from tests.notebook.editing import make_edit
 
 from .conftest import code, markdown, notebook_json, sign_in_memory
@@ -141,6 +141,7 @@ async def look_at(cells: list[Cell]) -> None:
     render(cells)
     await Executions().stale("", cells, "python", "")
     for cell in cells:
+        pictures(cell)
         assert cell.describe()["version"] == cell.version
         assert isinstance(cell.locked, bool)
         assert isinstance(cell.deletable, bool)

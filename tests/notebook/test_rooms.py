@@ -1110,15 +1110,24 @@ async def test_a_room_that_does_not_answer_is_busy_and_nothing_hangs(
 # ---- files
 
 
-async def test_an_older_format_stays_and_a_turn_is_undone_to_the_byte(
-    room_server: RoomServer, room_notebooks: Notebooks, file: Path
-) -> None:
-    old: Any = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(f"x = {number}") for number in range(3)],
-        metadata={
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {
             "kernelspec": {"name": "python3", "display_name": "Python 3"},
             "language_info": {"name": "python"},
         },
+        {},
+        {"kernelspec": {"name": "", "display_name": ""}, "language_info": {"name": "r"}},
+    ],
+    ids=["of a kernel", "none", "of no kernel"],
+)
+async def test_an_older_format_stays_and_a_turn_is_undone_to_the_byte(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path, metadata: dict[str, Any]
+) -> None:
+    old: Any = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(f"x = {number}") for number in range(3)],
+        metadata=metadata,
     )
     for cell in old.cells:
         del cell["id"]

@@ -27,7 +27,7 @@ from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.document.cell import Cell, CellType, Change
 from jupyter_agent.document.edit_result import Edit
 from jupyter_agent.document.notebook import Notebook
-from jupyter_agent.document.steps import Delete, Insert, MetadataPatch, Move, Update
+from jupyter_agent.document.steps import Delete, Insert, MetadataPatch, Move, Step, Update
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import ToolError
 from tests.notebook.editing import make_edit
@@ -39,6 +39,7 @@ Write = Callable[..., Path]
 pytestmark = pytest.mark.parametrize("contents", [LargeFileManager], ids=["sync"], indirect=True)
 SEED = int(os.environ.get("JUPYTER_AGENT_FUZZ_SEED", 20261124))
 TYPES: list[CellType] = ["code", "markdown", "raw"]
+CUT_OFF = "[... the cell was taken from its run, whose later outputs are not here ...]\n"
 TEXT = "\n".join(f"{side}{line}" for line in range(6) for side in ("agent", "person"))
 
 
@@ -617,19 +618,165 @@ async def test_an_undo_tells_of_lines_that_somebody_took_to_a_cell_that_the_turn
     ]  # fmt: skip
 
 
-async def test_an_undo_tells_where_the_lines_of_a_cell_are_to_which_a_program_gave_another_id(
-    notebooks: Notebooks, write: Write
+def number_cells(path: Path) -> None:
+    """As nbstripout does."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for number, cell in enumerate(content["cells"]):
+        cell["id"] = str(number)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+@pytest.mark.parametrize("then", ["at once", "in a page", "later", "after a kill"])
+async def test_a_turn_is_undone_though_a_program_gave_all_cells_other_ids(
+    contents: Any, write: Write, then: str
 ) -> None:
-    """As nbstripout does, which numbers the cells."""
-    path = write("a.ipynb", [code("a", "x = 1"), code("z", "z")])
+    """After a kill the server knows nothing of the others: the undo says where the lines are."""
+    cells = [code("a", "x = 1"), code("b", "same"), code("c", "same"), code("z", "z = 1")]
+    path, tabs = write("a.ipynb", cells), Tabs()
+    notebooks = Notebooks(contents, tabs)
+    if then == "in a page":
+        await Tab(tabs, contents, "a.ipynb").open()
     notebook = await notebooks.get("a.ipynb")
-    edit = await make_edit(notebook, Update(cell_id="a", source="x = 20", base="x = 1"))
-    write("a.ipynb", [code("0", "x = 20"), code("1", "z")])
-    undone = await undo(notebook, edit.changes)
-    assert [conflict["reason"] for conflict in undone.conflicts] == ["deleted"]
-    (sentence,) = undone.remarks
-    assert "cell `a` is no longer there; the same lines are in `0`." in sentence
-    assert [cell["source"] for cell in cells_of(path)] == ["x = 20", "z"]
+    edits = [
+        await make_edit(notebook, Update(cell_id="a", source="x = 20", base="x = 1")),
+        await make_edit(notebook, Update(cell_id="c", source="changed", base="same")),
+        await make_edit(notebook, Insert(source="new", index=1)),
+        await make_edit(notebook, Delete(cell_id="b")),
+        await make_edit(notebook, Move(cell_id="z", index=0)),
+    ]
+    changes = [change for edit in edits for change in edit.changes]
+    if then == "later":
+        await notebooks.close()
+    number_cells(path)
+    again = notebooks
+    if then not in ("at once", "in a page"):
+        known = notebooks.namings if then == "later" else None
+        again = Notebooks(contents, Tabs(), namings=known)
+        notebook = await again.get("a.ipynb")
+    undone = await undo(notebook, changes)
+    if then == "after a kill":
+        assert {conflict["reason"] for conflict in undone.conflicts} == {"deleted"}
+        assert "cell `a` is no longer there; the same lines are in `1`." in " ".join(undone.remarks)
+    else:
+        assert (undone.conflicts, undone.remarks) == ([], [])
+        assert [cell["source"] for cell in cells_of(path)] == ["x = 1", "same", "same", "z = 1"]
+    await notebooks.close()
+    await again.close()
+
+
+@pytest.mark.parametrize("then", ["at once", "later"])
+async def test_a_turn_is_undone_though_a_program_numbered_the_cells_again(
+    contents: Any, write: Write, then: str
+) -> None:
+    """As nbstripout does at each commit: below a new cell each has the id of the one above it."""
+    texts = ["import a", "b = 1\nb2 = 1", "c(2)", "print(d)", "e = [1]"]
+    path = write("a.ipynb", [code(str(number), text) for number, text in enumerate(texts)])
+    notebooks = Notebooks(contents, Tabs())
+    notebook = await notebooks.get("a.ipynb")
+    edits = [
+        await make_edit(notebook, Insert(source="first", index=0)),
+        await make_edit(notebook, Insert(source="second", index=1)),
+        await make_edit(notebook, Update(cell_id="1", old_string="b2", new_string="new")),
+        await make_edit(notebook, Delete(cell_id="2")),
+        await make_edit(notebook, Move(cell_id="4", index=0)),
+    ]
+    if then == "later":
+        await notebooks.close()
+    number_cells(path)
+    undone = await undo(notebook, [change for edit in edits for change in edit.changes])
+    assert (undone.conflicts, undone.remarks) == ([], [])
+    assert [cell["source"] for cell in cells_of(path)] == texts
+    await notebooks.close()
+
+
+@pytest.mark.parametrize("closes", [False, True])
+async def test_turns_before_and_after_a_program_numbered_the_cells_are_undone(
+    contents: Any, write: Write, closes: bool
+) -> None:
+    """They mean different cells by the same ids."""
+    texts = ["import a", "b = 1\nb2 = 1", "c(2)", "print(d)", "e = [1]"]
+    path = write("a.ipynb", [code(str(number), text) for number, text in enumerate(texts)])
+    notebooks = Notebooks(contents, Tabs())
+    notebook = await notebooks.get("a.ipynb")
+
+    async def turn(*steps: Step) -> list[Change]:
+        edits = [await make_edit(notebook, step) for step in steps]
+        if closes:
+            await notebooks.close()
+        return [change for edit in edits for change in edit.changes]
+
+    first = await turn(
+        Insert(source="new", index=0),
+        Update(cell_id="1", old_string="b2", new_string="b3"),
+    )
+    number_cells(path)
+    between = [cell["source"] for cell in cells_of(path)]
+    second = await turn(
+        Update(cell_id="2", old_string="b = 1", new_string="b = 2"),
+        Delete(cell_id="3"),
+        Move(cell_id="5", index=0),
+    )
+    assert (await undo(notebook, second)).conflicts == []
+    assert [cell["source"] for cell in cells_of(path)] == between
+    assert (await undo(notebook, first)).conflicts == []
+    assert [cell["source"] for cell in cells_of(path)] == texts
+    await notebooks.close()
+
+
+@pytest.mark.parametrize("edit", [Delete(cell_id="1"), Move(cell_id="3", index=0)])
+async def test_no_cell_is_taken_for_another_that_had_its_id(
+    contents: Any, write: Write, edit: Delete | Move
+) -> None:
+    """After a kill: a deleted cell returns under another id, a moved one is left alone."""
+    texts = ["import a", "x = 1", "x = 2", "print(d)"]
+    path = write("a.ipynb", [code(str(number), text) for number, text in enumerate(texts)])
+    killed, again = Notebooks(contents, Tabs()), Notebooks(contents, Tabs())
+    made = await make_edit(await killed.get("a.ipynb"), edit)
+    number_cells(path)
+    undone = await undo(await again.get("a.ipynb"), made.changes)
+    if isinstance(edit, Delete):
+        assert undone.conflicts == []
+        assert [cell["source"] for cell in cells_of(path)] == texts
+        assert len({cell["id"] for cell in cells_of(path)}) == len(texts)
+    else:
+        assert [conflict["cell_id"] for conflict in undone.conflicts] == ["3"]
+        assert [cell["source"] for cell in cells_of(path)] == [texts[3], *texts[:3]]
+    await killed.close()
+    await again.close()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [Delete(cell_id="a"), Update(cell_id="a", type="markdown")],
+    ids=["deleted", "another type"],
+)
+@pytest.mark.parametrize("ends", ["before the undo", "after the undo"])
+async def test_outputs_of_a_run_that_loses_its_cell_do_not_return_as_if_complete(
+    notebooks: Notebooks, write: Write, edit: Delete | Update, ends: str
+) -> None:
+    """If the run has not ended by then, it shows all of its outputs in the cell."""
+    path = write("a.ipynb", [code("a", "train()"), code("z", "z")])
+    notebook = await notebooks.get("a.ipynb")
+    run = notebook.outputs("a")
+    run.start()
+    run.stream("stdout", "epoch 1\n")
+    run.flush()
+    made = await make_edit(notebook, edit)
+    run.stream("stdout", "epoch 2\n")
+    if ends == "before the undo":
+        run.finish(1)
+    assert (await undo(notebook, made.changes)).conflicts == []
+    if ends == "after the undo":
+        run.finish(1)
+        await notebook.save()
+    (cell, _) = cells_of(path)
+    texts = ["".join(output["text"]) for output in cell["outputs"]]
+    if ends == "before the undo":
+        assert texts == ["epoch 1\n", CUT_OFF]
+        assert cell["execution_count"] is None
+    else:
+        assert texts == ["epoch 1\nepoch 2\n"]
+        assert cell["execution_count"] == 1
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import pytest
 from jupyter_agent.assistant import Assistant
 from jupyter_agent.client.stores import Unknown, open_store
 from jupyter_agent.conversations.database import Database
-from jupyter_agent.conversations.liveness import InterruptedTurns, Presence
+from jupyter_agent.conversations.liveness import InterruptedTurns, Presence, StoredLeftovers
 from jupyter_agent.conversations.log import LogEntry, TurnEnded
 from jupyter_agent.conversations.records import NewTurn
 from jupyter_agent.conversations.schema import MIGRATIONS
@@ -248,6 +248,30 @@ def test_a_store_that_is_locked_at_the_start_is_used_once_it_is_free(
     assert database.note is None
     assert list(tmp_path.glob("*.set-aside-*")) == []
     database.close()
+
+
+async def test_what_a_server_leaves_is_stored_once_the_store_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each entry as it is then: the server may be killed long after the store was locked."""
+    monkeypatch.setattr(Database, "patience", 0.05)
+    monkeypatch.setattr("jupyter_agent.conversations.liveness._PAUSE_S", 0.05)
+    database, presence = Database(tmp_path / "db", MIGRATIONS, LOG), Presence(tmp_path / "servers")
+    left = StoredLeftovers(database, presence, "runs")
+    left.put("ended", 1)
+    other = sqlite3.connect(database.path, isolation_level=None)
+    await until(lambda: list(other.execute("SELECT key FROM leftovers")) == [("ended",)])
+    other.execute("BEGIN IMMEDIATE")
+    left.put("on", 2)
+    left.put("on", 3)
+    left.remove("ended")
+    with pytest.raises(StoreUnavailable):
+        await database.execute("DELETE FROM leftovers")
+    other.execute("ROLLBACK")
+    await until(lambda: list(other.execute("SELECT key, entry FROM leftovers")) == [("on", "3")])
+    other.close()
+    database.close()
+    presence.close()
 
 
 @pytest.mark.parametrize("fault", ["locked", "full"])

@@ -402,8 +402,9 @@ async def test_a_run_goes_on_past_an_error_that_is_expected(call: Call, notebook
     assert "Cell `z`" in text
     tagged.source = "import os; os._exit(1)"  # not an error of the code
     nbformat.write(content, notebook)
-    answer = (await call("POST", *RUN, body={})).body["cells"]
-    assert [run["cell_id"] for run in answer] == ["t"]
+    for stops in (True, False):
+        answer = (await call("POST", *RUN, body={"stop_on_error": stops})).body["cells"]
+        assert [run["cell_id"] for run in answer] == ["t"]
 
 
 async def test_after_a_restart_a_cell_is_stale_by_the_new_kernels_runs(

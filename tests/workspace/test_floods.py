@@ -118,7 +118,7 @@ async def test_what_is_too_large_to_be_read_is_refused(
 async def test_an_output_that_is_long_on_its_way_is_waited_for(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jupyter_agent.kernel.execution._POLL_S", 0.001)
+    monkeypatch.setattr("jupyter_agent.kernel.execution.LOOK_S", 0.001)
     monkeypatch.setattr("jupyter_agent.kernel.execution._SILENCE_S", 0.0)
     (output,) = await ended(await room.run("'x' * 51_000_000"))
     assert "too much for a notebook" in output["data"]["text/plain"]

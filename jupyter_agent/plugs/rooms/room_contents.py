@@ -15,6 +15,11 @@ from jupyter_agent.carriers.managers import is_plain
 from jupyter_agent.carriers.page_saves import SEEN
 from jupyter_agent.document.values import fit_numbers
 
+_BLANKS = {"kernelspec": {"name": "", "display_name": ""}, "language_info": {"name": ""}}
+"""What a document has in place of metadata that its file lacks. It is not written: an edit should
+change nothing else in the file.
+"""
+
 
 class NotSaved(RuntimeError):
     """The room did not write its file and raised no error: the file is read-only, or another
@@ -27,6 +32,8 @@ class RoomContents:
 
     def __init__(self, doc_room: Any) -> None:
         self._doc_room = doc_room
+        self._lacks = set[str]()
+        """Metadata that the file lacks, as far as documents have something in its place."""
 
     @property
     def path(self) -> str:
@@ -44,7 +51,22 @@ class RoomContents:
         async with file._lock:
             model = await self.get(content=True)
             file.last_modified = model["last_modified"]
-            return {**model, "content": await asyncio.to_thread(fit_numbers, model["content"])}
+            return await self._fit(model)
+
+    async def _fit(self, model: dict[str, Any]) -> dict[str, Any]:
+        """What was read, as a document can hold it."""
+        content = await asyncio.to_thread(fit_numbers, model["content"])
+        if isinstance(content, dict):
+            self._lacks = _BLANKS.keys() - content["metadata"].keys()
+        return {**model, "content": content}
+
+    def _as_filed(self, content: object) -> object:
+        """What a document has, as it goes into the file."""
+        if not isinstance(content, dict):
+            return content
+        blank = {key for key in self._lacks if content["metadata"].get(key) == _BLANKS[key]}
+        kept = {key: item for key, item in content["metadata"].items() if key not in blank}
+        return {**content, "metadata": kept}
 
     @contextmanager
     def fitted_reads(self) -> Iterator[None]:
@@ -53,8 +75,7 @@ class RoomContents:
         load = file.load_content
 
         async def load_fitted(*args: Any) -> dict[str, Any]:
-            model = await load(*args)
-            return {**model, "content": await asyncio.to_thread(fit_numbers, model["content"])}
+            return await self._fit(await load(*args))
 
         file.load_content = load_fitted
         try:
@@ -76,7 +97,8 @@ class RoomContents:
         has seen, by its hash and the time of its last write (empty or None if unknown).
         """
         room, file = self._doc_room, self._doc_room._file
-        model = {"format": room._file_format, "type": room._file_type, "content": content}
+        filed = self._as_filed(content)
+        model = {"format": room._file_format, "type": room._file_type, "content": filed}
         if seen and is_plain(file._contents_manager):
             model[SEEN] = seen
         async with file._lock:

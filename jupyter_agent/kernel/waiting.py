@@ -1,0 +1,30 @@
+"""Waits until a kernel is free."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from jupyter_agent.kernel.client import Connection
+from jupyter_agent.kernel.reply import KernelProcess
+
+LOOK_S = 0.25
+"""Seconds of silence after which we check whether the kernel is alive."""
+
+
+async def connect_when_free(kernel: KernelProcess) -> Connection:
+    """A connection to the kernel, once it runs nothing, or has ended."""
+    connection = await kernel.connect()
+    waiting: asyncio.Future[None] | None = None
+    try:
+        while not connection.ended.done():
+            await kernel.check()
+            if connection.is_free or (waiting is not None and waiting.done()):
+                break
+            waiting = waiting or asyncio.ensure_future(connection.wait_free())
+            either: list[asyncio.Future[Any]] = [waiting, connection.ended]
+            await asyncio.wait(either, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+    return connection

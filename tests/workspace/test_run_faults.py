@@ -151,7 +151,8 @@ async def test_every_run_ends_in_exactly_one_way(room: Room, how: str) -> None:
     await room.kernel.connect()  # after a death Jupyter starts a new one
     cell = nbformat.from_dict(room.on_disk(run.cell_id))
     assert "execution_state" not in cell
-    assert len(run.take_changes()) == 1
+    words_after_end = how == "restarted"  # the traceback of the interrupt may be one
+    assert len(run.take_changes()) in ((1, 2) if words_after_end else (1,))
 
 
 async def test_a_notebook_that_nobody_uses_is_kept_until_its_run_has_ended(

@@ -239,11 +239,11 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   private async _askOrQueue(request: IRequest, id?: string): Promise<void> {
     this.update({ view: 'conversation' });
     if (this.state.conversation.busy) {
-      this.queue.add(request, id);
-    } else {
-      this._happened.emit('sent');
-      await this._ask(request, id);
+      return this.queue.add(request, id);
     }
+    const asked = this._ask(request, id);
+    this._happened.emit('sent'); // the question is in the conversation now
+    await asked;
   }
 
   private async _ask(request: IRequest, id?: string): Promise<void> {

@@ -144,8 +144,8 @@ describe('The assistant', () => {
     first.end();
     await done;
     expect(heard).toEqual([
-      ['sent', 0],
       ['turnStarted', 1],
+      ['sent', 1], // not before it is in the conversation, where the line at a cell looks for it
       ['outcomeKnown', 2],
       ['turnEnded', 2],
       ['turnStarted', 3]

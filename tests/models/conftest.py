@@ -70,7 +70,7 @@ class Chat:
         self.status = status
         self.headers = headers or {}
         self.then: Literal["end", "cut", "stay open"] = "end"
-        """What becomes of the connection after the body."""
+        """How the connection continues after the body."""
         self.requests: list[dict[str, Any]] = []
         self.addresses: list[str] = []
         self.received: list[dict[str, str]] = []

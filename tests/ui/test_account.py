@@ -157,7 +157,7 @@ def test_at_a_limit_the_panel_says_so_and_offers_to_continue(
     expect(panel.button("Continue")).to_be_hidden()
     body = sent.value.post_data_json
     assert body["continues"]
-    assert "notebook" not in body, "as in the turn that it continues"
+    assert body["notebook"] == notebook.path, "as in the turn that it continues"
 
 
 def test_a_long_wait_for_the_service_counts_down_until_somebody_retries_now(

@@ -8,7 +8,7 @@ export type Progress = TurnState | 'idle';
  * An event in the conversation in front. One change of its state may emit several, in this order:
  *
  * - `opened`: another conversation came to the front
- * - `sent`: the user sent a question, which is about to be shown
+ * - `sent`: the user sent a question, which is in the conversation now
  * - `updated`: its state changed
  * - `changesArrived`: the last message reports more changes to notebooks than before
  * - `asked`: the turn waits for an answer to a further question
@@ -42,7 +42,7 @@ export function eventsBetween(before: IMoment, now: IMoment): ConversationEvent[
     found.push('asked');
   }
   if (now.progress !== before.progress) {
-    if (now.progress !== 'running' && now.progress !== 'idle') {
+    if (isOver(now)) {
       found.push('outcomeKnown');
     }
     if (now.progress === 'running') {
@@ -50,8 +50,18 @@ export function eventsBetween(before: IMoment, now: IMoment): ConversationEvent[
     } else if (before.progress === 'running') {
       found.push('turnEnded');
     }
+  } else if (isOver(now) && turnOf(now) && turnOf(now) !== turnOf(before)) {
+    found.push('outcomeKnown', 'turnEnded'); // a turn that another client started, too short to be seen running
   }
   return found;
+}
+
+function isOver({ progress }: IMoment): boolean {
+  return progress !== 'running' && progress !== 'idle';
+}
+
+function turnOf({ messages }: IMoment): string | undefined {
+  return messages.at(-1)?.metadata?.turnId;
 }
 
 function reportedChanges({ messages }: IMoment): number {

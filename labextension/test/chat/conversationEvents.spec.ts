@@ -49,6 +49,23 @@ describe('What happens in a conversation', () => {
     expect(happened).toEqual(['outcomeKnown']);
   });
 
+  it('includes the end of a turn of somebody else that was over before it was seen', async () => {
+    const turn = (id: string): object => ({
+      id: `m_${id}`,
+      role: 'assistant',
+      parts: [],
+      metadata: { turnId: id }
+    });
+    const messages = [turn('t_1')];
+    server.routes['GET conversations/c_1'] = () => json({ title: null, messages, state: 'done' });
+    await conversation.load();
+    happened = [];
+    messages.push(turn('t_2'));
+    await conversation.load();
+    await conversation.load();
+    expect(happened).toEqual(['outcomeKnown', 'turnEnded']);
+  });
+
   it('ends nothing again when the state changes after the end', async () => {
     server.routes['POST chat'] = () => events(CHUNKS);
     server.routes['PATCH conversations/c_1'] = () => json({});

@@ -773,6 +773,33 @@ async def test_a_read_that_is_cancelled_as_it_stores_former_ids_loads_the_file_a
     await notebooks.close()
 
 
+async def test_a_page_is_released_though_closing_is_cancelled_as_it_stores_ids(
+    contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("a.ipynb", [code("a", "a")])
+    tabs = Tabs()
+    notebooks = Notebooks(contents, tabs)
+    await Tab(tabs, contents, "a.ipynb").open()
+    notebook = await notebooks.get("a.ipynb")
+    await make_edit(notebook, Insert(source="new", index=1))
+    link = tabs.find("a.ipynb")
+    storing = asyncio.Event()
+
+    async def note(*_: object) -> None:
+        storing.set()
+        await asyncio.sleep(0.5)
+
+    monkeypatch.setattr(notebooks.namings, "note", note)
+    assert link is not None
+    assert link.document is not None
+    closing = asyncio.create_task(notebook.close())
+    await asyncio.wait_for(storing.wait(), 20)
+    closing.cancel()
+    await asyncio.wait([closing])
+    assert link.document is None
+    await notebooks.close()
+
+
 @pytest.mark.parametrize("edit", [Delete(cell_id="d"), Move(cell_id="c", index=0)])
 async def test_a_cell_that_somebody_wrote_anew_is_still_the_same(
     contents: Any, write: Write, edit: Delete | Move

@@ -378,12 +378,13 @@ class FileCarrier:
         before, cells = self._loaded, loaded.content["cells"]
         old = {cell["id"]: cell for cell in before.content["cells"]} if before else {}
         changed = await asyncio.to_thread(changed_cells, old, cells)
-        self._loaded = loaded
         if before is None or not same_cells(self.cells.values(), before.content["cells"], cells):
             await self._disk.ids.note_load(self.path, [*old.values()], cells)
             await self._build(loaded.content, old)
+            self._loaded = loaded  # only now: a cancelled read must load the file again
             settled = dict[str, Mapping[str, Any]]()
         else:
+            self._loaded = loaded
             settled = dict(written or {})  # even if the document has changed since
             for cell in changed:
                 now = settled.pop(cell["id"], None)

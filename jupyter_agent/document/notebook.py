@@ -267,11 +267,13 @@ class Notebook:
             carrier, self._carrier = self._carrier, None
             if carrier is not None:
                 self._path = carrier.path
-                if self._edited:  # in case a program gives the cells other ids until an undo
-                    with suppress(AgentError):
-                        await self._note_naming(carrier.cells, ())
-                self._edited = False
-                await carrier.close()
+                try:
+                    if self._edited:  # in case a program gives the cells other ids until an undo
+                        with suppress(AgentError):
+                            await self._note_naming(carrier.cells, ())
+                finally:
+                    self._edited = False
+                    await carrier.close()
 
     # ---- how an operation goes
 

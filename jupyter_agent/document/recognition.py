@@ -144,17 +144,20 @@ class Recognition:
 
     def _find_reused_ids(self) -> None:
         """Ids that other cells have now, as after a program that numbers the cells: a deleted cell
-        returns under a new one, and a move is doubtful.
+        returns under a new one, and a move is doubtful if another cell has the text of the moved
+        one. Otherwise someone wrote the cell anew.
         """
         for cell in self._cells:
             change = self._last.get(cell.id)
             if change is None or change.undone or cell.id in self.now:
                 continue
             if change.after is None and change.before is not None:
-                if cell.source and not _shares_line(cell, change.before):  # else it was restored
+                restored = not lines_of(change.before.source) or _shares_line(cell, change.before)
+                if cell.source and not restored:
                     self.now[cell.id] = new_id()
             elif change.kind == "move" and change.after and not _is_similar(cell, change.after):
-                self.doubtful.add(cell.id)
+                if self._cells_with_text(change.after):
+                    self.doubtful.add(cell.id)
 
     def _cells_with_text(self, state: CellState | None) -> list[Cell]:
         return [cell for cell in self._cells if _has_text_of(cell, state)]

@@ -26,7 +26,7 @@ IN_USE = {
     "running": "The cell was running.",
 }
 """Why a cell in use was left alone, by reason; shown at the cell until it is undone."""
-_UNKNOWN = "The notebook stores no cell ids, so it is unknown which cell this was."
+_UNKNOWN = "The cells have no lasting ids, so it is unknown which of them this was."
 _GONE = "The cell was deleted since, or a program gave it another id."
 _MOVED_LINES = (
     "The text written into cell `{cell_id}` is no longer there; the same lines are in {cells}."

@@ -256,7 +256,7 @@ class Kernel:
         """
         async with self._connecting:
             if self._leaving is not None:
-                await self._leaving
+                await asyncio.shield(self._leaving)  # code that waits may be withdrawn
             until = time.monotonic() + self._start_timeout
             while True:
                 await self.check()

@@ -232,6 +232,19 @@ async def test_code_that_waits_for_other_code_is_withdrawn_at_once(
     assert (never.events, after.text) == ([], "2\n")
 
 
+async def test_code_behind_code_that_is_withdrawn_waits_for_an_exit_too(kernels: Kernels) -> None:
+    kernel, shown = await kernels.get("a.ipynb"), Shown()
+    await kernel.execute("import atexit, time; atexit.register(time.sleep, 3)", Shown())
+    assert (await kernel.execute("x = 1; exit()", Shown())).status == "ok"
+    withdrawn = kernel.execute("1", Shown())
+    await asyncio.sleep(0.3)  # it waits for the end of the process
+    await withdrawn.interrupt()
+    assert (await asyncio.wait_for(withdrawn, 20)).status == "interrupted"
+    assert kernel.state == "starting"
+    reply = await asyncio.wait_for(kernel.execute("print('x' in dir())", shown), 40)
+    assert (reply.status, shown.text) == ("ok", "False\n")
+
+
 async def test_code_that_waits_when_the_kernel_is_shut_down_did_not_die(kernels: Kernels) -> None:
     kernel = await kernels.get("a.ipynb")
     first = kernel.execute(f"print('on', flush=True)\n{FOREVER}", shown := Shown())

@@ -739,10 +739,83 @@ async def test_no_cell_is_taken_for_another_that_had_its_id(
         assert [cell["source"] for cell in cells_of(path)] == texts
         assert len({cell["id"] for cell in cells_of(path)}) == len(texts)
     else:
-        assert [conflict["cell_id"] for conflict in undone.conflicts] == ["3"]
+        (conflict,) = undone.conflicts
+        assert (conflict["cell_id"], "stores no" in conflict["why"]) == ("3", False)
         assert [cell["source"] for cell in cells_of(path)] == [texts[3], *texts[:3]]
     await killed.close()
     await again.close()
+
+
+async def test_a_read_that_is_cancelled_as_it_stores_former_ids_loads_the_file_again(
+    contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that is locked may take seconds, and someone stops the turn."""
+    path = write("a.ipynb", [code("a", "a"), code("b", "b")])
+    notebooks = Notebooks(contents, Tabs())
+    notebook = await notebooks.get("a.ipynb")
+    await notebook.read()
+    write("a.ipynb", [code("c", "written by another program"), code("d", "b")])
+    storing = asyncio.Event()
+
+    async def note(*_: object) -> None:
+        storing.set()
+        await asyncio.sleep(60)
+
+    with monkeypatch.context() as locked:
+        locked.setattr(notebooks.namings, "note", note)
+        reading = asyncio.create_task(notebook.read())
+        await asyncio.wait_for(storing.wait(), 20)
+        reading.cancel()
+        await asyncio.wait([reading])
+    await make_edit(notebook, Insert(source="new", index=2))
+    texts = [cell["source"] for cell in cells_of(path)]
+    assert texts == ["written by another program", "b", "new"]
+    await notebooks.close()
+
+
+async def test_a_page_is_released_though_closing_is_cancelled_as_it_stores_ids(
+    contents: Any, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("a.ipynb", [code("a", "a")])
+    tabs = Tabs()
+    notebooks = Notebooks(contents, tabs)
+    await Tab(tabs, contents, "a.ipynb").open()
+    notebook = await notebooks.get("a.ipynb")
+    await make_edit(notebook, Insert(source="new", index=1))
+    link = tabs.find("a.ipynb")
+    storing = asyncio.Event()
+
+    async def note(*_: object) -> None:
+        storing.set()
+        await asyncio.sleep(0.5)
+
+    monkeypatch.setattr(notebooks.namings, "note", note)
+    assert link is not None
+    assert link.document is not None
+    closing = asyncio.create_task(notebook.close())
+    await asyncio.wait_for(storing.wait(), 20)
+    closing.cancel()
+    await asyncio.wait([closing])
+    assert link.document is None
+    await notebooks.close()
+
+
+@pytest.mark.parametrize("edit", [Delete(cell_id="d"), Move(cell_id="c", index=0)])
+async def test_a_cell_that_somebody_wrote_anew_is_still_the_same(
+    contents: Any, write: Write, edit: Delete | Move
+) -> None:
+    """A deleted one is back by an undo in the page, and was empty."""
+    path = write("a.ipynb", [code("a", "a"), code("b", "b"), code("c", "c = 1"), code("d", "")])
+    notebooks = Notebooks(contents, Tabs())
+    notebook = await notebooks.get("a.ipynb")
+    made = await make_edit(notebook, edit)
+    now = [code("a", "a"), code("b", "b"), code("c", "import numpy"), code("d", "typed")]
+    write("a.ipynb", now if isinstance(edit, Delete) else [now[2], *now[:2], now[3]])
+    undone = await undo(notebook, made.changes)
+    assert undone.conflicts == []
+    assert [cell["id"] for cell in cells_of(path)] == ["a", "b", "c", "d"]
+    assert [cell["source"] for cell in cells_of(path)][2:] == ["import numpy", "typed"]
+    await notebooks.close()
 
 
 @pytest.mark.parametrize(

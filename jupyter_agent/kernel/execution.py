@@ -180,6 +180,8 @@ class Execution:
                 reply = await self._send()
                 if reply.note != notes.DROPPED:  # as code of someone else before it failed
                     break
+                if self._withdrawn.is_set():
+                    return self._never_started()
             return reply
 
     async def _send(self) -> ExecutionReply:

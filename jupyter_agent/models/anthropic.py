@@ -91,12 +91,12 @@ class AnthropicModel(Endpoint):
             async for event in stream:
                 yield _as_json(event)
             return
-        messages = payloads(stream.response.aiter_bytes(), self.host)
+        whole = payloads(stream.response.aiter_bytes(), self.host)
+        # A ping says nothing, so a stream of pings has stalled.
+        messages = (each async for each in whole if each == DONE or each.get("type") != "ping")
         async for message in until_complete(messages, _has_reason):
             if message == DONE:
                 break
-            if message.get("type") == "ping":  # says nothing, so a stream of pings has stalled
-                continue
             if message.get("type") == "error" or message.get("error"):
                 raise self._api_error(200, message, stream.response.headers)
             if message.get("type") != "message":

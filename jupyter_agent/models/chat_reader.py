@@ -127,6 +127,8 @@ class ChunkReader:
         yield from self._flush_tags()
         yield from self._close()
         for call in self._calls:
+            if not call.name and not call.input:  # an empty piece with an id of its own
+                continue
             yield from self._begin(call)
             yield {"type": "content_block_stop", "index": call.block}
         yield {"type": "message_delta", "delta": self._ending(), "usage": self._usage}
@@ -194,7 +196,7 @@ class ChunkReader:
 
     def _call(self, written: Mapping[str, Any], position: int) -> Iterator[ModelEvent]:
         function = _mapping(written.get("function"))
-        index, id = written.get("index"), written.get("id")
+        index, id = written.get("index"), written.get("id") or None  # Gemini's may be empty
         slot = index if isinstance(index, int) else position
         call = self._slots.get(slot)
         name, arguments = function.get("name") or "", function.get("arguments")
@@ -203,7 +205,7 @@ class ChunkReader:
                 return
             if self._calls and not self._calls[-1].is_complete:
                 call = self._slots[slot] = self._calls[-1]
-        if call is None or _is_another(call, id, name, arguments):
+        if call is None or _is_another(call, id, name):
             yield from self._flush_tags()
             yield from self._close()
             call = self._slots[slot] = _Call(id=id)
@@ -254,7 +256,7 @@ class ChunkReader:
         self._usage = usage_of(usage.get("prompt_tokens"), cached, usage.get("completion_tokens"))
 
 
-def _is_another(call: _Call, id: str | None, name: str, arguments: Any) -> bool:
+def _is_another(call: _Call, id: str | None, name: str) -> bool:
     """Whether a piece at the index of a call starts another call. Some servers give each piece of a
     call an id of its own.
     """
@@ -262,7 +264,7 @@ def _is_another(call: _Call, id: str | None, name: str, arguments: Any) -> bool:
         return bool(name) and call.id is None and call.is_complete
     if id == call.id or (call.id is None and call.block is None):
         return False
-    return bool(name) or not arguments or call.is_complete
+    return bool(name) or call.is_complete
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -27,7 +27,9 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PATIENCE_S = 15.0
 """Seconds that a question waits for the tools of a source, and a server that ends for its end."""
 _GLANCE_S = 1.0
-"""Seconds that a question waits for a source that failed the last time."""
+"""Seconds that a question waits for a source that did not answer the last one in time."""
+_LONGEST_S = 120.0
+"""Seconds after which a source that does not answer is asked anew."""
 
 ServerState: TypeAlias = Literal["ready", "starting", "failed"]
 
@@ -120,6 +122,8 @@ class Sources:
         self._patience = patience
         self._asked: dict[tuple[str, bool], asyncio.Future[Sequence[type[Tool]]]] = {}
         """Requests for tools that are not answered, by source and `ask`."""
+        self._late: set[tuple[str, bool]] = set()
+        """Those that a question has waited for in vain."""
         self._broken: dict[tuple[str, str], str] = {}
         """Sentences about sources, by what they raised in when they were asked last."""
 
@@ -156,15 +160,18 @@ class Sources:
         and none waits for it as long again.
         """
         key = name, ask
-        if key not in self._asked:
-            self._asked[key] = asyncio.ensure_future(self._sources[name].tools(ask=ask))
-        asked = self._asked[key]
-        failed = (name, "tools") in self._broken
-        patience = min(_GLANCE_S, self._patience) if failed else self._patience
+        asked = self._asked.get(key)
+        if asked is None or _has_failed(asked):  # it may work by now
+            answer = self._sources[name].tools(ask=ask)
+            self._asked[key] = asked = asyncio.ensure_future(asyncio.wait_for(answer, _LONGEST_S))
+        patience = min(_GLANCE_S, self._patience) if key in self._late else self._patience
         await asyncio.wait([asked], timeout=patience)
         if not asked.done():
+            self._late.add(key)
             raise TimeoutError("no answer yet")
-        self._asked.pop(key, None)
+        self._late.discard(key)
+        if self._asked.get(key) is asked:
+            del self._asked[key]
         return asked.result()
 
     async def connect(self) -> None:
@@ -222,6 +229,10 @@ class Sources:
             self._broken[name, what] = fault
         else:
             self._broken.pop((name, what), None)
+
+
+def _has_failed(asked: asyncio.Future[Any]) -> bool:
+    return asked.cancelled() or (asked.done() and asked.exception() is not None)
 
 
 def server_of(name: str) -> str | None:

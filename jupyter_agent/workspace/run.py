@@ -147,11 +147,11 @@ class Run:
         return "deleted" if self._cell.gone else self._reply.status
 
     def may_continue(self, *, after_errors: bool = False) -> bool:
-        """Whether later cells of the notebook may run: it succeeded, or raised an error that its
-        cell is tagged for, or any with `after_errors`. Without its kernel they would only fail.
-        """
-        passed = self.status not in ("died", "restarted") if after_errors else self.status == "ok"
-        return passed or self.expected_error
+        """Whether later cells may run: it succeeded, or raised an error that its cell is tagged
+        for, or any with `after_errors`. Without its kernel they would only fail."""
+        if after_errors and self._reply is not None:  # also if its cell is gone
+            return self._reply.status not in ("died", "restarted")
+        return self.status == "ok" or self.expected_error
 
     @property
     def expected_error(self) -> bool:

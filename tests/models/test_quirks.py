@@ -268,6 +268,14 @@ STREAMS = [
         CALLS,
     ),
     Quirk(
+        "empty-ids-and-one-index",
+        sse(
+            call(of("look", '{"n": 1}', index=0, id="")),
+            call(of("look", '{"n": 2}', index=0, id="")), STOP,
+        ),
+        CALLS,
+    ),
+    Quirk(
         "the-same-id-twice",
         sse(
             call(of("look", '{"n": 1}', **A)),
@@ -285,6 +293,14 @@ STREAMS = [
         sse(
             call(of("look", "", **A)), call(of(None, '{"n"', index=0, id="b")),
             call(of(None, ": 1}", index=0, id="c")), STOP,
+        ),
+        ONE_CALL,
+    ),
+    Quirk(
+        "another-id-in-each-chunk-and-some-are-empty",
+        sse(
+            call(of("look", "", **A)), call(of(None, "", index=0, id="b")),
+            call(of(None, '{"n": 1}', index=0, id="c")), call(of(None, "", index=0, id="d")), STOP,
         ),
         ONE_CALL,
     ),
@@ -692,11 +708,12 @@ async def test_a_message_is_understood_or_told_as_what_it_is(quirk: Quirk) -> No
         check(await read_and_close(model), quirk.means)
 
 
+@pytest.mark.parametrize("then", ["wait", "ping"])
 async def test_a_message_with_its_reason_is_complete_though_its_stream_stays_open(
-    monkeypatch: pytest.MonkeyPatch,
+    then: Literal["wait", "ping"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jupyter_agent.models.lines._USAGE_S", 0.2)
-    held = Scripted(blocks=[says("Hi.")], stop_after=5, then="wait", gate=asyncio.Event())
+    held = Scripted(blocks=[says("Hi.")], stop_after=5, then=then, gate=asyncio.Event())
     async with FakeAnthropic([held]) as api:
         service = Service(provider="anthropic", api_key=API_KEY, base_url=api.url)
         made = await read_and_close(AnthropicModel("m", service))
@@ -824,4 +841,4 @@ async def test_a_refusal_that_names_a_picture_is_answered_without_pictures(kind:
 
 
 def test_there_are_as_many_quirks_as_the_contract_counts() -> None:
-    assert len(STREAMS) + len(MESSAGES) + 1 == 91
+    assert len(STREAMS) + len(MESSAGES) + 1 == 93

@@ -335,6 +335,22 @@ class Slow(ToolSource):
         return [ReadCells]
 
 
+class Flaky(ToolSource):
+    """Raises when it is first asked, then takes a moment; knows its last tools at once."""
+
+    def __init__(self) -> None:
+        super().__init__(None, logging.getLogger(__name__))
+        self.pause = 0.1
+        self.failed = False
+
+    async def tools(self, *, ask: bool) -> Sequence[type[Tool]]:
+        if not self.failed:
+            self.failed = True
+            raise OSError("not there")
+        await asyncio.sleep(self.pause if ask else 0)
+        return [ReadCells]
+
+
 async def test_a_source_that_hangs_is_asked_once_and_its_answer_counts_later() -> None:
     slow = Slow()
     loaded = Sources({"slow": slow}, slow.log, patience=0.01)
@@ -347,6 +363,34 @@ async def test_a_source_that_hangs_is_asked_once_and_its_answer_counts_later() -
     slow.gate.set()
     assert await loaded.tools(ask=True) == [ReadCells]
     assert loaded.faults() == []
+    await loaded.close()
+
+
+async def test_a_source_that_never_answers_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jupyter_agent.tools.sources._LONGEST_S", 0.1)
+    slow = Slow()
+    loaded = Sources({"slow": slow}, slow.log, patience=0.01)
+    assert await loaded.tools(ask=True) == []
+    await asyncio.sleep(0.2)
+    assert await loaded.tools(ask=True) == []
+    assert slow.asked == 2
+    await loaded.close()
+
+
+async def test_only_a_source_that_was_late_is_waited_for_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jupyter_agent.tools.sources._GLANCE_S", 0.01)
+    flaky = Flaky()
+    loaded = Sources({"flaky": flaky}, flaky.log, patience=5)
+    assert await loaded.tools(ask=True) == []
+    assert await loaded.tools(ask=True) == [ReadCells]
+    flaky.pause = 60
+    loaded = Sources({"flaky": flaky}, flaky.log, patience=0.5)
+    assert await loaded.tools(ask=True) == []
+    assert await loaded.tools(ask=False) == [ReadCells]
+    async with asyncio.timeout(0.3):
+        assert await loaded.tools(ask=True) == []
     await loaded.close()
 
 

@@ -407,6 +407,25 @@ async def test_a_run_goes_on_past_an_error_that_is_expected(call: Call, notebook
         assert [run["cell_id"] for run in answer] == ["t"]
 
 
+async def test_no_cell_runs_after_one_that_was_deleted_and_whose_kernel_died(
+    call: Call, notebook: Path, agent: Assistant, tmp_path: Path
+) -> None:
+    content = nbformat.read(notebook, as_version=4)
+    gate = Gate(tmp_path / "gate")
+    dies = f"{gate.waits}\nimport os; os._exit(1)"
+    content.cells = [
+        nbformat.v4.new_code_cell(dies, id="t"),
+        nbformat.v4.new_code_cell("2", id="z"),
+    ]
+    nbformat.write(content, notebook)
+    answer = asyncio.create_task(call("POST", *RUN, body={"stop_on_error": False}))
+    await until(lambda: [run for run in agent.services.runs.of("local") if run.started])
+    assert (await call("DELETE", "notebooks", PATH, "cells", "t")).status == 204
+    gate.open()
+    ran = (await answer).body["cells"]
+    assert [(run["cell_id"], run["status"]) for run in ran] == [("t", "deleted")]
+
+
 async def test_after_a_restart_a_cell_is_stale_by_the_new_kernels_runs(
     call: Call, six: Path
 ) -> None:

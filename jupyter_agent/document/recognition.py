@@ -145,7 +145,7 @@ class Recognition:
     def _find_reused_ids(self) -> None:
         """Ids that other cells have now, as after a program that numbers the cells: a deleted cell
         returns under a new one, and a move is doubtful if another cell has the text of the moved
-        one. Otherwise someone wrote the cell anew.
+        one. Otherwise someone wrote another text into the cell.
         """
         for cell in self._cells:
             change = self._last.get(cell.id)

@@ -29,7 +29,7 @@ _PATIENCE_S = 15.0
 _GLANCE_S = 1.0
 """Seconds that a question waits for a source that did not answer the last one in time."""
 _LONGEST_S = 120.0
-"""Seconds after which a source that does not answer is asked anew."""
+"""Seconds after which a source that does not answer is asked once more."""
 
 ServerState: TypeAlias = Literal["ready", "starting", "failed"]
 
@@ -123,7 +123,7 @@ class Sources:
         self._asked: dict[tuple[str, bool], asyncio.Future[Sequence[type[Tool]]]] = {}
         """Requests for tools that are not answered, by source and `ask`."""
         self._late: set[tuple[str, bool]] = set()
-        """Those that a question has waited for in vain."""
+        """Those that a question has waited for without an answer."""
         self._broken: dict[tuple[str, str], str] = {}
         """Sentences about sources, by what they raised in when they were asked last."""
 

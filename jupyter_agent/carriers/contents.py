@@ -25,7 +25,7 @@ from jupyter_agent.carriers.contents_model import (
     FileFacts,
     LoadedNotebook,
     ParsedText,
-    ReadFile,
+    ReadModel,
     digest_of,
     hash_of,
     make_loaded,
@@ -272,7 +272,7 @@ class Disk:
 
     # ---- two ways of reading: JSON, trusted, and where cells have no id of their own
 
-    async def _from_text(self, path: str) -> ReadFile:
+    async def _from_text(self, path: str) -> ReadModel:
         """Parse in a thread: a large notebook must not hold up the event loop."""
         notary = self._contents.notary  # its database belongs to the thread that first asks
         model, (content, signature, without) = await self._parse_complete(path)
@@ -347,7 +347,7 @@ class Disk:
         signature = self._contents.notary.compute_signature(content)
         return content, signature, nbformat_file.missing_ids(content["cells"])
 
-    async def _from_model(self, path: str) -> ReadFile:
+    async def _from_model(self, path: str) -> ReadModel:
         """As the manager returns it. Ids that change at a second reading are not stored."""
         try:
             model = await self._get(path)

@@ -15,7 +15,7 @@ from jupyter_agent.errors import Locked, NotebookNotFound, ToolError, Unreadable
 
 READ_ERRORS = (HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """Errors of managers: their own, the storage's, and those of their code on odd JSON."""
-ReadFile: TypeAlias = tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]
+ReadModel: TypeAlias = tuple[dict[str, Any], dict[str, Any], bool, Collection[int]]
 """The manager's model of a notebook, its content, whether it is trusted, and the indexes of the
 cells whose ids are not in the file.
 """

@@ -17,7 +17,7 @@ from jupyter_agent.document.identities import (
 )
 from jupyter_agent.document.values import FIRST_WITH_IDS
 
-Cells: TypeAlias = Sequence[Mapping[str, Any]]
+_Cells: TypeAlias = Sequence[Mapping[str, Any]]
 
 _CONVERTED = "The file had an older notebook format and is now saved as 4.5, with cell ids."
 _REPAIRED = "Cells of the file without an id of their own now have one."
@@ -68,7 +68,7 @@ class FileIds:
         """The JSON as it goes into the file, without the ids that the file does not have."""
         return nbformat_file.as_stored(content, self._in_file.get(path, ()))
 
-    async def note_load(self, path: str, before: Cells, now: Cells) -> None:
+    async def note_load(self, path: str, before: _Cells, now: _Cells) -> None:
         """The cells `now` replace those that were loaded before. If another program gave them other
         ids, an undo needs the former ones.
         """

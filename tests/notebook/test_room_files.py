@@ -25,7 +25,7 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.steps import Delete, Update
 from jupyter_agent.document.values import as_json
 from jupyter_agent.plugs.rooms import live_room, room_carrier, room_versions
-from jupyter_agent.plugs.rooms.room_contents import NotSaved
+from jupyter_agent.plugs.rooms.room_contents import NotSaved, RoomContents
 from tests.notebook.editing import make_edit
 from tests.waiting import until
 
@@ -682,8 +682,16 @@ async def test_what_is_typed_while_a_room_is_filled_step_by_step_is_saved(
 
 @filled_step_by_step
 async def test_words_in_a_room_that_is_filled_step_by_step_stay_as_well(
-    room_server: RoomServer, opened: Opened
+    room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    get = RoomContents.get
+
+    async def get_once_filled(contents: RoomContents, **options: bool) -> dict[str, Any]:
+        if contents._doc_room.ready:
+            await contents._doc_room._document_progressively_loaded
+        return await get(contents, **options)
+
+    monkeypatch.setattr(RoomContents, "get", get_once_filled)
     file, person = await opened([code("a", "a"), code("b", "b")])
     before = file.read_bytes()
     room = room_server.live("a.ipynb")

@@ -173,7 +173,7 @@ class Room:
             self._behind = before != (await self.contents.get(content=False)).get("hash")
             self._seen_hash = "" if self._behind else before or ""
             if stored is None and doc_room._document_load_progressively:
-                doc_room._document_progressively_loaded.add_done_callback(self._on_loaded)
+                begin(self._note_loaded(doc_room._document_progressively_loaded), self._tasks)
                 return
             is_known = self._versions.latest is not None
             if not is_known:
@@ -196,9 +196,11 @@ class Room:
         if stored is not None and stored.shadow is not None:
             self._keep_shadow(stored.shadow)
 
-    def _on_loaded(self, _: object) -> None:
-        if not self.document.dirty:  # no one was quicker
-            mark_equal_to_file(self.document)
+    async def _note_loaded(self, loaded: asyncio.Future[None]) -> None:
+        await asyncio.wait([loaded])
+        async with self.doc_room._update_lock:  # else this would be taken for a change
+            if not self.document.dirty:  # no one was quicker
+                mark_equal_to_file(self.document)
 
     @property
     def _is_behind(self) -> bool:

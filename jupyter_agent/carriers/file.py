@@ -381,10 +381,8 @@ class FileCarrier:
         if before is None or not same_cells(self.cells.values(), before.content["cells"], cells):
             await self._disk.ids.note_load(self.path, [*old.values()], cells)
             await self._build(loaded.content, old)
-            self._loaded = loaded  # only now: a cancelled read must load the file again
             settled = dict[str, Mapping[str, Any]]()
         else:
-            self._loaded = loaded
             settled = dict(written or {})  # even if the document has changed since
             for cell in changed:
                 now = settled.pop(cell["id"], None)
@@ -392,6 +390,7 @@ class FileCarrier:
                 self._update(old[cell["id"]], cell, written=written is not None)
                 if as_written:
                     settled[cell["id"]] = self.cells.value(cell["id"])
+        self._loaded = loaded  # only now: a cancelled read must load the file again
         await self.cells.catch_up()
         self._clean = {**settled, **await clean_values(self.cells.values(), cells, settled)}
 

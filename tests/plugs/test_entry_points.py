@@ -366,7 +366,7 @@ async def test_a_source_that_hangs_is_asked_once_and_its_answer_counts_later() -
     await loaded.close()
 
 
-async def test_a_source_that_never_answers_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_source_that_never_answers_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jupyter_agent.tools.sources._LONGEST_S", 0.1)
     slow = Slow()
     loaded = Sources({"slow": slow}, slow.log, patience=0.01)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import Any, NoReturn
 
 MOST_IN_PATH = 4_096
@@ -25,6 +26,22 @@ def parse(text: str, deepest: int = DEEPEST, *, constants: bool = False) -> Any:
         raise too_deep(deepest) from None
     refuse_deep(value, deepest, text)
     return value
+
+
+def path_fault(path: str) -> str:
+    """Why nothing can have this path, as a sentence; empty if something can."""
+    if "\0" in path:
+        return "Paths must not contain NUL."
+    if len(path) > MOST_IN_PATH or path.count("/") > MOST_FOLDERS:
+        return (
+            f"A path has at most {MOST_IN_PATH:,} characters and {MOST_FOLDERS} folders; this "
+            f"one has {len(path):,} and {path.count('/')}."
+        )
+    try:
+        os.fsencode(path)
+    except ValueError:  # a lone surrogate
+        return f"{path!r} cannot be a path."
+    return ""
 
 
 def refuse_deep(value: Any, deepest: int = DEEPEST, text: str | None = None) -> None:

@@ -30,7 +30,7 @@ from jupyter_agent.document.identities import Namings, NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.values import nbformat_cell, new_id
 from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked
-from jupyter_agent.foreign import MOST_FOLDERS, MOST_IN_PATH
+from jupyter_agent.foreign import path_fault
 from jupyter_agent.tasks import begin
 
 _UNSAVED = (
@@ -111,13 +111,10 @@ class Notebooks:
 
     async def locate(self, path: str) -> str:
         """The present path of the file or folder: normalised, and followed through renames; the
-        root is the empty path. Raises InvalidInput if it is too long to be a path.
+        root is the empty path. Raises InvalidInput if nothing can have this path.
         """
-        if len(path) > MOST_IN_PATH or path.count("/") > MOST_FOLDERS:
-            raise InvalidInput(
-                f"A path has at most {MOST_IN_PATH:,} characters and {MOST_FOLDERS} folders; this "
-                f"one has {len(path):,} and {path.count('/')}."
-            )
+        if fault := path_fault(path):
+            raise InvalidInput(fault)
         path = posixpath.normpath(path.strip("/"))
         if self._renames.follow(path) != path:
             if await self._disk.exists(path):

@@ -160,11 +160,11 @@ async def _in_folder(work: Workspace, folder: str) -> Instructions | None:
         path = posixpath.join(folder, name)
         try:
             await work.need(("read", "contents"))
+            if not await work.services.files.exists(path):
+                continue
             identity = await work.services.identities.of(path)
             if identity.linked or identity.refusal:
                 raise ToolError(f"`{path}` is a link or not a regular file.")
-            if not await work.services.files.exists(path):
-                continue
             text = (await work.services.files.read(path)).text
         except (NotebookNotFound, NotPermitted):
             continue

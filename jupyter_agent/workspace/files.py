@@ -14,6 +14,7 @@ from tornado.web import HTTPError
 
 from jupyter_agent.carriers.managers import hides
 from jupyter_agent.errors import InvalidInput, NotebookNotFound, NotPermitted, ToolError
+from jupyter_agent.foreign import path_fault
 from jupyter_agent.text.encodings import Decoded, decode
 
 MOST_ENTRIES = 500
@@ -69,8 +70,8 @@ class Files:
         return bool(await ensure_async(self._contents.exists(path.strip("/"))))  # type: ignore[no-untyped-call]
 
     async def _get(self, path: str, *, type: str, format: str | None = None) -> Mapping[str, Any]:
-        if "\0" in path:
-            raise InvalidInput("Paths must not contain NUL.")
+        if fault := path_fault(path):
+            raise InvalidInput(fault)
         path = path.strip("/")
         try:
             if await hides(self._contents, path):

@@ -13,7 +13,7 @@ from jupyter_server.services.contents.filemanager import FileContentsManager
 from jupyter_server.services.contents.manager import ContentsManager
 
 from jupyter_agent.carriers.managers import hides
-from jupyter_agent.errors import InvalidInput, NotPermitted
+from jupyter_agent.errors import NotPermitted
 
 _SYSTEM = (Path("/proc"), Path("/sys"))
 """Linux has regular files here that reveal processes and their keys."""
@@ -49,23 +49,20 @@ class Identities:
 
     async def of(self, path: str) -> Identity:
         """Resolve this path. Raises InvalidInput for an invalid one."""
-        if "\0" in path:
-            raise InvalidInput("Paths must not contain NUL.")
         path = await self._locate(path)
         if self._files is None:
             return Identity(path=path, name=_to_nfc(path))
         root = Path(os.path.realpath(self._files.root_dir))
-        try:
-            found, inside = _look(root, path)
-        except ValueError:  # a lone surrogate, a Windows drive
-            raise InvalidInput(f"{path!r} cannot be a path.") from None
+        found, inside = _look(root, path)
         if found.linked and not found.refusal and await hides(self._files, inside):
             return replace(found, refusal=_REFUSAL.format(path, "is a link to a hidden file"))
         return found
 
     async def path(self, path: str) -> str:
-        """The path to open (`Identity.path`), which is also the key in stores."""
-        return (await self.of(path)).path
+        """The path to open (`Identity.path`), which is also the key in stores. The disk is not
+        asked. Raises InvalidInput for an invalid one.
+        """
+        return await self._locate(path)
 
 
 class Lookup:

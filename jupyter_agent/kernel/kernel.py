@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import zmq
@@ -21,6 +21,7 @@ from jupyter_agent.kernel.execution import Execution
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.kernel.reply import exit_of
 from jupyter_agent.kernel.scratch import MARK, SCRATCH
+from jupyter_agent.kernel.widgets import Widgets
 
 log = logging.getLogger(__name__)
 
@@ -128,15 +129,10 @@ class Kernel:
         """Whether it only runs silent code, such as requests of other extensions, and no cell."""
         return self._connection is not None and self._connection.runs_silently
 
-    def resolve_widgets(self, outputs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """These outputs with the current state of their widgets, as a page would show them."""
-        if self._connection is None:
-            return [dict(output) for output in outputs]
-        return self._connection.widgets.resolve_widgets(outputs)
-
-    def widget_models(self) -> dict[str, dict[str, Any]]:
-        """The known widgets of the kernel (Widgets.models)."""
-        return {} if self._connection is None else self._connection.widgets.models()
+    @property
+    def widgets(self) -> Widgets:
+        """The widgets that the process has announced to us."""
+        return Widgets() if self._connection is None else self._connection.widgets
 
     @property
     def life(self) -> str:
@@ -263,8 +259,7 @@ class Kernel:
                 if self._connection is not None and not self._connection.ended.done():
                     return self._connection
                 await self._disconnect()
-                if self.is_gone:
-                    raise KernelUnavailable(self._why_gone())
+                self._refuse_dead()
                 await self._open(until, busy)
 
     async def check(self) -> None:
@@ -388,22 +383,28 @@ class Kernel:
         if self._connection is not None:
             self._connection.end(self._last_end)
 
+    def _refuse_dead(self) -> None:
+        """Raises KernelUnavailable if neither this process nor another one will answer."""
+        died = self._last_end == "died" and not self._living and self._manager.ready is self._ready
+        if self.is_gone or (died and not getattr(self._manager, "autorestart", True)):
+            raise KernelUnavailable(self._why_gone())
+
     def _why_gone(self) -> str:
         if self._last_end == "died" and not self._has_answered():
             cause = f": {self._cause}" if self._cause else ""
             return f"The kernel dies at its start{cause}. The server's log has its last words."
-        return "The kernel is gone. Start it again."
+        return (
+            "The kernel is gone. Start it again."
+            if self.is_gone
+            else "The kernel died. Restart it."
+        )
 
     def _has_answered(self) -> bool:
-        """Whether the process has ever answered anyone. If not, for instance because another
-        program took one of its ports, waiting code can run in the next process: nothing is lost.
-        """
+        """Whether the process has ever answered. If not, waiting code can run in the next one."""
         return self._answered or getattr(self._manager, "execution_state", None) != "starting"
 
     def _ports_now(self) -> Any:
-        """The ports of the process; None with a gateway. After a kernel died while starting,
-        Jupyter may choose other ports for its next process.
-        """
+        """The ports of the process; None with a gateway. Its next process may have others."""
         return getattr(self._manager, "ports", None)
 
     def _is_reported_busy(self) -> bool:
@@ -435,8 +436,7 @@ class Kernel:
             while not ready.done():
                 await asyncio.wait([ready], timeout=_LOOK)
                 await self.check()
-                if self.is_gone:
-                    raise KernelUnavailable(self._why_gone())
+                self._refuse_dead()
                 if time.monotonic() > until and not self._is_reported_busy():
                     raise KernelUnavailable(
                         f"The kernel did not answer within {self._start_timeout:g} s. Restart it."

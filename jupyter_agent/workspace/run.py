@@ -390,8 +390,10 @@ class Run:
             self._final_save = self._save_soon()
 
     def resolve_widgets(self, outputs: Sequence[Output]) -> list[Output]:
-        """These outputs with the current state of their widgets (Kernel.resolve_widgets)."""
-        return [*outputs] if self.kernel is None else [*self.kernel.resolve_widgets(outputs)]
+        """These outputs with the current state of their widgets (Widgets.resolve_widgets)."""
+        return (
+            [*outputs] if self.kernel is None else [*self.kernel.widgets.resolve_widgets(outputs)]
+        )
 
     def attach(self, kernel: Kernel) -> None:
         """Set the kernel that still runs the code after a restart of the server."""

@@ -42,7 +42,7 @@ def _widgets(notebook: Notebook, kernel: Kernel, stored: Mapping[str, Any]) -> d
 
     It is the only source for widgets that the kernel announced before we connected.
     """
-    known = {**mapping(mapping(stored.get(_STATE)).get("state")), **kernel.widget_models()}
+    known = {**mapping(mapping(stored.get(_STATE)).get("state")), **kernel.widgets.models()}
     shown = _related_widgets([cell.outputs for cell in notebook.cached_cells()], known)
     if not shown and not stored:
         return {}

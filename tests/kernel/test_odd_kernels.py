@@ -635,13 +635,27 @@ async def test_code_waits_for_another_process_where_the_first_dies_before_it_ans
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("restarts", [True, False])
 async def test_a_kernel_that_dies_at_each_start_is_told_with_its_cause(
-    kernels: Kernels, install: Install
+    kernels: Kernels, install: Install, jp_serverapp: ServerApp, restarts: bool
 ) -> None:
+    jp_serverapp.config.KernelManager.autorestart = restarts
     install("dies", sys.executable, "-c", "raise SystemExit(3)")
     kernel = await kernels.get("a.ipynb", name="dies")
     with pytest.raises(KernelUnavailable, match="dies at its start: .* exited with code 3"):
         await asyncio.wait_for(kernel.execute("1", Shown()), 50)
+
+
+async def test_code_for_a_dead_kernel_that_nothing_starts_again_is_refused(
+    kernels: Kernels, jp_serverapp: ServerApp
+) -> None:
+    jp_serverapp.config.KernelManager.autorestart = False
+    kernel = await kernels.get("a.ipynb")
+    assert (await kernel.execute("import os; os._exit(3)", Shown())).status == "died"
+    with pytest.raises(KernelUnavailable, match="The kernel died. Restart it."):
+        await asyncio.wait_for(kernel.execute("1", Shown()), 20)
+    await kernel.restart()
+    assert (await kernel.execute("1", Shown())).status == "ok"
 
 
 async def test_a_kernel_that_never_answers_is_given_up(

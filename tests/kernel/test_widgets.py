@@ -14,7 +14,7 @@ async def told(kernels: Kernels, code: str) -> tuple[str, Shown]:
     shown = Shown()
     assert (await kernel.execute(f"import ipywidgets as w\n{code}", shown)).status == "ok"
     outputs = [event[1] for event in shown.events if event[0] != "stream"]
-    return output_text(kernel.resolve_widgets(outputs)), shown
+    return output_text(kernel.widgets.resolve_widgets(outputs)), shown
 
 
 async def test_a_progress_bar_is_told_as_it_is_in_the_end(kernels: Kernels) -> None:
@@ -48,7 +48,7 @@ async def test_a_widget_that_nobody_knows_is_told_as_it_was_shown(kernels: Kerne
     await kernel.execute("1", Shown())
     data = {"application/vnd.jupyter.widget-view+json": {"model_id": "gone"}, "text/plain": "Bar"}
     output = {"output_type": "display_data", "data": data, "metadata": {}}
-    assert kernel.resolve_widgets([output]) == [output]
+    assert kernel.widgets.resolve_widgets([output]) == [output]
 
 
 async def test_a_page_is_an_output_and_a_proposed_cell_is_told(kernels: Kernels) -> None:

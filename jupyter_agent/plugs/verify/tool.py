@@ -124,6 +124,11 @@ def _text(done: Verification, view: View) -> str:
         return "\n".join(_shorten([text, *_left_out(done, view)]))
     counts = ", ".join(f"{count[state]} {state}" for state in get_args(CellStatus) if count[state])
     lines = [f"Of {len(done.cells)} code cells {counts} ({where})."]
+    if done.lacks_second_run:
+        lines.append(
+            "A second kernel could not be started, so what differs may only be different in every "
+            "run."
+        )
     for status, group in groupby(done.cells, key=lambda verdict: verdict.status):
         verdicts = list(group)
         if status == "skipped":

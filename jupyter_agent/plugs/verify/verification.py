@@ -91,7 +91,7 @@ class Verification:
     cells: Sequence[CellVerdict]
     seconds: float
     runs: int
-    """Number of fresh kernels: two if something differed."""
+    """Number of fresh kernels: two if something differed and a second one could be started."""
     at: datetime
     """Start time."""
     packages: Mapping[str, str]
@@ -109,6 +109,12 @@ class Verification:
             verdict.status == "same" or (verdict.status == "skipped" and SKIP in verdict.cell.tags)
             for verdict in self.cells
         )
+
+    @property
+    def lacks_second_run(self) -> bool:
+        """Whether something differed but no second kernel could be started."""
+        differs = any(verdict.status in ("close", "differs") for verdict in self.cells)
+        return differs and self.runs == 1
 
     @property
     def counts(self) -> dict[str, int]:
@@ -177,9 +183,9 @@ async def verify(
     first = await _rerun(work.services, planned, planned.runs, setting, seconds, on_cell)
     cells = await asyncio.to_thread(first.verdicts)  # outputs may be large
     doubtful = [verdict.cell for verdict in cells if verdict.status in ("close", "differs")]
+    second: _Rerun | None = None
     if doubtful:
         until = planned.runs.index(doubtful[-1]) + 1
-        second: _Rerun | None = None
         with suppress(KernelUnavailable):
             second = await _rerun(
                 work.services,
@@ -189,13 +195,14 @@ async def verify(
                 seconds - first.spent,
                 on_cell,
             )
+    if second is not None:
         cells = await asyncio.to_thread(first.verdicts, second)
     done = Verification(
         path=planned.notebook.path,
         kernel_name=planned.kernel_name,
         cells=cells,
         seconds=time.monotonic() - began,
-        runs=2 if doubtful else 1,
+        runs=1 if second is None else 2,
         at=at,
         packages=first.packages,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -279,6 +281,25 @@ async def test_a_second_run_that_fails_leaves_every_difference_counting(desk: De
         ran("print(id(object()))", printed("1\n")),
     )
     assert statuses(await desk.verify()) == ["same", "differs"]
+
+
+@pytest.mark.full
+async def test_a_second_kernel_that_does_not_start_is_said(desk: Desk, jp_data_dir: Path) -> None:
+    desk.server.config.KernelManager.autorestart = False  # or Jupyter tries for 25 s
+    started = desk.file.with_name("started")
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    once = f"import os, sys; open({str(started)!r}, 'x'); os.execv(sys.argv[1], sys.argv[1:])"
+    folder = jp_data_dir / "kernels" / "once"
+    folder.mkdir(parents=True)
+    spec = {"argv": [sys.executable, "-c", once, *argv], "display_name": "O", "language": "python"}
+    (folder / "kernel.json").write_text(json.dumps(spec))
+    desk.write(
+        ran("print(1)", printed("2\n")),
+        kernelspec={"name": "once", "display_name": "O"},
+    )
+    done = await desk.verify_by_tool()
+    assert (done.facts["runs"], done.facts["cells"][0]["status"]) == (1, "differs")
+    assert "A second kernel could not be started, so what differs may" in done.text
 
 
 @pytest.mark.full

@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from jupyter_agent.carriers.registry import Notebooks
-from jupyter_agent.document.cell import Cell, Change, Output
+from jupyter_agent.document.cell import Cell, Change
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.undo import undo
 from jupyter_agent.errors import CellNotFound, NotConfirmed, ToolError
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.kernel.reply import ExecutionReply
+from jupyter_agent.kernel.widgets import Widgets
 from jupyter_agent.tools import toolbox
 from jupyter_agent.tools.base import Result
 from jupyter_agent.workspace.lease import lease
@@ -261,6 +262,7 @@ class ScriptedKernel:
     state = "idle"
     generation = 0
     busy_seconds = None
+    widgets = Widgets()
 
     def __init__(self, random_: random.Random) -> None:
         self._random = random_
@@ -273,9 +275,6 @@ class ScriptedKernel:
         self, code: str, sink: OutputSink, *, store_history: bool, timeout: float | None
     ) -> Scripted:
         return Scripted(self._run(sink))
-
-    def resolve_widgets(self, outputs: Sequence[Output]) -> list[Output]:
-        return list(outputs)  # it has no widgets
 
     async def _run(self, sink: OutputSink) -> ExecutionReply:
         async with self._queue:

@@ -34,16 +34,19 @@ def read(file: Path) -> str:
 
 
 def write(file: Path, text: str) -> None:
-    """Replaces a file, or removes it if the text is empty. Raises Unfit."""
+    """Replaces a file, or removes it if the text is empty. Its kind of line ends stays. Raises
+    Unfit.
+    """
     real = Path(os.path.realpath(file))  # a link to a dotfiles repository stays a link
     try:
         if not text:
             real.unlink(missing_ok=True)
             return
         real.parent.mkdir(parents=True, exist_ok=True)
+        end = "\r\n" if real.exists() and b"\r\n" in real.read_bytes() else "\n"
         handle, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
         try:
-            with open(handle, "w", encoding="utf-8", newline="") as temporary:
+            with open(handle, "w", encoding="utf-8", newline=end) as temporary:
                 temporary.write(text)
             if real.exists():
                 shutil.copymode(real, name)

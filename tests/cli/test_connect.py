@@ -119,16 +119,20 @@ def test_connecting_twice_is_connecting_once_and_removing_leaves_nothing(
 
 
 @every_client
-def test_what_else_a_file_has_stays_letter_by_letter(home: Path, client: str) -> None:
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_else_a_file_has_stays_letter_by_letter(home: Path, client: str, end: str) -> None:
     file, text = configured(home, client)
+    file.write_text(text, newline=end)
+    before = file.read_bytes()
     assert main(["connect", client]) == 0
-    changed = file.read_text()
-    assert changed != text
-    assert [line for line in text.splitlines() if line not in changed.splitlines()] == []
+    changed = file.read_bytes()
+    assert changed != before
+    assert [line for line in before.splitlines(True) if line not in changed.splitlines(True)] == []
+    assert changed.count(b"\n") == changed.count(end.encode())
     assert main(["connect", client, "--mode", "read"]) == 0
-    assert changed.count("jupyter") == file.read_text().count("jupyter")
+    assert changed.count(b"jupyter") == file.read_bytes().count(b"jupyter")
     assert main(["connect", client, "--remove"]) == 0
-    assert file.read_text() == text
+    assert file.read_bytes() == before
 
 
 @every_client

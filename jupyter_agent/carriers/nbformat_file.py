@@ -27,6 +27,8 @@ DEEPEST = 200
 _WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+_HIGHEST_MINOR = 999
+"""Of a format: a higher number is none of Jupyter's. The newest one is 5."""
 _SHORT_ID = re.compile(r"[0-9a-f]{8}")
 
 
@@ -47,7 +49,7 @@ def parse(text: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise Unusable("it is not a JSON object")
     major, minor = content.get("nbformat"), content.setdefault("nbformat_minor", 0)
-    if type(major) is not int or type(minor) is not int:
+    if type(major) is not int or type(minor) is not int or abs(minor) > _HIGHEST_MINOR:
         raise Unusable("it does not say which notebook format it has")
     if major > 4:
         raise Unusable(f"it has the notebook format {major}, and the newest known one is 4")

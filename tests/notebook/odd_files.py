@@ -79,6 +79,10 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "no format": (dump({"cells": [], "metadata": {}}), "which notebook format"),
     "a format as text": (dump(notebook(nbformat="4")), "which notebook format"),
     "a minor format as text": (dump(notebook(nbformat_minor="5")), "which notebook format"),
+    "a minor format of many digits": (
+        dump(notebook(nbformat_minor=10**400)),
+        "which notebook format",
+    ),
     "format 5": (dump(notebook(nbformat=5)), "format 5"),
     "format 0": (dump(notebook(nbformat=0)), "format 0"),
     "format -1": (dump(notebook(nbformat=-1)), "format -1"),
@@ -126,6 +130,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
 READ: dict[str, bytes] = {
     "no cells at all": dump(notebook()),
     "format 3": third_format(),
+    "numbers of many digits": dump(notebook(cell(metadata={"n": 10**400}), n=10**400)),
     "format 4.0": dump(notebook(cell(id=...), cell(id=...), nbformat_minor=0)),
     "format 4.2, equal cells": dump(notebook(*[cell(id=...)] * 4, **FOUR)),
     "4.4 with some ids": dump(notebook(cell(), cell(id=...), nbformat_minor=4)),

@@ -172,8 +172,9 @@ async def survive(raw: bytes, path: Path, notebooks: Notebooks) -> str:
     except ToolError:
         assert path.read_bytes() == raw
         return "not changed"
-    now = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    assert sorted(cell["id"] for cell in now) == sorted(ids or [new.id])
+    now = json.loads(path.read_text(encoding="utf-8"))
+    if now["nbformat_minor"] >= 5:  # cells of earlier versions have no ids
+        assert sorted(cell["id"] for cell in now["cells"]) == sorted(ids or [new.id])
     return "changed"
 
 

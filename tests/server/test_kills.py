@@ -163,9 +163,13 @@ def kill(desk: Desk, number: int) -> str:
     """Kills a turn at that point and asserts the guarantees; returns the turn's state."""
     desk.reset(*TURN)
     with desk.server(killed_at=number) as server:
-        with pytest.raises((urllib.error.URLError, ConnectionError)):
+        try:
             server.request("POST", "chat", QUESTION)
-        server.process.wait(60)
+        except (urllib.error.URLError, ConnectionError):
+            server.process.wait(60)
+        else:  # a turn may write its stream in fewer pieces than the one that was counted
+            assert len(desk.points) < number
+            return "not reached"
     ran = desk.ran
     assert ran <= 1
     desk.api.script = type(desk.api.script)([[says("Still here.")]])
@@ -214,5 +218,5 @@ def test_a_kill_at_a_random_step_of_a_turn(desk: Desk) -> None:
 @pytest.mark.long
 def test_a_kill_at_every_step_of_a_turn(desk: Desk) -> None:
     states = Counter(kill(desk, number) for number in range(1, number_of_points(desk) + 1))
-    assert set(states) <= {"never began", "interrupted", "done"}
+    assert set(states) <= {"never began", "interrupted", "done", "not reached"}
     assert states["interrupted"] > 40

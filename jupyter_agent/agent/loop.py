@@ -63,6 +63,7 @@ _TEXT_CALL = (
     "The model wrote a call of a tool as text, which does nothing. Enable calls of tools in its "
     "service, or choose another model."
 )
+_STOPPED = "Stopped before it was complete."
 _PAUSES = 5
 """How often in a turn a service may pause and ask to be called again."""
 
@@ -157,7 +158,8 @@ async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
                     await turn.log.show(*events)
         except ModelError as error:
             meter.spend(reply.usage)
-            if error.kind == "context_length" and (room := await _make_room(turn, meter)):
+            too_long = error.kind == "context_length"
+            if too_long and (room := await _make_room(turn, meter, reply)):
                 await _start_again(turn.log, reply, error.message, *room)
             elif (seconds := pause_before_retry(error, attempt, turn.limits)) is not None:
                 attempt += 1
@@ -176,7 +178,7 @@ async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
                 raise
         except asyncio.CancelledError:
             meter.spend(reply.usage)
-            await _give_up(turn, reply, "Stopped before it was complete.")
+            await _give_up(turn, reply, _STOPPED)
             raise
         else:
             meter.spend(reply.usage)
@@ -244,8 +246,11 @@ def _request(turn: Turn, meter: Meter) -> ModelRequest:
     )
 
 
-async def _make_room(turn: Turn, meter: Meter) -> Sequence[Entry]:
-    """Shorten the history. Returns the log entries for that; empty if it cannot be shortened."""
+async def _make_room(turn: Turn, meter: Meter, reply: Reply | None = None) -> Sequence[Entry]:
+    """Shorten the history. Returns the log entries for that; empty if it cannot be shortened.
+
+    `reply` broke off because the history is too long; if the turn is stopped now, its text stays.
+    """
     if turn.transcript.elide():
         return (ELIDED,)
     try:
@@ -253,6 +258,10 @@ async def _make_room(turn: Turn, meter: Meter) -> Sequence[Entry]:
     except ModelError as error:  # only matters if the request itself fails
         log.warning("The conversation could not be summarised: %s", error.message)
         return ()
+    except asyncio.CancelledError:
+        if reply is not None:
+            await _give_up(turn, reply, _STOPPED)
+        raise
     return (SUMMARISED, *summary) if summary else ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -31,7 +31,7 @@ from jupyter_agent.events import (
     Usage,
     UsageUpdated,
 )
-from jupyter_agent.models.base import Block
+from jupyter_agent.models.base import Block, ModelEvent, ModelRequest
 from jupyter_agent.models.facts import Facts, Price
 from tests.fakes import Scripted, ScriptedModel, calls, says, thinks
 from tests.waiting import soon, until
@@ -521,6 +521,33 @@ async def test_stop_closes_the_call_that_was_being_written(bench: Bench) -> None
     running.cancel()
     await running
     assert [event.tool for event in bench.told(CallInvalid)] == ["look"]
+
+
+async def test_stop_while_a_summary_is_written_closes_the_reply_that_was_too_long(
+    bench: Bench,
+) -> None:
+    class Small(ScriptedModel):
+        """Its window is full in the middle of its first reply."""
+
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+            first = not self.requests
+            async for event in super().stream(request):
+                yield event
+            if first:
+                raise ModelError("It is too long.", kind="context_length")
+
+    bench.history = [{"role": "user", "content": [says("Hi.")]}]
+    gate = Gate()
+    reply = Scripted(blocks=[says("One two "), calls("look", cell_id="a")], stop_after=7)
+    summary = Scripted(blocks=[says("All.")], stop_after=0, then="wait", gate=gate)
+    turn = bench.turn(Small([reply, summary]))
+    running = asyncio.create_task(run_turn(turn))
+    await soon(gate.reached)
+    running.cancel()
+    assert (await running).state == "stopped"
+    assert bench.stored[-1]["content"] == [says("One two")]
+    kinds = [event.type for event in bench.events if "delta" not in event.type]
+    assert kinds[1:5] == ["text-start", "text-end", "tool-input-start", "tool-input-error"]
 
 
 async def test_a_turn_that_is_stopped_before_it_begins_asks_nobody(bench: Bench) -> None:

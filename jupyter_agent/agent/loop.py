@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from jupyter_agent.agent.calls import LAST_STEP, REFUSED, drop_calls, refuse_calls, run_calls
 from jupyter_agent.agent.compaction import ELIDED, SUMMARISED, compact
+from jupyter_agent.agent.history import is_text
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.reply import Call, Reply, receive
 from jupyter_agent.agent.text_calls import has_text_call
@@ -311,18 +312,14 @@ def classify(reply: Reply, meter: Meter) -> StepOutcome:
         return StepOutcome(keep=reply.content, refuse=reply.calls)
     if cut_off:
         return StepOutcome(keep=reply.content, finish="length")
-    if reply.stop_reason == "pause_turn" and _can_continue(reply) and meter.pauses < _PAUSES:
+    paused = reply.stop_reason == "pause_turn" and not is_text(reply.content)
+    if paused and meter.pauses < _PAUSES:
         meter.pauses += 1
         return StepOutcome(keep=reply.content)
     if not reply.content and not meter.empties:
         meter.empties += 1  # it happens after tool results; asking once more helps
         return StepOutcome(keep=[])
     return StepOutcome(keep=reply.content, finish="stop")
-
-
-def _can_continue(reply: Reply) -> bool:
-    """Whether the service has calls of its own open; sending only text back would be a prefill."""
-    return any(block["type"] not in ("text", "thinking") for block in reply.content)
 
 
 def _explanation(reply: Reply, outcome: StepOutcome, tools: Sequence[str]) -> Iterator[Notice]:

@@ -664,6 +664,21 @@ async def test_another_model_answers_where_the_turn_would_fail_else(
     assert len(other.requests) == 2, "it answers until the turn ends"
 
 
+async def test_another_model_takes_over_in_a_pause_of_the_services_search(bench: Bench) -> None:
+    searches: Block = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    pause = Scripted(blocks=[says("I look."), searches], stop_reason="pause_turn")
+    first = ScriptedModel([pause, Scripted(stop_reason="refusal")], id="a:first")
+    other = ScriptedModel([[says("Done.")]], id="b:other")
+    turn = replace(bench.turn(first), fallback=Fallback(model=other))
+    assert (await run_turn(turn)).state == "done"
+    assert [message["role"] for message in other.requests[0].messages] == [
+        "user",
+        "assistant",
+        "user",
+    ]
+    bench.check_history(turn)
+
+
 async def test_a_reply_that_broke_off_is_closed_and_asked_for_again(bench: Bench) -> None:
     broken = Scripted(
         blocks=[says("I was going to say"), calls("write", cell_id="a", source="no")], stop_after=10

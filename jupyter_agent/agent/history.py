@@ -56,6 +56,8 @@ class Transcript:
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.messages: list[Message] = []
+        self.call_ids: set[str] = set()
+        """Ids of all calls so far, also of those that a summary replaced or that were given up."""
         for message in messages:
             self._apply(message)
 
@@ -207,6 +209,8 @@ class Transcript:
         return (MessageAdded(message),)
 
     def _apply(self, message: Message) -> None:
+        calls = (block for block in _blocks(message) if block["type"] == "tool_use")
+        self.call_ids.update(block["id"] for block in calls)
         if "keeps" in message:
             self.messages = [message, *self.messages[len(self.messages) - message["keeps"] :]]
         elif "leads" in message and self.messages:

@@ -151,7 +151,8 @@ async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
             await turn.log.show(Notice(kind=kind, text=text, facts={"limit": limit}))
         request = await _roomy_request(turn, meter)
         meter.replies += 1
-        reply = Reply(meter.replies, turn.limits, turn.transcript.open_service_calls)
+        history = turn.transcript
+        reply = Reply(meter.replies, turn.limits, history.open_service_calls, history.call_ids)
         try:
             stream = receive(turn.model, request, reply, idle_seconds=turn.limits.idle_seconds)
             async with aclosing(stream):

@@ -18,6 +18,7 @@ from jupyter_agent.events import (
     CallInvalid,
     CallOutput,
     CallReady,
+    CallStarted,
     CellsChanged,
     Continuable,
     Notice,
@@ -153,6 +154,21 @@ async def test_input_that_is_no_json_object_is_never_executed(bench: Bench, raw:
     assert bench.told(CallInvalid)[0].error.startswith("Invalid JSON in tool input: ")
     assert model.requests[1].messages[-2]["content"][0]["input"] == {"INVALID_JSON": raw}
     assert not bench.told(CallFailed)
+
+
+async def test_calls_whose_ids_begin_again_in_each_reply_are_told_apart(bench: Bench) -> None:
+    """Also from one that was given up, and from those that a summary replaced."""
+    look = {**calls("look", cell_id="a"), "id": "call_0"}
+    write = {**calls("write", cell_id="a", source="x = 3"), "id": "call_0"}
+    too_long = ModelError("It is too long.", kind="context_length")
+    lost = Scripted(blocks=[write], stop_after=4)
+    replies = [[look], too_long, [says("All.")], lost, [write], [says("Done.")]]
+    model = ScriptedModel(replies)
+    assert (await bench.run(model)).state == "done"
+    assert len({event.call_id for event in bench.told(CallStarted)}) == 3
+    assert [event.tool for event in bench.told(CallReady)] == ["look", "write"]
+    assert len({event.call_id for event in bench.told(CallOutput)}) == 2
+    assert bench.desk.log == ["look a", "write a"]
 
 
 async def test_a_call_without_input_is_an_empty_object(bench: Bench) -> None:

@@ -36,6 +36,7 @@ _LONGEST_NAME = 64
 """Characters that services accept for the name of a tool, also in calls of unknown tools."""
 _IMAGES_SENT = 20
 """The API refuses images above 2,000 pixels in a request with more images than this."""
+_GO_ON = "Continue."
 _ELIDED_FROM = 500
 """Characters from which on a tool result is worth eliding."""
 
@@ -55,6 +56,8 @@ class Transcript:
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.messages: list[Message] = []
+        self.call_ids: set[str] = set()
+        """Ids of all calls so far, also of those that a summary replaced or that were given up."""
         for message in messages:
             self._apply(message)
 
@@ -115,7 +118,11 @@ class Transcript:
         Thinking is only valid for the model that wrote it; only the newest images stay.
         """
         own = [_without_foreign_thinking(message, model) for message in self.messages]
-        return _newest_images(repair(own))
+        valid = repair(own)
+        if valid and valid[-1]["role"] == "assistant" and is_text(valid[-1]["content"]):
+            # of another model, whose service paused
+            valid.append({"role": "user", "content": [_text(_GO_ON)]})
+        return _newest_images(valid)
 
     @property
     def open_service_calls(self) -> list[str]:
@@ -202,6 +209,8 @@ class Transcript:
         return (MessageAdded(message),)
 
     def _apply(self, message: Message) -> None:
+        calls = (block for block in _blocks(message) if block["type"] == "tool_use")
+        self.call_ids.update(block["id"] for block in calls)
         if "keeps" in message:
             self.messages = [message, *self.messages[len(self.messages) - message["keeps"] :]]
         elif "leads" in message and self.messages:
@@ -214,6 +223,11 @@ class Transcript:
             self.messages[-1] = merged
         else:
             self.messages.append(message)
+
+
+def is_text(content: Iterable[Block]) -> bool:
+    """Whether what a model wrote has no calls: most models refuse to continue that (a prefill)."""
+    return all(block["type"] == "text" or "thinking" in block["type"] for block in content)
 
 
 def _plan_lines(input: Mapping[str, Any]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 from jupyter_agent.agent.calls import LAST_STEP, REFUSED, drop_calls, refuse_calls, run_calls
 from jupyter_agent.agent.compaction import ELIDED, SUMMARISED, compact
+from jupyter_agent.agent.history import is_text
 from jupyter_agent.agent.limits import Limits, Meter
 from jupyter_agent.agent.reply import Call, Reply, receive
 from jupyter_agent.agent.text_calls import has_text_call
@@ -63,6 +64,7 @@ _TEXT_CALL = (
     "The model wrote a call of a tool as text, which does nothing. Enable calls of tools in its "
     "service, or choose another model."
 )
+_STOPPED = "Stopped before it was complete."
 _PAUSES = 5
 """How often in a turn a service may pause and ask to be called again."""
 
@@ -149,7 +151,8 @@ async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
             await turn.log.show(Notice(kind=kind, text=text, facts={"limit": limit}))
         request = await _roomy_request(turn, meter)
         meter.replies += 1
-        reply = Reply(meter.replies, turn.limits, turn.transcript.open_service_calls)
+        history = turn.transcript
+        reply = Reply(meter.replies, turn.limits, history.open_service_calls, history.call_ids)
         try:
             stream = receive(turn.model, request, reply, idle_seconds=turn.limits.idle_seconds)
             async with aclosing(stream):
@@ -157,7 +160,8 @@ async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
                     await turn.log.show(*events)
         except ModelError as error:
             meter.spend(reply.usage)
-            if error.kind == "context_length" and (room := await _make_room(turn, meter)):
+            too_long = error.kind == "context_length"
+            if too_long and (room := await _make_room(turn, meter, reply)):
                 await _start_again(turn.log, reply, error.message, *room)
             elif (seconds := pause_before_retry(error, attempt, turn.limits)) is not None:
                 attempt += 1
@@ -176,7 +180,7 @@ async def ask_model(turn: Turn, meter: Meter) -> tuple[Turn, Reply]:
                 raise
         except asyncio.CancelledError:
             meter.spend(reply.usage)
-            await _give_up(turn, reply, "Stopped before it was complete.")
+            await _give_up(turn, reply, _STOPPED)
             raise
         else:
             meter.spend(reply.usage)
@@ -244,8 +248,11 @@ def _request(turn: Turn, meter: Meter) -> ModelRequest:
     )
 
 
-async def _make_room(turn: Turn, meter: Meter) -> Sequence[Entry]:
-    """Shorten the history. Returns the log entries for that; empty if it cannot be shortened."""
+async def _make_room(turn: Turn, meter: Meter, reply: Reply | None = None) -> Sequence[Entry]:
+    """Shorten the history. Returns the log entries for that; empty if it cannot be shortened.
+
+    `reply` broke off because the history is too long; if the turn is stopped now, its text stays.
+    """
     if turn.transcript.elide():
         return (ELIDED,)
     try:
@@ -253,6 +260,10 @@ async def _make_room(turn: Turn, meter: Meter) -> Sequence[Entry]:
     except ModelError as error:  # only matters if the request itself fails
         log.warning("The conversation could not be summarised: %s", error.message)
         return ()
+    except asyncio.CancelledError:
+        if reply is not None:
+            await _give_up(turn, reply, _STOPPED)
+        raise
     return (SUMMARISED, *summary) if summary else ()
 
 
@@ -302,18 +313,14 @@ def classify(reply: Reply, meter: Meter) -> StepOutcome:
         return StepOutcome(keep=reply.content, refuse=reply.calls)
     if cut_off:
         return StepOutcome(keep=reply.content, finish="length")
-    if reply.stop_reason == "pause_turn" and _can_continue(reply) and meter.pauses < _PAUSES:
+    paused = reply.stop_reason == "pause_turn" and not is_text(reply.content)
+    if paused and meter.pauses < _PAUSES:
         meter.pauses += 1
         return StepOutcome(keep=reply.content)
     if not reply.content and not meter.empties:
         meter.empties += 1  # it happens after tool results; asking once more helps
         return StepOutcome(keep=[])
     return StepOutcome(keep=reply.content, finish="stop")
-
-
-def _can_continue(reply: Reply) -> bool:
-    """Whether the service has calls of its own open; sending only text back would be a prefill."""
-    return any(block["type"] not in ("text", "thinking") for block in reply.content)
 
 
 def _explanation(reply: Reply, outcome: StepOutcome, tools: Sequence[str]) -> Iterator[Notice]:

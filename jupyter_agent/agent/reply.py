@@ -47,6 +47,7 @@ from jupyter_agent.models.base import (
     ModelRequest,
     Omission,
     is_of_service,
+    new_call_id,
     token_count,
 )
 from jupyter_agent.models.faults import catch_unreadable
@@ -93,8 +94,16 @@ class Reply:
     deltas are accepted; events in an impossible order are a broken stream.
     """
 
-    def __init__(self, serial: int, limits: Limits, open_calls: Collection[str] = ()) -> None:
-        """`open_calls`: ids of the service's own calls whose results may come with this reply."""
+    def __init__(
+        self,
+        serial: int,
+        limits: Limits,
+        open_calls: Collection[str] = (),
+        used_ids: set[str] | None = None,
+    ) -> None:
+        """`open_calls`: ids of the service's own calls whose results may come with this reply;
+        `used_ids`: those of all calls before it, to which its own are added.
+        """
         self.stop_reason = ""
         self.details: Mapping[str, Any] = {}
         """The service's details about a refusal."""
@@ -106,6 +115,9 @@ class Reply:
         """Whether no block was open when the stop reason came."""
         self._open_calls = set(open_calls)
         """The service's own calls that have no result yet."""
+        self._used_ids = set[str]() if used_ids is None else used_ids
+        self._given_ids: set[str] = set()
+        """The ids of its calls as the service gave them."""
         self._serial = serial
         self._limits = limits
         self._parts: dict[int, _Part] = {}
@@ -237,6 +249,7 @@ class Reply:
         shown = self.is_shown
         events = self.abandon("The service began its reply again.")
         self._parts = {}
+        self._given_ids = set()
         self._usage = {}
         self.stop_reason = ""
         self._blocks_ended = True
@@ -268,8 +281,12 @@ class Reply:
 
     def _open_call(self, part: _Part) -> list[Event]:
         block = part.block
-        if [call.id for call in self.calls].count(block["id"]) > 1:
+        if block["id"] in self._given_ids:
             broken("two tool calls have the same id")
+        self._given_ids.add(block["id"])
+        if block["id"] in self._used_ids:  # some services begin to number their calls again
+            block["id"] = new_call_id()
+        self._used_ids.add(block["id"])
         if len(self.calls) > self._limits.reply_calls:
             too_large(f"more than {self._limits.reply_calls} tool calls")
         part.shown = True

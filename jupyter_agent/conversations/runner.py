@@ -48,6 +48,7 @@ from jupyter_agent.errors import RequestError, StoreUnavailable, stopping_error
 from jupyter_agent.events import Notice, Usage
 from jupyter_agent.models.base import Model, ServerTool
 from jupyter_agent.models.registry import Models
+from jupyter_agent.tasks import surely
 from jupyter_agent.text.fence import Fence
 from jupyter_agent.workspace.workspace import Services, Workspace
 
@@ -154,7 +155,7 @@ class TurnRunner:
         user's monthly budget is used up; ModelError if the model has no key.
         """
         with self._reserve(request.owner, request.conversation_id):
-            return await self._start(request)
+            return await surely(self._start(request))  # a turn that is stored has to run
 
     async def compact(self, last: TurnRecord, person: Person, model: str) -> Usage | None:
         """Summarise a conversation of the person up to its last turn.

@@ -12,6 +12,7 @@ from jupyter_agent.agent.history import MessageAdded
 from jupyter_agent.choices import SHARES
 from jupyter_agent.conversations import blocks
 from jupyter_agent.conversations.approvals import rules_of
+from jupyter_agent.conversations.audit import AuditEntry
 from jupyter_agent.conversations.changes import verdicts
 from jupyter_agent.conversations.database import Database, now
 from jupyter_agent.conversations.idempotency import store_answer
@@ -151,8 +152,16 @@ class ConversationStore:
         return await self.database.run(work)
 
     async def append(self, turn_id: str, entries: Sequence[LogEntry], *, after: int = 0) -> None:
-        """Append to the log of a turn, which has `after` events so far, in one transaction."""
-        await self.database.run(lambda db: write(db, turn_id, entries, after))
+        """Append to the log of a turn, which has `after` events so far, in one transaction. If it
+        was deleted since then, only the audit is kept.
+        """
+
+        def work(db: sqlite3.Connection) -> None:
+            exists = db.execute("SELECT 1 FROM turns WHERE id = ?", (turn_id,)).fetchone()
+            kept = [each for each in entries if exists or isinstance(each, AuditEntry)]
+            write(db, turn_id, kept, after)
+
+        await self.database.run(work)
 
     async def turn(self, turn_id: str) -> TurnRecord | None:
         """The turn of that id, whoever owns it."""

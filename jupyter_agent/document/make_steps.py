@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from jupyter_agent.document import edits
 from jupyter_agent.document.carrier import Place
-from jupyter_agent.document.cell import Cell
+from jupyter_agent.document.cell import Cell, CellState
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.edits import EditOutcome
 from jupyter_agent.document.line_ends import unify
@@ -114,3 +114,8 @@ def _before_loss(cell: Cell) -> Cell:
     name = "stdout" if last.get("name") == "stderr" else "stderr"  # a page would join two
     note = {"output_type": "stream", "name": name, "text": _CUT_OFF}
     return replace(cell, outputs=[*cell.outputs, note])
+
+
+def is_cut_off(state: CellState) -> bool:
+    """Whether the cell has outputs of a run that had not ended when the cell was taken from it."""
+    return bool(state.outputs) and state.outputs[-1].get("text") == _CUT_OFF

@@ -14,6 +14,7 @@ from typing import Any
 
 from jupyter_agent.document.cell import Cell, CellState, Change
 from jupyter_agent.document.crdt import SharedCells
+from jupyter_agent.document.make_steps import is_cut_off
 from jupyter_agent.document.merge import merge_typing
 from jupyter_agent.document.merge_cells import merge_objects
 from jupyter_agent.document.notebook import Notebook
@@ -32,6 +33,10 @@ _MOVED_LINES = (
     "The text written into cell `{cell_id}` is no longer there; the same lines are in {cells}."
 )
 _RUN_AGAIN = "Cell `{cell_id}` was run again since: those outputs stay."
+_CUT_OFF = (
+    "Cell `{cell_id}` is back with outputs of a run that had not ended, and not with those from "
+    "before that run."
+)
 _MOST = 3
 """Cells listed in one sentence."""
 _SHORT = 3
@@ -94,7 +99,7 @@ async def undo(
         current.clear()
         current.update({old: before[new] for old, new in ids.items()})
         await reversal.carry_out()
-        remarks[:] = [*reversal.later_runs(), *reversal.moved_lines()]
+        remarks[:] = [*reversal.later_runs(), *reversal.cut_off(), *reversal.moved_lines()]
         return [
             _difference(notebook.path, cell_id, cell, _get(cells, cell_id))
             for cell_id, cell in before.items()
@@ -251,6 +256,15 @@ class _Reversal:
     def later_runs(self) -> list[str]:
         """What stays of cells that were only run."""
         return [_RUN_AGAIN.format(cell_id=quoted_id(each)) for each in sorted(self.run_again)]
+
+    def cut_off(self) -> list[str]:
+        """Which cells are back without the outputs of before a run that lost its cell."""
+        return [
+            _CUT_OFF.format(cell_id=quoted_id(cell_id))
+            for cell_id, former in self._former.items()
+            if former is not None and is_cut_off(former)
+            if cell_id not in self._planned or not is_cut_off(self._planned[cell_id])
+        ]
 
     def moved_lines(self) -> list[str]:
         """Where lines are now that the changes wrote and that are no longer in their cells."""

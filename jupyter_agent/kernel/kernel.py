@@ -21,6 +21,7 @@ from jupyter_agent.kernel.execution import Execution
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.kernel.reply import exit_of
 from jupyter_agent.kernel.scratch import MARK, SCRATCH
+from jupyter_agent.kernel.waiting import wait_settled
 from jupyter_agent.kernel.widgets import Widgets
 
 log = logging.getLogger(__name__)
@@ -219,11 +220,13 @@ class Kernel:
 
     async def restart(self) -> None:
         """Restart the process and wait for the new one. Raises KernelUnavailable."""
+        await wait_settled(self._manager, self._ready, seconds=self._start_timeout)
         try:
             # The manager returns a second awaitable, done when the new process answers.
-            answered = await ensure_async(self._all.restart_kernel(self.id))
-            if answered is not None:
+            if (answered := await ensure_async(self._all.restart_kernel(self.id))) is not None:
                 await answered
+        except asyncio.InvalidStateError:
+            pass  # someone else has begun to restart it, too
         except START_FAILURES as error:
             raise KernelUnavailable(f"The kernel could not be restarted: {error}") from error
         self._look()

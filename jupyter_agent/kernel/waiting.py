@@ -1,8 +1,9 @@
-"""Waits until a kernel is free."""
+"""Waits until a kernel is free, or restarted."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from jupyter_agent.kernel.client import Connection
@@ -28,3 +29,14 @@ async def connect_when_free(kernel: KernelProcess) -> Connection:
         if waiting is not None:
             waiting.cancel()
     return connection
+
+
+async def wait_settled(manager: Any, known: Any, *, seconds: float) -> None:
+    """Wait while someone restarts the kernel of a manager, whose last known `ready` is `known`: it
+    makes a new one when it stops or starts a process. Of two restarts at once, a process would be
+    left behind.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while (ready := manager.ready) is not known and not ready.done():
+                await asyncio.wait([asyncio.wrap_future(ready)])

@@ -12,6 +12,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
+from uuid import uuid4
 
 Block: TypeAlias = Mapping[str, Any]
 """A content block: `text`, `thinking`, `tool_use`, `tool_result`, `image`, `document` (a PDF with
@@ -80,6 +81,11 @@ def usage_of(prompt: Any, cached: Any, output: Any) -> dict[str, int]:
         "cache_read_input_tokens": hit,
         "output_tokens": token_count(output) or 0,
     }
+
+
+def new_call_id() -> str:
+    """An id for a call to which its service gave none, or one that is in use."""
+    return f"call_{uuid4().hex[:24]}"
 
 
 def short_id(call_id: str) -> str:

@@ -81,16 +81,6 @@ def _start_of_turn(history: Sequence[Message]) -> int:
     return questions[-1] if questions else 0
 
 
-def used_call_ids(messages: Sequence[Message]) -> set[str]:
-    """Ids of all calls in the history."""
-    return {
-        block["id"]
-        for message in messages
-        for block in message["content"]
-        if block["type"] == "tool_use"
-    }
-
-
 def _is_question(message: Message) -> bool:
     kinds = {block["type"] for block in message["content"]}
     return message["role"] == "user" and "tool_result" not in kinds

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from uuid import uuid4
 
 from jupyter_agent.models.base import (
     VIA,
     ModelEvent,
+    new_call_id,
     usage_of,
 )
 from jupyter_agent.models.chat import EXTRA
@@ -66,8 +66,9 @@ class ChunkReader:
     as an object, text as parts, reasoning under several names, one message in place of chunks.
     """
 
-    def __init__(self, used: Collection[str], *, think_tags: bool = True) -> None:
-        self._used = set(used)
+    def __init__(self, *, think_tags: bool = True) -> None:
+        self._used: set[str] = set()
+        """Ids of the calls that have begun."""
         self._tags = ThinkTags() if think_tags else None
         self._blocks = 0
         self._open: tuple[str, int] | None = None
@@ -243,8 +244,8 @@ class ChunkReader:
         return self._blocks - 1
 
     def _unique(self, call_id: str | None) -> str:
-        """A distinct id: some servers start numbering their calls again in each reply."""
-        chosen = call_id if call_id and call_id not in self._used else f"call_{uuid4().hex[:24]}"
+        """A distinct id: some servers leave it out, or give several calls the same one."""
+        chosen = call_id if call_id and call_id not in self._used else new_call_id()
         self._used.add(chosen)
         return chosen
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import Effort, ModelEvent, ModelRequest, token_count
-from jupyter_agent.models.chat import chat_messages, chat_tools, used_call_ids
+from jupyter_agent.models.chat import chat_messages, chat_tools
 from jupyter_agent.models.chat_reader import ChunkReader
 from jupyter_agent.models.dialect import Dialect, learn, preset
 from jupyter_agent.models.endpoint import Endpoint, Service
@@ -47,7 +47,7 @@ class OpenAIModel(Endpoint):
             self._preset = replace(self._preset, limits=(first, *others))
 
     async def _events(self, stream: Any, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        reader = ChunkReader(used_call_ids(request.messages), think_tags=self._dialect.think_tags)
+        reader = ChunkReader(think_tags=self._dialect.think_tags)
         # Held until the end, because the response is closed when this is dropped.
         chunks = payloads(stream.response.aiter_bytes(), self.host)
         async for chunk in until_complete(chunks, lambda _: reader.is_complete):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -18,6 +18,7 @@ from jupyter_agent.events import (
     CallInvalid,
     CallOutput,
     CallReady,
+    CallStarted,
     CellsChanged,
     Continuable,
     Notice,
@@ -31,7 +32,7 @@ from jupyter_agent.events import (
     Usage,
     UsageUpdated,
 )
-from jupyter_agent.models.base import Block
+from jupyter_agent.models.base import Block, ModelEvent, ModelRequest
 from jupyter_agent.models.facts import Facts, Price
 from tests.fakes import Scripted, ScriptedModel, calls, says, thinks
 from tests.waiting import soon, until
@@ -153,6 +154,21 @@ async def test_input_that_is_no_json_object_is_never_executed(bench: Bench, raw:
     assert bench.told(CallInvalid)[0].error.startswith("Invalid JSON in tool input: ")
     assert model.requests[1].messages[-2]["content"][0]["input"] == {"INVALID_JSON": raw}
     assert not bench.told(CallFailed)
+
+
+async def test_calls_whose_ids_begin_again_in_each_reply_are_told_apart(bench: Bench) -> None:
+    """Also from one that was given up, and from those that a summary replaced."""
+    look = {**calls("look", cell_id="a"), "id": "call_0"}
+    write = {**calls("write", cell_id="a", source="x = 3"), "id": "call_0"}
+    too_long = ModelError("It is too long.", kind="context_length")
+    lost = Scripted(blocks=[write], stop_after=4)
+    replies = [[look], too_long, [says("All.")], lost, [write], [says("Done.")]]
+    model = ScriptedModel(replies)
+    assert (await bench.run(model)).state == "done"
+    assert len({event.call_id for event in bench.told(CallStarted)}) == 3
+    assert [event.tool for event in bench.told(CallReady)] == ["look", "write"]
+    assert len({event.call_id for event in bench.told(CallOutput)}) == 2
+    assert bench.desk.log == ["look a", "write a"]
 
 
 async def test_a_call_without_input_is_an_empty_object(bench: Bench) -> None:
@@ -523,6 +539,33 @@ async def test_stop_closes_the_call_that_was_being_written(bench: Bench) -> None
     assert [event.tool for event in bench.told(CallInvalid)] == ["look"]
 
 
+async def test_stop_while_a_summary_is_written_closes_the_reply_that_was_too_long(
+    bench: Bench,
+) -> None:
+    class Small(ScriptedModel):
+        """Its window is full in the middle of its first reply."""
+
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+            first = not self.requests
+            async for event in super().stream(request):
+                yield event
+            if first:
+                raise ModelError("It is too long.", kind="context_length")
+
+    bench.history = [{"role": "user", "content": [says("Hi.")]}]
+    gate = Gate()
+    reply = Scripted(blocks=[says("One two "), calls("look", cell_id="a")], stop_after=7)
+    summary = Scripted(blocks=[says("All.")], stop_after=0, then="wait", gate=gate)
+    turn = bench.turn(Small([reply, summary]))
+    running = asyncio.create_task(run_turn(turn))
+    await soon(gate.reached)
+    running.cancel()
+    assert (await running).state == "stopped"
+    assert bench.stored[-1]["content"] == [says("One two")]
+    kinds = [event.type for event in bench.events if "delta" not in event.type]
+    assert kinds[1:5] == ["text-start", "text-end", "tool-input-start", "tool-input-error"]
+
+
 async def test_a_turn_that_is_stopped_before_it_begins_asks_nobody(bench: Bench) -> None:
     model = ScriptedModel([[says("Hello.")]])
     turn = bench.turn(model)
@@ -635,6 +678,21 @@ async def test_another_model_answers_where_the_turn_would_fail_else(
     assert notice.facts["reason"] == kind
     assert "It did not work." in notice.text
     assert len(other.requests) == 2, "it answers until the turn ends"
+
+
+async def test_another_model_takes_over_in_a_pause_of_the_services_search(bench: Bench) -> None:
+    searches: Block = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    pause = Scripted(blocks=[says("I look."), searches], stop_reason="pause_turn")
+    first = ScriptedModel([pause, Scripted(stop_reason="refusal")], id="a:first")
+    other = ScriptedModel([[says("Done.")]], id="b:other")
+    turn = replace(bench.turn(first), fallback=Fallback(model=other))
+    assert (await run_turn(turn)).state == "done"
+    assert [message["role"] for message in other.requests[0].messages] == [
+        "user",
+        "assistant",
+        "user",
+    ]
+    bench.check_history(turn)
 
 
 async def test_a_reply_that_broke_off_is_closed_and_asked_for_again(bench: Bench) -> None:

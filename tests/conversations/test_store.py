@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from jupyter_agent.agent.history import MessageAdded
+from jupyter_agent.conversations.audit import AuditEntry, AuditLog
+from jupyter_agent.conversations.changes import ChangesMade
 from jupyter_agent.conversations.database import Database
 from jupyter_agent.conversations.idempotency import IdempotencyStore
 from jupyter_agent.conversations.records import NewTurn
 from jupyter_agent.conversations.schema import MIGRATIONS
 from jupyter_agent.conversations.store import ConversationStore
 from jupyter_agent.errors import RequestError
+from jupyter_agent.events import Notice
 
 
 @pytest.fixture
@@ -54,6 +58,22 @@ async def test_one_server_alone_ends_what_a_dead_one_left(store: ConversationSto
     await store.begin(turn("one", server="dead server"))
     assert await store.claim("one", "dead server", "first server")
     assert not await store.claim("one", "dead server", "second server")
+
+
+async def test_what_comes_after_a_conversation_was_deleted_leaves_only_the_audit(
+    store: ConversationStore,
+) -> None:
+    """As of a run that ends later, or a summary that was being written."""
+    await store.begin(turn("one", request={"share": "all", "model": "demo:tour"}))
+    await store.delete("ann", "talk")
+    entry = AuditEntry(
+        owner="ann", entry="chat", tool="t", decision="run", outcome="done", turn_id="one"
+    )
+    message = MessageAdded({"role": "user", "content": []})
+    await store.append("one", [message, Notice(kind="k", text="t"), entry])
+    await store.append("one", [ChangesMade(call_id="c", changes=())])
+    assert [each["tool"] for each in await AuditLog(store.database).of_turn("one")] == ["t"]
+    assert await store.turn("one") is None
 
 
 async def test_a_turn_is_found_by_its_key_by_its_owner_alone(store: ConversationStore) -> None:

@@ -256,6 +256,39 @@ async def test_code_that_waits_when_the_kernel_is_shut_down_did_not_die(kernels:
     assert (reply.status, reply.note) == ("restarted", "The code never started.")
 
 
+@pytest.mark.full
+async def test_restarts_at_once_come_one_after_the_other(
+    kernels: Kernels, jp_serverapp: ServerApp
+) -> None:
+    """Of a person and of two turns."""
+    kernel, manager = await kernels.get("a.ipynb"), jp_serverapp.kernel_manager
+    await kernel.execute("x = 1", Shown())
+    process = manager.get_kernel(kernel.id)
+    theirs = asyncio.ensure_future(manager.restart_kernel(kernel.id))
+    await until(lambda: not process.ready.done())
+    await asyncio.gather(kernel.restart(), kernel.restart())
+    await theirs
+    assert (await kernel.execute("print('x' in dir())", shown := Shown())).status == "ok"
+    assert shown.text == "False\n"
+
+
+@pytest.mark.full
+async def test_a_restart_beside_which_someone_restarts_the_kernel_is_one(
+    kernels: Kernels, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, restart = await kernels.get("a.ipynb"), jp_serverapp.kernel_manager.restart_kernel
+    await kernel.execute("x = 1", Shown())
+
+    async def overtaken(kernel_id: str) -> None:
+        await restart(kernel_id)
+        raise asyncio.InvalidStateError("invalid state")  # as of jupyter_client
+
+    monkeypatch.setattr(jp_serverapp.kernel_manager, "restart_kernel", overtaken)
+    await kernel.restart()
+    assert (await kernel.execute("print('x' in dir())", shown := Shown())).status == "ok"
+    assert shown.text == "False\n"
+
+
 async def test_a_late_report_of_our_own_interrupt_is_not_about_the_next_code(
     kernels: Kernels, jp_serverapp: ServerApp, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -15,7 +15,6 @@ from jupyter_agent.agent.reply import Reply
 from jupyter_agent.errors import ModelError
 from jupyter_agent.models.base import ModelRequest
 from jupyter_agent.models.chat import chat_messages
-from jupyter_agent.models.chat_reader import ChunkReader
 from jupyter_agent.models.dialect import Dialect
 from jupyter_agent.models.endpoint import Service
 from jupyter_agent.models.openai import OpenAIModel
@@ -65,12 +64,6 @@ async def lab(
 def names_of_limit(api: ChatCompletions) -> list[list[str]]:
     """The names of the limit in each request."""
     return [[name for name in LIMITS if name in body] for body in api.requests]
-
-
-def test_an_id_that_the_history_has_already_is_replaced() -> None:
-    call = {"index": 0, "id": "call_0", "function": {"name": "look", "arguments": "{}"}}
-    events = list(ChunkReader({"call_0"}).feed({"choices": [{"delta": {"tool_calls": [call]}}]}))
-    assert events[1]["content_block"]["id"] != "call_0"
 
 
 async def test_a_context_that_is_too_long_is_known_by_its_code() -> None:

@@ -843,7 +843,9 @@ async def test_outputs_of_a_run_that_loses_its_cell_do_not_return_as_if_complete
     run.stream("stdout", "epoch 2\n")
     if ends == "before the undo":
         run.finish(1)
-    assert (await undo(notebook, made.changes)).conflicts == []
+    undone = await undo(notebook, made.changes)
+    assert undone.conflicts == []
+    assert "is back with outputs of a run that had not ended" in undone.remarks[0]
     if ends == "after the undo":
         run.finish(1)
         await notebook.save()

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from jupyter_agent.assistant import Assistant
+from jupyter_agent.conversations.records import NewTurn, Opening
 from tests.fakes import FakeAnthropic, calls, says
 from tests.fakes.script import FakeReply
 from tests.gates import Gate
-from tests.waiting import until
+from tests.waiting import soon, until
 
 from .conftest import PATH, Call, answered, ask, ended
 
@@ -132,6 +133,36 @@ async def test_nobody_is_woken_who_took_it_back_unless_they_want_it_after_all(
         assert not agent.wakes._waiting
         assert len(await turns(call)) == 1
         assert len(fake.requests) == 2
+
+
+@pytest.mark.full
+async def test_a_turn_that_is_just_starting_runs_although_its_wake_is_taken_back(
+    call: Call,
+    agent: Assistant,
+    replies: list[FakeReply],
+    notebook: Path,
+    gate: Gate,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    replies += [[says("It is done.")], [says("And more.")]]
+    run_id = await started(call, gate)
+    assert await wake(call, run_id) == 204
+    store, stored, taken_back = agent.runner.stores.conversations, asyncio.Event(), asyncio.Event()
+    begin = store.begin
+
+    async def slowly(turn: NewTurn) -> Opening:
+        opening = await begin(turn)
+        stored.set()
+        await taken_back.wait()
+        return opening
+
+    monkeypatch.setattr(store, "begin", slowly)
+    gate.open()
+    await soon(stored)
+    assert await wake(call, run_id, "DELETE") == 204
+    taken_back.set()
+    assert len(await woken(call)) == 2
+    assert (await call("POST", "chat", body=ask("And?", stream=False))).body["state"] == "done"
 
 
 @pytest.mark.full

@@ -51,7 +51,7 @@ class RoomContents:
         async with file._lock:
             model = await self.get(content=True)
             file.last_modified = model["last_modified"]
-            return await self._fit(model)
+            return model
 
     async def _fit(self, model: dict[str, Any]) -> dict[str, Any]:
         """What was read, as a document can hold it."""
@@ -90,7 +90,7 @@ class RoomContents:
         kind = {"format": doc_room._file_format, "type": doc_room._file_type} if content else {}
         got = manager.get(self.path, content=content, require_hash=hashed, **kind)
         model: dict[str, Any] = await ensure_async(got)
-        return model
+        return await self._fit(model) if content else model
 
     async def put(self, content: object, *, seen: str, modified: object) -> dict[str, Any] | None:
         """The contents manager's answer to the write; None if the file is not the one that the room

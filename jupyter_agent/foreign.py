@@ -62,6 +62,16 @@ def printable(value: Any, deepest: int = DEEPEST) -> Any:
     return value
 
 
+def json_text(value: Any) -> str:
+    """JSON that each client can read: `NaN` and infinite numbers, which only Python reads, as in
+    the metadata of a notebook, are null.
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(value), parse_constant=lambda name: None))
+
+
 def too_deep(deepest: int = DEEPEST) -> ValueError:
     """The error for JSON that is nested too deep."""
     return ValueError(f"it is nested deeper than {deepest} levels")

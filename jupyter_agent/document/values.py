@@ -69,6 +69,13 @@ def as_json(value: Any) -> Any:
     return value
 
 
+def are_same(one: Any, other: Any) -> bool:
+    """Whether two values of JSON are equal; `NaN`, which Python reads and writes, equals itself."""
+    return bool(one == other) or json.dumps(one, sort_keys=True) == json.dumps(
+        other, sort_keys=True
+    )
+
+
 def json_error(metadata: Mapping[str, Any]) -> str:
     """Why no page could read a file with this metadata; empty if it could."""
     try:

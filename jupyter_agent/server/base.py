@@ -355,7 +355,7 @@ class AgentHandler(APIHandler):
 
     def answer(self, value: Any, status: int = 200) -> None:
         """Finishes the request with a JSON answer."""
-        self._finish(status, json.dumps(value))
+        self._finish(status, foreign.json_text(value))
 
     def answer_nothing(self) -> None:
         """Finishes a successful request without an answer: 204."""
@@ -373,7 +373,7 @@ class AgentHandler(APIHandler):
     def store_answer_for_repeats(self, value: Any) -> None:
         """Stores the answer for repeats of this request, which is itself answered with a stream."""
         if self.idempotency_key:
-            self._final_answer = (200, json.dumps(value))
+            self._final_answer = (200, foreign.json_text(value))
 
     def refuse(self, status: int, reason: str, message: str, **facts: Any) -> None:
         """Finishes the request with an error in Jupyter's form."""

@@ -23,6 +23,10 @@ def parse(text: str, deepest: int = DEEPEST, *, constants: bool = False) -> Any:
         value = (_WITH_CONSTANTS if constants else _FINITE).decode(text)
     except RecursionError:
         raise too_deep(deepest) from None
+    except ValueError as error:
+        if isinstance(error, json.JSONDecodeError) or "set_int_max_str_digits" not in str(error):
+            raise
+        raise ValueError("it has a number with too many digits") from None
     refuse_deep(value, deepest, text)
     return value
 

@@ -318,13 +318,14 @@ class AgentHandler(APIHandler):
     def read_json(self) -> Any:
         """The body as JSON; `{}` if it is empty. Raises RequestError 400."""
         try:
-            text = self._body.decode("utf-8") or "{}"
+            text = self._body.decode("utf-8-sig") or "{}"
             self._body.clear()  # the authorizer keeps this request, for as long as a turn lasts
             value = foreign.parse(text, constants=True)
             if "\\ud" in text.lower():  # a lone surrogate, which JSON can spell but no text holds
                 value = foreign.printable(value)
         except ValueError as error:
-            message = f"The body has to be a JSON object: {error}."
+            why = "send it in UTF-8, not compressed" if isinstance(error, UnicodeError) else error
+            message = f"The body has to be a JSON object: {why}."
             raise RequestError(400, "invalid_body", message) from None
         return value
 

@@ -221,11 +221,12 @@ class Room:
         await asyncio.shield(following)  # it is noticed only once
 
     async def _check_file(self) -> None:
-        """The original only looks for newer files. It misses a file that was written elsewhere
-        before our save, and put here after it.
-        """
+        """The original misses a file with an earlier time of writing than our save, or the same."""
         await self._notify()
-        if self._is_behind and not self._behind:  # else known, but unreadable
+        if self._behind:  # known, but unreadable
+            return
+        if self._is_behind or await self.contents.differs(self._seen_hash):
+            self._behind = True
             await self.follow()
 
     async def _follow(self, follower: asyncio.Task[Any] | None) -> None:

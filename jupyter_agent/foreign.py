@@ -24,6 +24,10 @@ def parse(text: str, deepest: int = DEEPEST, *, constants: bool = False) -> Any:
         value = (_WITH_CONSTANTS if constants else _FINITE).decode(text)
     except RecursionError:
         raise too_deep(deepest) from None
+    except ValueError as error:
+        if isinstance(error, json.JSONDecodeError) or "set_int_max_str_digits" not in str(error):
+            raise
+        raise ValueError("it has a number with too many digits") from None
     refuse_deep(value, deepest, text)
     return value
 
@@ -77,6 +81,16 @@ def printable(value: Any, deepest: int = DEEPEST) -> Any:
     except UnicodeEncodeError:
         return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     return value
+
+
+def json_text(value: Any) -> str:
+    """JSON that each client can read: `NaN` and infinite numbers, which only Python reads, as in
+    the metadata of a notebook, are null.
+    """
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(value), parse_constant=lambda name: None))
 
 
 def too_deep(deepest: int = DEEPEST) -> ValueError:

@@ -13,7 +13,7 @@ from jupyter_agent.carriers.nbformat_file import as_stored
 from jupyter_agent.document.carrier import with_items
 from jupyter_agent.document.merge import MergeConflict
 from jupyter_agent.document.merge_cells import merge_cell
-from jupyter_agent.document.values import as_json, as_shared
+from jupyter_agent.document.values import are_same, as_json, as_shared
 
 OF_RUN = frozenset({"outputs", "execution_count"})
 """Keys of a cell that a run writes."""
@@ -131,13 +131,7 @@ def patch(loaded: Any, now: Any) -> Any:
         merged = {key: patch(loaded.get(key), now[key]) for key in kept}
         same = len(merged) == len(loaded) and all(merged[key] is loaded.get(key) for key in merged)
         return loaded if same else merged
-    return loaded if _same(as_shared(loaded), now) else as_json(now)
-
-
-def _same(a: Any, b: Any) -> bool:
-    return bool(a == b) or json.dumps(a, sort_keys=True) == json.dumps(
-        b, sort_keys=True
-    )  # NaN != NaN
+    return loaded if are_same(as_shared(loaded), now) else as_json(now)
 
 
 def count_parts(content: Mapping[str, Any]) -> int:

@@ -61,6 +61,11 @@ class PlainFiles:
             return None
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
 
+    def has_coarse_times(self, path: str) -> bool:
+        """Whether two writes of this file in one second may have the same time."""
+        found = self.stat(path)
+        return found is not None and found.st_mtime_ns % _COARSE == 0
+
     def path_of(self, path: str) -> str | None:
         """Path of the plain file that the manager writes for this notebook; None if there is no
         such file.

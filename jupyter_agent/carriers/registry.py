@@ -29,7 +29,7 @@ from jupyter_agent.document.edits import text_for_cell, validation_error
 from jupyter_agent.document.identities import Namings, NamingsInMemory
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.values import nbformat_cell, new_id
-from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked
+from jupyter_agent.errors import AgentError, Busy, InvalidInput, Locked, NotConfirmed, ToolError
 from jupyter_agent.foreign import path_fault
 from jupyter_agent.tasks import begin
 
@@ -132,7 +132,7 @@ class Notebooks:
         """Create a notebook; `cells` have `source`, `type` and `metadata`, `kernelspec` is stored
         in the metadata.
 
-        Raises Exists, InvalidInput, Locked or Busy.
+        Raises Exists, InvalidInput, Locked or Busy; NotConfirmed if it cannot be read afterwards.
         """
         self._shared()  # raises Busy if no plug works in them
         path = posixpath.normpath(path.strip("/"))
@@ -149,7 +149,11 @@ class Notebooks:
             raise InvalidInput(f"Two of the cells have the id `{ids[0][0]}`: give each its own.")
         async with self._creating:
             await self._disk.create(path, content)
-        return await self.get(path)
+        try:
+            return await self.get(path)
+        except ToolError as error:
+            why = f"`{path}` was created, and could not be read afterwards: {error.message}"
+            raise NotConfirmed(why) from error
 
     async def save_room(self, path: str, clocks: Mapping[int, int]) -> str:
         """Write a notebook in a room into its file, as a user requests in a page; returns the new

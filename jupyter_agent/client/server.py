@@ -223,6 +223,13 @@ def _unreachable(url: str, error: Exception | None = None) -> ServerRefused:
             403,
             "denied",
         )
+    if isinstance(error, socket.gaierror):
+        return ServerRefused(
+            f"The Jupyter server at {url} cannot be reached: this machine does not know that name. "
+            "Start the server with the option `--ip 127.0.0.1`, or add the name to the hosts file.",
+            403,
+            "denied",
+        )
     if isinstance(error, TimeoutError):
         return ServerRefused(f"The Jupyter server at {url} does not answer. Try again, or stop it.")
     return Unreachable(f"The connection to the Jupyter server at {url} was lost.")

@@ -32,6 +32,10 @@ _OUTPUT_LINES = 12
 """Of the output of a server that could not be started."""
 _LOADING_FAILED = "jupyter_agent | extension failed loading"
 """In the log, before the traceback."""
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
+"""Of servers that listen on all addresses: they announce the name of the machine, which it may not
+know itself.
+"""
 _TOKENS = ("JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN")
 """Environment variables with the token of a server whose runtime file does not have it."""
 
@@ -43,6 +47,9 @@ def running() -> Iterator[Server]:
         root = server.get("root_dir") or server.get("notebook_dir") or "/"
         token = server.get("token") or ours
         url = server["url"]
+        loopback = _LOOPBACK.get(server.get("hostname", ""))
+        if loopback and not server.get("secure"):  # a certificate is for the name
+            url = f"http://{loopback}:{server['port']}{server['base_url']}"
         if file := server.get("sock"):  # whose URL only quotes the slashes
             url = f"http+unix://{quote(file, safe='')}{server['base_url']}"
         yield Server(url, token, Path(root).resolve())

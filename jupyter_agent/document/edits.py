@@ -340,6 +340,7 @@ def verify(
     """
     ids = set(cells.ids())
     made = changes if arrived else ()
+    intact = wrote.intact(cells) if arrived else ()
     for change in changes:
         if change.after is None:
             if change.cell_id in ids:
@@ -353,7 +354,7 @@ def verify(
             )
         else:
             cell = cells.get(change.cell_id)
-            is_there = arrived and wrote.are_in(cells, cell.id) and _has_type(cell, change)
+            is_there = cell.id in intact and _has_type(cell, change)
             if not is_there and not _contains(cell, change, arrived=arrived):
                 where = _find_split_off(cells, cell, change)
                 why = f"split it, and the edit is in cell `{where}`" if where else _CHANGED

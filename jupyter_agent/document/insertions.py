@@ -7,6 +7,7 @@ client and a clock; the items of one client are numbered without gaps.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,23 +84,24 @@ class Insertions:
             and change.cell_id in cells.ids()
         }
 
-    def are_in(self, cells: SharedCells, cell_id: str) -> bool:
-        """Whether everything inserted in that cell still exists, whatever surrounds it now. False
-        if nothing was inserted, or a copy has replaced the cell since.
+    def intact(self, cells: SharedCells) -> set[str]:
+        """The ids of the cells in which everything inserted still exists, whatever surrounds it
+        now: not of those in which nothing was inserted, or that a copy has replaced since.
         """
-        pieces = self._pieces.get(cell_id)
-        if not pieces:
-            return False
         doc = cells.document.ydoc
         has, deleted = clocks(doc.get_state()), deletions(doc)
-        return deleted is not None and all(
-            has.get(piece.client, 0) >= piece.end
-            and not any(
-                start < piece.end and piece.start < end
-                for start, end in deleted.get(piece.client, ())
-            )
-            for piece in pieces
-        )
+        if deleted is None:
+            return set()
+        ranges = {client: sorted(each) for client, each in deleted.items()}
+
+        def exists(piece: _Piece) -> bool:
+            gone = ranges.get(piece.client, [])
+            last = bisect_left(gone, (piece.end,)) - 1  # of the ranges that start before its end
+            is_whole = last < 0 or gone[last][1] <= piece.start
+            return is_whole and has.get(piece.client, 0) >= piece.end
+
+        every = self._pieces.items()
+        return {cell_id for cell_id, pieces in every if pieces and all(map(exists, pieces))}
 
 
 def _pieces(source: Text, change: Change) -> Iterator[_Piece]:

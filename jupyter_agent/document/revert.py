@@ -8,6 +8,7 @@ from typing import Any
 
 from jupyter_agent.document.cell import CellState, Change
 from jupyter_agent.document.merge import MergeConflict, merge
+from jupyter_agent.document.values import are_same
 
 
 class UndoConflict(Exception):
@@ -64,14 +65,14 @@ def _revert_metadata(state: CellState, before: CellState, after: CellState) -> d
     metadata = dict(state.metadata)
     for key in before.metadata.keys() | after.metadata.keys():
         old, new, now = (each.get(key) for each in (before.metadata, after.metadata, metadata))
-        if old == new or now == old:
+        if are_same(old, new) or are_same(now, old):
             continue
-        if now != new:
+        if not are_same(now, new):
             old = _without_tags(now or [], old or [], new or [])
             if old is None:
                 raise UndoConflict("changed", f"`{key}` in its metadata was changed again since.")
         metadata.pop(key, None)
-        if old or (key in before.metadata and before.metadata[key] == old):
+        if old or (key in before.metadata and are_same(before.metadata[key], old)):
             metadata[key] = old
     return metadata
 

@@ -7,6 +7,7 @@ restored with as few moves as there were.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -156,11 +157,15 @@ def order_before(order: Sequence[str], changes: Sequence[Change]) -> list[str]:
     """The present ids in the order they would have without these changes."""
     ids = list(order)
     for at, change in reversed([*enumerate(changes)]):
+        if change.kind not in ("insert", "move", "delete"):
+            continue
         exists = change.cell_id in ids
-        elsewhere = {each.cell_id for each in changes[:at] if each.undone and each.kind == "move"}
         if exists and change.kind in ("insert", "move"):
             ids.remove(change.cell_id)
         if change.before and (change.kind == "move" if exists else change.kind == "delete"):
+            elsewhere = {
+                each.cell_id for each in changes[:at] if each.undone and each.kind == "move"
+            }
             ids.insert(_place(ids, change.before, elsewhere), change.cell_id)
     return ids
 
@@ -216,8 +221,10 @@ class _Reversal:
         """
         self._missing: dict[str, set[str]] = {}
         """Lines that the changes wrote into a cell and that it no longer has."""
-        for cell_id in _cell_ids(changes):
-            own = [change for change in changes if change.cell_id == cell_id]
+        of_cell = defaultdict[str, list[Change]](list)
+        for change in changes:
+            of_cell[change.cell_id].append(change)
+        for cell_id, own in of_cell.items():
             now = _get(cells, cell_id)
             if now is not None:
                 self._planned[cell_id] = now.state()

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from math import isfinite
 from typing import Any, get_args
 from uuid import uuid4
 
@@ -42,11 +43,13 @@ def as_shared(value: Any) -> Any:
 
 def fit_numbers(value: Any) -> Any:
     """JSON with the integers beyond 64 bits as floats: pycrdt panics at them, which no
-    `except Exception` catches.
+    `except Exception` catches. NaN and infinite numbers are null, since no page can read them.
     """
     match value:
         case int() if not -_BITS_63 <= value < _BITS_63:
-            return as_shared(value)
+            return fit_numbers(as_shared(value))
+        case float() if not isfinite(value):
+            return None
         case dict():
             return {key: fit_numbers(item) for key, item in value.items()}
         case list():
@@ -64,6 +67,13 @@ def as_json(value: Any) -> Any:
         case list():
             return [as_json(item) for item in value]
     return value
+
+
+def are_same(one: Any, other: Any) -> bool:
+    """Whether two values of JSON are equal; `NaN`, which Python reads and writes, equals itself."""
+    return bool(one == other) or json.dumps(one, sort_keys=True) == json.dumps(
+        other, sort_keys=True
+    )
 
 
 def json_error(metadata: Mapping[str, Any]) -> str:

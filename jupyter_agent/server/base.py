@@ -318,13 +318,14 @@ class AgentHandler(APIHandler):
     def read_json(self) -> Any:
         """The body as JSON; `{}` if it is empty. Raises RequestError 400."""
         try:
-            text = self._body.decode("utf-8") or "{}"
+            text = self._body.decode("utf-8-sig") or "{}"
             self._body.clear()  # the authorizer keeps this request, for as long as a turn lasts
             value = foreign.parse(text, constants=True)
             if "\\ud" in text.lower():  # a lone surrogate, which JSON can spell but no text holds
                 value = foreign.printable(value)
         except ValueError as error:
-            message = f"The body has to be a JSON object: {error}."
+            why = "send it in UTF-8, not compressed" if isinstance(error, UnicodeError) else error
+            message = f"The body has to be a JSON object: {why}."
             raise RequestError(400, "invalid_body", message) from None
         return value
 
@@ -355,7 +356,7 @@ class AgentHandler(APIHandler):
 
     def answer(self, value: Any, status: int = 200) -> None:
         """Finishes the request with a JSON answer."""
-        self._finish(status, json.dumps(value))
+        self._finish(status, foreign.json_text(value))
 
     def answer_nothing(self) -> None:
         """Finishes a successful request without an answer: 204."""
@@ -373,7 +374,7 @@ class AgentHandler(APIHandler):
     def store_answer_for_repeats(self, value: Any) -> None:
         """Stores the answer for repeats of this request, which is itself answered with a stream."""
         if self.idempotency_key:
-            self._final_answer = (200, json.dumps(value))
+            self._final_answer = (200, foreign.json_text(value))
 
     def refuse(self, status: int, reason: str, message: str, **facts: Any) -> None:
         """Finishes the request with an error in Jupyter's form."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import Any
 
 from tornado.iostream import StreamClosedError
 
+from jupyter_agent.foreign import json_text
 from jupyter_agent.mcp_server.messages import (
     RpcMessage,
     notification,
@@ -47,12 +47,12 @@ class McpStream:
             handler.set_header("Content-Type", STREAM)
             handler.set_header("Cache-Control", "no-cache, no-transform")
             handler.set_header("X-Accel-Buffering", "no")
-        await self._write(f"event: message\ndata: {json.dumps(message)}\n\n")
+        await self._write(f"event: message\ndata: {json_text(message)}\n\n")
 
     def end(self, reply: RpcMessage) -> None:
         """Sends the answer itself, the last message of the stream."""
         with suppress(StreamClosedError):
-            self._handler.write(f"event: message\ndata: {json.dumps(reply)}\n\n")
+            self._handler.write(f"event: message\ndata: {json_text(reply)}\n\n")
             self._handler.finish()
 
     async def progress(self, output: Mapping[str, Any]) -> None:

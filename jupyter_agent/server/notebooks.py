@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import posixpath
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -157,11 +158,14 @@ class DocumentHandler(AgentHandler):
         return {"turn_id": self._act.turn_id} if self._act else {}
 
     def expected_version(self) -> str | None:
-        """The version in `If-Match`; None if any version will do."""
+        """The version in `If-Match`; None if any version will do. Proxies that compress answers
+        change an `ETag`: `W/"..."`, `"...-gzip"`.
+        """
         wanted = self.request.headers.get("If-Match")
         if wanted is None or wanted.strip() == "*":
             return None
-        return wanted.strip().removeprefix("W/").strip('"')
+        found = re.fullmatch(r'\s*(?:W/)?"?([0-9a-f]{16})(?:-\w+)?"?\s*', wanted)
+        return found[1] if found else wanted
 
     def answer_change(self, edit: Edit, status: int = 200) -> None:
         """Answers with the cell, after a change in the live document."""

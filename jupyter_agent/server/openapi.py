@@ -52,7 +52,6 @@ def describe(routes: Iterable[tuple[str, type[JupyterHandler]]]) -> dict[str, An
     return {
         "openapi": "3.1.0",
         "info": {"title": "jupyter_agent", "version": __version__},
-        "servers": [{"url": "/api/agent"}],
         "security": [{"token": []}],
         "paths": paths,
         "components": {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from tornado.iostream import StreamClosedError
 
 from jupyter_agent.conversations.live import LiveTurn
 from jupyter_agent.events import Event
+from jupyter_agent.foreign import json_text
 from jupyter_agent.server.base import AgentHandler
 from jupyter_agent.server.wire import chunk
 
@@ -121,7 +121,7 @@ class StreamHandler(AgentHandler):
 
 
 def _frame(id: FrameId | int, value: Mapping[str, Any]) -> str:
-    return f"id: {id}\ndata: {json.dumps(value)}\n\n"
+    return f"id: {id}\ndata: {json_text(value)}\n\n"
 
 
 async def number_frames(values: AsyncIterator[Mapping[str, Any]]) -> AsyncIterator[Frames]:

@@ -247,7 +247,8 @@ class OpenApiHandler(AgentHandler):
     @operation("read", gives=DescriptionAnswer)
     async def get(self) -> None:
         """OpenAPI 3.1 of all routes, generated from the code."""
-        self.answer(await asyncio.to_thread(self.describe))
+        servers = [{"url": f"{self.base_url}api/agent"}]
+        self.answer({**await asyncio.to_thread(self.describe), "servers": servers})
 
 
 class UsageHandler(AgentHandler):

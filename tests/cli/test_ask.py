@@ -262,6 +262,23 @@ def test_a_server_that_keeps_the_command_out_is_not_worked_around(
     assert "needs approval" in let_in.err
 
 
+def test_a_server_whose_name_the_machine_does_not_know_is_not_worked_around(
+    desk: Desk, served: Server
+) -> None:
+    """As in a container, or after a change of network."""
+    (info,) = (desk.folder / ".runtime").glob("jpserver-*.json")
+    told = {**json.loads(info.read_text()), "url": f"http://nowhere.invalid:{served.port}/"}
+    info.write_text(json.dumps({**told, "hostname": "0.0.0.0"}))
+    assert desk.type("edit", NOTEBOOK, "--cell", "b2", "--source", "x = 2").code == 0
+    (opened,) = served.request("GET", "status")["notebooks"]
+    assert opened["path"] == NOTEBOOK
+    info.write_text(json.dumps({**told, "hostname": "nowhere.invalid"}))
+    done = desk.type("edit", NOTEBOOK, "--cell", "b2", "--source", "x = 3")
+    assert done.code == 3
+    assert "this machine does not know that name" in done.err
+    assert desk.sources()["b2"] == "x = 2"
+
+
 def test_the_terminal_is_asked_also_where_the_prompt_comes_through_a_pipe(
     desk: Desk, replies: list[FakeReply], model: FakeAnthropic
 ) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from jupyter_ydoc import YNotebook
 from nbformat.v4 import new_code_cell, new_notebook
+from pycrdt import Doc
 
+from jupyter_agent.document import insertions
 from jupyter_agent.document.cell import Change
 from jupyter_agent.document.crdt import SharedCells
 from jupyter_agent.document.edits import text_for_cell, verify
-from jupyter_agent.document.insertions import Insertions
+from jupyter_agent.document.insertions import Insertions, deletions
 from jupyter_agent.errors import InvalidInput, Overtaken
 
 
@@ -52,3 +54,31 @@ def test_a_change_that_is_not_there_is_not_called_done(
 def test_half_a_character_goes_into_no_cell() -> None:
     with pytest.raises(InvalidInput, match="half a character"):
         text_for_cell("x = '\ud83d'")
+
+
+def test_of_many_edits_the_document_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document lists every deletion it ever had: for 2,000 edits that took seconds."""
+    document = YNotebook()
+    document.set(new_notebook(cells=[new_code_cell("x = 1", id=f"c{n}") for n in range(5)]))
+    cells = SharedCells(document)
+    changes = []
+    for cell_id in cells.ids():
+        before = cells.get(cell_id).state()
+        cells.write_source(cell_id, "x = 21")
+        after = cells.get(cell_id).state()
+        change = Change(
+            notebook="n.ipynb", cell_id=cell_id, kind="update", before=before, after=after
+        )
+        changes.append(change)
+    wrote = Insertions(cells, changes)
+    asked: list[object] = []
+
+    def ask(doc: Doc[Any]) -> dict[int, list[tuple[int, int]]] | None:
+        asked.append(doc)
+        return deletions(doc)
+
+    monkeypatch.setattr(insertions, "deletions", ask)
+    verify(cells, changes, wrote, arrived=True)
+    assert len(asked) == 1
+    cells.write_source("c1", "x = 1")
+    assert wrote.intact(cells) == {"c0", "c2", "c3", "c4"}

@@ -23,7 +23,7 @@ from jupyter_agent.carriers.registry import Notebooks
 from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.steps import Delete, Insert, Move, Update
 from jupyter_agent.document.undo import undo
-from jupyter_agent.errors import Exists, InvalidInput, ToolError
+from jupyter_agent.errors import Exists, InvalidInput, NotConfirmed, ToolError
 from tests.notebook.editing import make_edit
 from tests.waiting import eventually, until
 
@@ -200,6 +200,18 @@ async def test_a_notebook_is_made_once(notebooks: Notebooks, root: Path) -> None
     with pytest.raises(InvalidInput):
         await notebooks.create("new.txt")
     assert (root / "new.ipynb").read_bytes() == before
+
+
+async def test_a_new_notebook_that_cannot_be_read_back_is_told_to_be_there(
+    notebooks: Notebooks, contents: Any, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(path: str, **more: Any) -> Any:
+        raise HTTPError(503, "the storage does not answer")
+
+    contents.register_post_save_hook(lambda **_: monkeypatch.setattr(contents, "get", unreadable))
+    with pytest.raises(NotConfirmed, match="`x.ipynb` was created, and could not be read"):
+        await notebooks.create("x.ipynb", cells=[{"source": "y = 1"}])
+    assert cells_of(root / "x.ipynb")[0]["source"] == "y = 1"
 
 
 async def test_the_folder_of_a_new_notebook_is_made_and_goes_again_where_it_is_refused(

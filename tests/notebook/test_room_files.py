@@ -316,6 +316,28 @@ async def test_a_file_that_only_others_write_is_followed_and_never_written(
         assert not room_server.live("a.ipynb").has_unsaved
 
 
+async def test_a_file_that_is_written_in_the_same_second_as_the_room_wrote_it_is_noticed(
+    room_server: RoomServer, opened: Opened
+) -> None:
+    """On a disk whose times are whole seconds, as FAT has them."""
+    file, person = await opened([code("a", "a"), code("b", "b")])
+
+    def in_that_second() -> None:
+        os.utime(file, (1_800_000_000, 1_800_000_000))
+
+    in_that_second()
+    await notice(room_server, person)
+    person.type("b", " WORD")
+    await person.sync()
+    await room_server.live("a.ipynb").save()
+    in_that_second()
+    await notice(room_server, person)
+    write(file, [code("a", "A"), code("b", "b WORD")])
+    in_that_second()
+    await notice(room_server, person)
+    assert [person.source("a"), person.source("b")] == ["A", "b WORD"]
+
+
 @pytest.mark.parametrize("way", ["an older file", "noticed by somebody else meanwhile"])
 async def test_no_save_of_a_room_takes_the_place_of_a_file_that_it_has_not_taken_in(
     room_server: RoomServer, opened: Opened, monkeypatch: pytest.MonkeyPatch, way: str

@@ -21,6 +21,7 @@ from typing import Any
 import nbformat
 import pytest
 from jupyter_ydoc import YNotebook
+from pycrdt import Map
 from tornado.web import HTTPError
 from tornado.websocket import WebSocketHandler
 
@@ -58,21 +59,61 @@ def file(room_server: RoomServer) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("number", "read"), [(2**64, float(2**64)), (-(2**63) - 1, -float(2**63)), (10**400, None)]
+    ("number", "read"),
+    [
+        (2**64, float(2**64)),
+        (-(2**63) - 1, -float(2**63)),
+        (10**400, None),
+        (float("nan"), None),
+        (float("-inf"), None),
+    ],
 )
-async def test_a_file_with_a_number_that_no_document_can_hold_is_read_or_refused(
-    room_server: RoomServer, room_notebooks: Notebooks, file: Path, number: int, read: float | None
+async def test_a_file_with_a_number_that_no_document_can_hold_is_read_and_edited(
+    room_notebooks: Notebooks, file: Path, number: float, read: float | None
 ) -> None:
     content = json.loads(file.read_text())
     content["cells"][0]["metadata"] = {"n": [number]}
     file.write_text(json.dumps(content))
     async with asyncio.timeout(30):
-        if read is None:
-            with pytest.raises(UnreadableNotebook, match="could not be shared"):
-                await room_notebooks.get("a.ipynb")
-        else:
-            notebook = await room_notebooks.get("a.ipynb")
-            assert (await notebook.read())[0].metadata["n"] == [read]
+        notebook = await room_notebooks.get("a.ipynb")
+        assert (await notebook.read())[0].metadata["n"] == [read]
+        assert (await make_edit(notebook, Insert(source="z = 3"))).saved.saved
+    assert cells_of(file)[0]["metadata"]["n"] == [read]
+
+
+async def test_what_no_file_can_hold_keeps_no_room_from_being_saved_or_opened(
+    room_server: RoomServer, room_notebooks: Notebooks, file: Path
+) -> None:
+    """As a program may write it, unlike a page: what pages typed would never be saved."""
+    notebook = await room_notebooks.get("a.ipynb")
+    shared = room_server.room("a.ipynb")._document.ycells[0]
+    shared["metadata"]["n"] = float("nan")
+    shared["outputs"].append(Map({**RICH, "data": {"application/json": [float("inf")]}}))
+    assert (await make_edit(notebook, Insert(source="z = 3"))).saved.saved
+    first = json.loads(file.read_text(), parse_constant=pytest.fail)["cells"][0]
+    assert first["metadata"]["n"] is None
+    assert first["outputs"][0]["data"] == {"application/json": [None]}
+    await room_server.stored("a.ipynb")
+    await room_server.end("a.ipynb")
+    assert [cell.source for cell in await notebook.read()] == ["x = 1\ny = 2", "# b", "z = 3"]
+    assert (await make_edit(notebook, Insert(source="last"))).saved.saved
+
+
+async def test_a_room_that_could_not_be_filled_is_not_used(
+    room_notebooks: Notebooks, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its edits would be answered, and be in no document that anyone has."""
+
+    async def fail(document: YNotebook) -> None:
+        raise ValueError("no number")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(live_room, "outline_of", fail)
+        with pytest.raises(UnreadableNotebook, match="could not be shared"):
+            await room_notebooks.get("a.ipynb")
+    notebook = await room_notebooks.get("a.ipynb")
+    assert (await make_edit(notebook, Insert(source="z = 3"))).saved.saved
+    assert cells_of(file)[-1]["source"] == "z = 3"
 
 
 async def test_a_number_beyond_64_bits_that_comes_into_a_room_is_read(

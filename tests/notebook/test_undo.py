@@ -29,6 +29,7 @@ from jupyter_agent.document.edit_result import Edit
 from jupyter_agent.document.notebook import Notebook
 from jupyter_agent.document.steps import Delete, Insert, MetadataPatch, Move, Step, Update
 from jupyter_agent.document.undo import undo
+from jupyter_agent.document.values import are_same
 from jupyter_agent.errors import ToolError
 from tests.notebook.editing import make_edit
 
@@ -523,6 +524,22 @@ async def test_a_deleted_cell_that_nbformat_would_refuse_comes_back_with_the_res
     undone = await undo(notebook, [change for edit in edits for change in edit.changes])
     assert undone.conflicts == []
     assert cells_of(path) == before
+
+
+async def test_a_cell_whose_metadata_has_no_number_is_undone(
+    notebooks: Notebooks, write: Write
+) -> None:
+    path = write("a.ipynb", [code("a", "x"), code("b", "y")])
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["cells"][0]["metadata"] = {"n": float("nan"), "in": [float("inf"), float("nan")]}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    before = cells_of(path)
+    notebook = await notebooks.get("a.ipynb")
+    edit = await make_edit(notebook, Update(cell_id="a", old_string="x", new_string="z"))
+    changes = [json.loads(json.dumps(change.to_json())) for change in edit.changes]
+    undone = await undo(notebook, [Change.from_json(change) for change in changes])
+    assert undone.conflicts == []
+    assert are_same(cells_of(path), before)
 
 
 @pytest.mark.parametrize(

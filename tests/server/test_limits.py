@@ -311,6 +311,32 @@ async def test_garbage_is_a_400_with_a_sentence(call: Call) -> None:
         assert "Traceback" not in answer.text
 
 
+@pytest.mark.parametrize(
+    ("body", "headers", "why"),
+    [
+        (
+            gzip.compress(b'{"source": "y"}'),
+            {"Content-Encoding": "gzip"},
+            "UTF-8, not compressed",
+        ),
+        ('{"source": "y"}'.encode("utf-16"), {}, "UTF-8, not compressed"),
+        (b'{"metadata": {"n": ' + b"9" * 5_000 + b"}}", {}, "a number with too many digits."),
+        (b'\xef\xbb\xbf{"source": "y"}', {}, ""),
+    ],
+    ids=["gzip", "UTF-16", "digits", "a byte order mark"],
+)
+async def test_a_body_that_cannot_be_read_says_what_to_send(
+    call: Call, notebook: Path, jp_auth_header: Any, body: bytes, headers: dict[str, str], why: str
+) -> None:
+    given = {**jp_auth_header, **headers}
+    answer = await call("PATCH", "notebooks", PATH, "cells", "b2", body=body, headers=given)
+    if why:
+        assert answer.status == 400
+        assert why in answer.body["message"]
+    else:  # as PowerShell writes one
+        assert answer.body["source"] == "y"
+
+
 async def test_random_bytes_never_break_the_server(call: Call) -> None:
     rng = random.Random(9)
     whole = json.dumps(ask("Hi.", model="nobody:x")).encode()

@@ -13,8 +13,10 @@ import pytest
 
 from jupyter_agent.assistant import Assistant
 
+from ..fakes import calls, says
+from ..fakes.script import FakeReply
 from ..gates import FOREVER
-from .conftest import PATH, Call
+from .conftest import PATH, Call, ask
 
 SAMPLES = Path(__file__).parent.parent / "notebook" / "samples"
 
@@ -40,6 +42,29 @@ async def test_a_notebook_as_json_and_as_text(call: Call, notebook: Path) -> Non
     text = await call("GET", "notebooks", PATH, params={"format": "text"})
     assert text.headers["Content-Type"].startswith("text/plain")
     assert "print('x is', x)" in text.text
+
+
+async def test_each_answer_is_json_whatever_numbers_a_notebook_has(
+    call: Call, replies: list[FakeReply], notebook: Path
+) -> None:
+    """Only Python reads `NaN`."""
+    edit = calls("edit_cells", edits=[{"cell_id": "b2", "source": "x = 3"}])
+    replies += [[edit], [says("Done.")]]
+    content = json.loads(notebook.read_text())
+    content["cells"][1]["metadata"] = {"score": float("nan"), "best": [float("inf")]}
+    notebook.write_text(json.dumps(content))
+    by = {"params": {"by": "script"}}
+    edited = await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 2"}, **by)
+    listed = await call("GET", "notebooks", PATH, "changes")
+    undone = await call("POST", "turns", edited.body["turn_id"], "undo")
+    streamed = await call("POST", "chat", body=ask("Three.", notebook=PATH, mode="edit"))
+    assert "data-changes" in streamed.text
+    for answer in (edited, listed, undone, streamed):
+        assert "NaN" not in answer.text
+        assert "Infinity" not in answer.text
+    assert edited.body["metadata"] == {"score": None, "best": [None]}
+    assert undone.body["conflicts"] == []
+    assert "NaN" in notebook.read_text()
 
 
 async def test_a_notebook_is_made_in_a_folder_that_is_not_there_yet(
@@ -125,6 +150,12 @@ async def test_if_match_refuses_what_was_written_for_another_text(
     assert late.status == 412
     anything = {**jp_auth_header, "If-Match": "*"}
     assert (await call("PATCH", *cell, body={"source": "x = 4"}, headers=anything)).status == 200
+    for form in ('"{}"', "{}", 'W/"{}"', '"{}-gzip"'):  # the last ones as proxies compress answers
+        version = (await call("GET", *cell)).body["version"]
+        same = {**jp_auth_header, "If-Match": form.format(version)}
+        assert (await call("PATCH", *cell, body={"source": form}, headers=same)).status == 200
+        assert (await call("PATCH", *cell, body={"source": "x = 4"}, headers=same)).status == 412
+    await call("PATCH", *cell, body={"source": "x = 4"})
     assert nbformat.read(notebook, as_version=4).cells[1].source == "x = 4"
 
 

@@ -65,6 +65,7 @@ async def test_every_route_is_described_and_answers_through_the_description(
 ) -> None:
     description = (await call("GET", "openapi.json")).body
     assert description["openapi"] == "3.1.0"
+    assert description["servers"] == [{"url": "/a%40b/api/agent"}]  # with Jupyter's prefix
     described = [
         (method, path) for path, methods in description["paths"].items() for method in methods
     ]

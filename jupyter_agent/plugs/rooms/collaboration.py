@@ -120,8 +120,7 @@ class Collaboration:
         try:
             await self._extension.get_document(room_id=name, copy=False, create=True)
         except (ArithmeticError, HTTPError, OSError, RuntimeError, ValueError) as error:
-            if name in rooms and not rooms[name].ready:
-                del rooms[name]  # a stopped, empty room would be returned again
+            rooms.pop(name, None)  # a stopped room would be returned again
             raise UnreadableNotebook(
                 "The notebook could not be shared with its other users. It is left unchanged: "
                 f"{error}"

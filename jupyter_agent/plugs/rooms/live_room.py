@@ -21,6 +21,7 @@ from jupyter_agent.document.merge_cells import Content, outline
 from jupyter_agent.plugs.rooms.room_contents import NotSaved, RoomContents
 from jupyter_agent.plugs.rooms.room_file import (
     FollowPlan,
+    content_of,
     follow,
     is_file,
     lost_edits,
@@ -162,12 +163,12 @@ class Room:
                         await self.store.write(first, *changes)
 
             before = (await self.contents.get(content=False)).get("hash")
-            doc_room._document.aset = load
+            doc_room._document.aset, doc_room._document.aget = load, partial(content_of, document)
             try:
                 with self.contents.fitted_reads():
                     await fill()
             finally:
-                del doc_room._document.aset
+                del doc_room._document.aset, doc_room._document.aget
             self._resume(stored)
             self._modified = doc_room._file.last_modified
             self._behind = before != (await self.contents.get(content=False)).get("hash")
@@ -220,11 +221,12 @@ class Room:
         await asyncio.shield(following)  # it is noticed only once
 
     async def _check_file(self) -> None:
-        """The original only looks for newer files. It misses a file that was written elsewhere
-        before our save, and put here after it.
-        """
+        """The original misses a file with an earlier time of writing than our save, or the same."""
         await self._notify()
-        if self._is_behind and not self._behind:  # else known, but unreadable
+        if self._behind:  # known, but unreadable
+            return
+        if self._is_behind or await self.contents.differs(self._seen_hash):
+            self._behind = True
             await self.follow()
 
     async def _follow(self, follower: asyncio.Task[Any] | None) -> None:
@@ -421,7 +423,7 @@ class Room:
         with changes_in(self.doc_room.ydoc) as changes:
             # Cells come and go while the room's own document is read.
             copy = type(room._document)(document_of(room.ydoc.get_update()))
-            content = await copy.aget()
+            content = await content_of(copy)
             base = None
             if isinstance(copy, YNotebook):
                 base = await asyncio.to_thread(outline, with_ids(copy, content))

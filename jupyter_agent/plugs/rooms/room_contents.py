@@ -13,6 +13,7 @@ from tornado.web import HTTPError
 from jupyter_agent.carriers.exchange import OVERTAKEN
 from jupyter_agent.carriers.managers import is_plain
 from jupyter_agent.carriers.page_saves import SEEN
+from jupyter_agent.carriers.plain_files import PlainFiles, Trace
 from jupyter_agent.document.values import fit_numbers
 
 _BLANKS = {"kernelspec": {"name": "", "display_name": ""}, "language_info": {"name": ""}}
@@ -32,6 +33,9 @@ class RoomContents:
 
     def __init__(self, doc_room: Any) -> None:
         self._doc_room = doc_room
+        self._files = PlainFiles(doc_room._file._contents_manager)
+        self._trace: Trace | None = None
+        """Of the file that `differs` has read."""
         self._lacks = set[str]()
         """Metadata that the file lacks, as far as documents have something in its place."""
 
@@ -45,13 +49,25 @@ class RoomContents:
         """When its file was last written, in the contents manager's own form."""
         return self._doc_room._file.last_modified
 
+    async def differs(self, seen: str) -> bool:
+        """Whether the file is not the one with this hash, though perhaps as old: where times are
+        coarse, a program may write it in the same second as the room. It is read again until that
+        second is over.
+        """
+        if not seen or not self._files.has_coarse_times(self.path):
+            return False
+        former, self._trace = self._trace, self._files.trace(self.path)
+        if self._trace is not None and self._trace == former:
+            return False
+        return (await self.get(content=False)).get("hash") != seen
+
     async def load(self) -> dict[str, Any]:
         """The file as the contents manager returns it, with its hash."""
         file = self._doc_room._file
         async with file._lock:
             model = await self.get(content=True)
             file.last_modified = model["last_modified"]
-            return await self._fit(model)
+            return model
 
     async def _fit(self, model: dict[str, Any]) -> dict[str, Any]:
         """What was read, as a document can hold it."""
@@ -90,7 +106,7 @@ class RoomContents:
         kind = {"format": doc_room._file_format, "type": doc_room._file_type} if content else {}
         got = manager.get(self.path, content=content, require_hash=hashed, **kind)
         model: dict[str, Any] = await ensure_async(got)
-        return model
+        return await self._fit(model) if content else model
 
     async def put(self, content: object, *, seen: str, modified: object) -> dict[str, Any] | None:
         """The contents manager's answer to the write; None if the file is not the one that the room

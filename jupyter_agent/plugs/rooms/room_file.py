@@ -114,6 +114,31 @@ def with_former_ids(
     ]
 
 
+async def content_of(document: YNotebook) -> dict[str, Any]:
+    """The content of a document, as it goes into a file. If a program, unlike a page, has put
+    NaN or an infinite number into it, at which `aget` and `aset` fail, that becomes null.
+    """
+    content = type(document).aget
+    try:
+        return await content(document)
+    except (OverflowError, ValueError):
+        with document.ydoc.transaction():
+            _fit(document.ydoc.get("meta", type=Map))
+            _fit(document.ycells)
+        return await content(document)
+
+
+def _fit(shared: Map[Any] | Array[Any]) -> None:
+    """`fit_numbers`, in place."""
+    entries: Any = shared
+    for key in range(len(shared)) if isinstance(shared, Array) else [*shared.keys()]:
+        value = entries[key]
+        if isinstance(value, Map | Array):
+            _fit(value)
+        elif not isinstance(value, Text) and (fitted := fit_numbers(value)) != value:
+            entries[key] = fitted
+
+
 class DocumentUpdate(NamedTuple):
     """A transaction of a document."""
 
@@ -153,7 +178,7 @@ async def follow(
 
     subscription = copy.ydoc.observe(collect)
     try:
-        mine = with_ids(copy, await copy.aget())
+        mine = with_ids(copy, await content_of(copy))
         known = [side["cells"] for side in (latest, former) if side is not None] or [copy.ycells]
         file = await _as_document(content, max(known, key=partial(_count_common, content)), mine)
         merged = file
@@ -224,7 +249,7 @@ async def _as_document(
     others = [cell for cell in cells if cell != there.get(cell["id"])]
     document = YNotebook()
     await document.aset({**content, "cells": others or [_BLANK]})
-    held = with_ids(document, await document.aget())
+    held = with_ids(document, await content_of(document))
     there |= by_id(held)
     return {**held, "cells": [there[cell["id"]] for cell in cells]}
 
@@ -257,7 +282,7 @@ def _assign_ids(
 
 async def is_file(document: YNotebook, content: Content) -> bool:
     """Whether a document equals its file."""
-    here = with_ids(document, await document.aget())
+    here = with_ids(document, await content_of(document))
     there = await _as_document(content, here["cells"], here)
     return without_trust(here) == without_trust(there)
 
@@ -320,7 +345,7 @@ def with_ids(document: YNotebook, content: Content) -> Content:
 
 async def outline_of(document: YNotebook) -> Content:
     """The outline of a document's content."""
-    return await asyncio.to_thread(outline, with_ids(document, await document.aget()))
+    return await asyncio.to_thread(outline, with_ids(document, await content_of(document)))
 
 
 def unsaved_cells(

@@ -19,6 +19,7 @@ from jupyter_ydoc import YNotebook
 from jupyter_agent.document.merge_cells import Content
 from jupyter_agent.plugs.rooms.room_file import (
     FollowPlan,
+    content_of,
     follow,
     is_file,
     outline_of,
@@ -86,7 +87,7 @@ class Filling:
         offer(self._document, typed)
         if typed:
             with self._log_errors("stored in a recovery copy"):
-                text = json.dumps(await stored.now.aget(), ensure_ascii=False)
+                text = json.dumps(await content_of(stored.now), ensure_ascii=False)
                 await self._keep(text)
 
     @contextmanager

@@ -6,6 +6,9 @@ const LONGEST_PAUSE = 10_000;
 /** Milliseconds of silence after which a connection counts as lost: the server writes something every 15 s. */
 const LONGEST_SILENCE = 45_000;
 
+/** The server cannot store a question: its disk is full, or the store is locked. */
+const NO_STORE = 'store_unavailable';
+
 /** How to connect to a stream. */
 export interface IConnections {
   /** Make the first connection, and retry until one has delivered something. */
@@ -26,7 +29,7 @@ export async function* chunks(options: IConnections): AsyncGenerator<AgentChunk,
   const { connect, resume, signal, onConnected } = options;
   let seen = '';
   for (let attempt = 0; !signal.aborted; attempt++) {
-    const response = await unlessOutage(seen ? resume(seen) : connect());
+    const response = await (seen ? unlessOutage(resume(seen)) : unlessOutage(connect(), NO_STORE));
     onConnected(response !== null);
     if (response?.status === 204) {
       return;
@@ -116,14 +119,17 @@ function parseFrame(block: string): IFrame | null {
   return data.length ? { id, data: data.join('\n') } : null;
 }
 
-/** The response, or null if the same request may succeed in a moment: the network or a proxy failed. */
-async function unlessOutage(response: Promise<Response>): Promise<Response | null> {
+/**
+ * The response, or null if the same request may succeed in a moment: the network or a proxy failed. A refusal for the
+ * reason `told` is not such an outage: the user learns how to fix it.
+ */
+async function unlessOutage(response: Promise<Response>, told = ''): Promise<Response | null> {
   try {
     return await response;
   } catch (error) {
     const outage =
       error instanceof RequestError
-        ? error.status >= 502
+        ? error.status >= 502 && !(error.reason && error.reason === told)
         : error instanceof ServerConnection.NetworkError;
     if (outage) {
       return null;

@@ -105,6 +105,14 @@ describe('Conversation', () => {
     expect(server.to('POST chat')[1].body).toEqual(server.to('POST chat')[0].body);
   });
 
+  it('says that a question cannot be stored, and how to fix it', async () => {
+    const full = { message: 'The disk is full.', reason: 'store_unavailable' };
+    server.routes['POST chat'] = () => json(full, 503);
+    await conversation.send({ text: 'Set x' });
+    expect(conversation.state).toMatchObject({ failure: full, connected: true });
+    expect(server.to('POST chat')).toHaveLength(1);
+  });
+
   it('continues an answer that a limit ended as that turn was', async () => {
     server.routes['POST chat'] = () => events(goldenStream('server_limit'));
     await conversation.send({ text: 'Set x', notebook: 'sales.ipynb', mode: 'auto' });

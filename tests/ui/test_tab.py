@@ -235,6 +235,21 @@ def test_cells_of_a_collapsed_section_show_once_its_heading_covers_them_no_more(
     expect(notebook.page.get_by_text("2 cells hidden")).to_have_count(0)
 
 
+def test_a_cell_that_the_agent_retypes_stays_in_the_persons_selection(
+    open_page: OpenPage, lab: Lab
+) -> None:
+    notebook = open_page(["a = 1", "b = 2", "c = 3", "d = 4"])
+    notebook.wait_until_linked()
+    keys = notebook.page.keyboard
+    notebook.edit("c0")
+    for key in ("Escape", "Shift+ArrowDown", "Shift+ArrowDown"):
+        keys.press(key)
+    lab.edit(notebook.path, "c1", type="markdown")
+    expect(notebook.page.locator(".jp-MarkdownCell.jp-mod-selected")).to_have_count(1)
+    keys.press("Shift+ArrowDown")
+    expect(notebook.page.locator(".jp-Cell.jp-mod-selected")).to_have_count(4)
+
+
 def test_a_run_continues_in_a_page_that_is_reloaded_and_is_there_in_one_opened_again(
     open_page: OpenPage,
 ) -> None:

@@ -118,7 +118,8 @@ def take(page: Page) -> None:
     expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible()
     expect(page.locator(".jp-mod-dirty")).to_have_count(0)
     region.get_by_role("button", name="Show me what you can do").click()
-    question = region.get_by_role("group", name=re.compile(r"dd 2 cells and run.*[?]"))
+    name = re.compile(r"dd 2 cells at the end and run them[?]")
+    question = region.get_by_role("group", name=name)
     question.get_by_role("button", name=re.compile("^Allow|Show the rest")).first.wait_for()
     while (more := question.get_by_role("button", name="Show the rest")).count():
         more.click()

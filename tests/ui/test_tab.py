@@ -7,9 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from playwright.sync_api import APIResponse, Route
+from nbformat.v4 import new_markdown_cell
+from playwright.sync_api import APIResponse, Route, expect
 
 from tests.ui.conftest import OpenPage
+from tests.ui.lab import Lab
 from tests.ui.page import OpenNotebook
 from tests.waiting import eventually
 
@@ -203,6 +205,49 @@ def test_undo_keys_take_back_only_what_the_person_typed(notebook: OpenNotebook) 
     for _ in range(5):
         notebook.page.keyboard.press("Control+Shift+z")
     assert notebook.sources()["c0"] == "total = 100 + ONE + TWO"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lab, path: lab.call("DELETE", f"notebooks/{path}/cells/h1"),
+        lambda lab, path: lab.call("POST", f"notebooks/{path}/cells/h1/move", {"index": 4}),
+        lambda lab, path: lab.edit(path, "h1", type="code"),
+        lambda lab, path: lab.edit(path, "h1", source="No heading any more."),
+        lambda lab, path: lab.edit(path, "h1", source="### Only this cell"),
+    ],
+    ids=["deleted", "moved", "retyped", "reworded", "lowered"],
+)
+def test_cells_of_a_collapsed_section_show_once_its_heading_covers_them_no_more(
+    open_page: OpenPage, lab: Lab, change: Callable[[Lab, str], object]
+) -> None:
+    one = new_markdown_cell("# One", id="h1")
+    part, two = new_markdown_cell("## Part", id="h2"), new_markdown_cell("# Two", id="h3")
+    notebook = open_page([one, part, "x = 1", two, "y = 1"])
+    notebook.wait_until_linked()
+    notebook.cell("h1").hover()
+    notebook.cell("h1").locator(".jp-collapseHeadingButton").click()
+    expect(notebook.cell("h2")).to_be_hidden()
+    notebook.cell("c4").click()
+    change(lab, notebook.path)
+    expect(notebook.cell("h2")).to_be_visible()
+    expect(notebook.cell("c2")).to_be_visible()
+    expect(notebook.page.get_by_text("2 cells hidden")).to_have_count(0)
+
+
+def test_a_cell_that_the_agent_retypes_stays_in_the_persons_selection(
+    open_page: OpenPage, lab: Lab
+) -> None:
+    notebook = open_page(["a = 1", "b = 2", "c = 3", "d = 4"])
+    notebook.wait_until_linked()
+    keys = notebook.page.keyboard
+    notebook.edit("c0")
+    for key in ("Escape", "Shift+ArrowDown", "Shift+ArrowDown"):
+        keys.press(key)
+    lab.edit(notebook.path, "c1", type="markdown")
+    expect(notebook.page.locator(".jp-MarkdownCell.jp-mod-selected")).to_have_count(1)
+    keys.press("Shift+ArrowDown")
+    expect(notebook.page.locator(".jp-Cell.jp-mod-selected")).to_have_count(4)
 
 
 def test_a_run_continues_in_a_page_that_is_reloaded_and_is_there_in_one_opened_again(

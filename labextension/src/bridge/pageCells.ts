@@ -1,4 +1,5 @@
 import type { YNotebook } from '@jupyter/ydoc';
+import type { Cell } from '@jupyterlab/cells';
 import { MarkdownCell, isCodeCellModel } from '@jupyterlab/cells';
 import type { INotebookModel, Notebook } from '@jupyterlab/notebook';
 import type { IDisposable } from '@lumino/disposable';
@@ -74,14 +75,19 @@ export class PageCells implements IDisposable {
   /** In two transactions: JupyterLab 4.6 loses the active cell when one inserts and deletes cells. */
   replace(from: number, copy: SharedCell, to: number): void {
     const id = this.idAt(from);
-    const rendered = this._page.views().map(view => markdown(view, id)?.rendered);
+    const views = this._page.views();
+    const before = views.map(view => widgetOf(view, id));
+    const rendered = before.map(cell => cell instanceof MarkdownCell && cell.rendered);
+    const selected = before.map((cell, at) => from === to && !!cell && views[at].isSelected(cell));
     this.insert(to, copy);
     this.remove(from + (to <= from ? 1 : 0));
-    this._page.views().forEach((view, number) => {
-      const cell = markdown(view, id);
-      const was = rendered[number];
-      if (cell && was !== undefined) {
-        cell.rendered = was;
+    views.forEach((view, at) => {
+      const cell = widgetOf(view, id);
+      if (cell instanceof MarkdownCell && before[at] instanceof MarkdownCell) {
+        cell.rendered = rendered[at];
+      }
+      if (cell && selected[at]) {
+        view.select(cell); // without it the selection would have a gap, and Shift Down would do nothing
       }
     });
   }
@@ -221,7 +227,6 @@ function replaceWithin(source: Y.Text, place: number, before: string, after: str
   source.delete(place + start, end - start);
 }
 
-function markdown(view: Notebook, id: string | null): MarkdownCell | undefined {
-  const cell = view.widgets.find(({ model }) => model.id === id);
-  return cell instanceof MarkdownCell ? cell : undefined;
+function widgetOf(view: Notebook, id: string | null): Cell | undefined {
+  return view.widgets.find(({ model }) => model.id === id);
 }

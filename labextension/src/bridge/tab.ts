@@ -4,7 +4,7 @@
  * quiet until a tool attaches.
  */
 import { URLExt } from '@jupyterlab/coreutils';
-import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import type { YNotebook } from '@jupyter/ydoc';
 import type { IDisposable } from '@lumino/disposable';
@@ -17,6 +17,7 @@ import type { ICellConflict } from '../tokens';
 import { PageCells } from './pageCells';
 import type { IFiles } from './fileRequests';
 import { FileAccess } from './saves';
+import { showUncovered } from './sections';
 import { StructuralEdits } from './structure';
 import type { IEdit } from './structure';
 import { followTrust, trust } from './trust';
@@ -44,10 +45,12 @@ export class TabLink implements IDisposable {
   constructor(private readonly _options: TabLink.IOptions) {
     const { context } = _options;
     context.pathChanged.connect(this._onPathChanged, this);
+    const views = (): Notebook[] => _options.views().map(panel => panel.content);
     void context.ready.then(() => {
+      showUncovered(context.model, views);
       if (context.model.collaborative) {
         followTrust(context.model);
-        keepPlace(context.model, () => _options.views().map(panel => panel.content));
+        keepPlace(context.model, views);
       } else {
         this._file = new FileAccess(context, _options.files, this._cells, _options.onConflicts);
         this._file.aheadChanged.connect(this._tellUnsaved, this);

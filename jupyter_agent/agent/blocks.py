@@ -1,10 +1,12 @@
-"""Fields of a model's events and blocks, checked; results of tools that a service ran."""
+"""Fields of a model's events and blocks, checked; inputs of calls; results of a service's tools."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
+from jupyter_agent import foreign
 from jupyter_agent.errors import ModelError
 from jupyter_agent.events import (
     CallFailed,
@@ -18,6 +20,8 @@ from jupyter_agent.models.base import (
     is_of_service,
 )
 
+INVALID_INPUT = "INVALID_JSON"
+"""Key under which the history keeps the raw text of an input that is not a JSON object."""
 _MOST_SHOWN = 12_000
 """Characters of a service's result in the stream."""
 _NEEDED: Mapping[str, tuple[str, ...]] = {
@@ -108,3 +112,15 @@ def too_large(what: str) -> NoReturn:
     raise ModelError(
         f"The model's reply was given up: {what}. Ask for less at a time.", kind="too_large"
     )
+
+
+def parse_input(text: str) -> tuple[dict[str, Any], str | None]:
+    """The input of a call from its JSON text, and the reason if it is unusable. Never raises."""
+    try:
+        value = foreign.parse(text or "{}")
+        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate cannot be stored
+    except ValueError as error:
+        return {INVALID_INPUT: text}, f"Invalid JSON in tool input: {error}"
+    if not isinstance(value, dict):
+        return {INVALID_INPUT: text}, "Invalid JSON in tool input: it is not an object."
+    return value, None

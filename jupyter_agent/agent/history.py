@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_agent.agent.reply import INVALID_INPUT
+from jupyter_agent.agent.blocks import INVALID_INPUT
 from jupyter_agent.legible import ModelText, tool_name
 from jupyter_agent.models.base import (
     VIA,

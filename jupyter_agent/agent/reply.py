@@ -16,6 +16,7 @@ from jupyter_agent.agent.blocks import (
     mapping_of,
     new_block,
     optional_text,
+    parse_input,
     result_of_service,
     text_of,
     too_large,
@@ -51,9 +52,6 @@ from jupyter_agent.models.base import (
     token_count,
 )
 from jupyter_agent.models.faults import catch_unreadable
-
-INVALID_INPUT = "INVALID_JSON"
-"""Key under which the history keeps the raw text of an input that is not a JSON object."""
 
 _NO_RESULT = "The model's service gave no result."
 _DEEPEST = foreign.DEEPEST + 3
@@ -393,18 +391,6 @@ class Reply:
         if isinstance(usage, Mapping):  # cumulative: later counts replace earlier ones
             counts = {key: token_count(value) for key, value in usage.items()}
             self._usage.update({key: n for key, n in counts.items() if n is not None})
-
-
-def parse_input(text: str) -> tuple[dict[str, Any], str | None]:
-    """The input of a call from its JSON text, and the reason if it is unusable. Never raises."""
-    try:
-        value = foreign.parse(text or "{}")
-        json.dumps(value, ensure_ascii=False).encode()  # a lone surrogate cannot be stored
-    except ValueError as error:
-        return {INVALID_INPUT: text}, f"Invalid JSON in tool input: {error}"
-    if not isinstance(value, dict):
-        return {INVALID_INPUT: text}, "Invalid JSON in tool input: it is not an object."
-    return value, None
 
 
 def _is(part: _Part, kind: str) -> bool:

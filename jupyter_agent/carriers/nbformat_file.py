@@ -28,7 +28,7 @@ _WORDS = ("true", "false", "null", "NaN", "Infinity", "-Infinity")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
 _HIGHEST_MINOR = 999
-"""Of a format: a higher number is none of Jupyter's. The newest one is 5."""
+"""Of a format. The newest one is 5."""
 _SHORT_ID = re.compile(r"[0-9a-f]{8}")
 
 

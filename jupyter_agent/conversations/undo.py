@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from jupyter_agent.agent.reply import INVALID_INPUT
+from jupyter_agent.agent.blocks import INVALID_INPUT
 from jupyter_agent.conversations.audit import AuditEntry
 from jupyter_agent.conversations.changes import (
     ChangesEntry,

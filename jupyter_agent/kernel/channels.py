@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from queue import Empty
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -30,6 +30,8 @@ End: TypeAlias = Literal["died", "restarted"]
 """How a kernel process ended: by itself, or on request (a restart or shutdown)."""
 ConnectionEnd: TypeAlias = Literal["died", "restarted", "broke"]
 """How a connection ended: with the process, or it broke and the process may continue."""
+_OTHERS = 5
+"""Messages between two on iopub that may go to others: replies, each with two messages on iopub."""
 CHANNELS = ("iopub", "shell", "control")
 FROM_THREADS = ("stream", "display_data", "update_display_data", "clear_output")
 """Kinds of messages that code may send after its end."""
@@ -50,6 +52,8 @@ class Inbox:
         self.request_id = request_id
         self._messages: asyncio.Queue[Received] = asyncio.Queue()
         self._taking_since = 0.0
+        self.lost_some = False
+        """Whether messages of the kernel were lost in the meantime."""
 
     def put(self, message: Received) -> None:
         self._messages.put_nowait(message)
@@ -66,6 +70,30 @@ class Inbox:
                 return await self._messages.get()
         except TimeoutError:
             return None
+
+
+class Numbering:
+    """The numbers that a kernel process gives its messages, in which lost ones leave a gap.
+
+    A kernel drops outputs for a client that cannot take them as fast as they come, and says
+    nothing. `Session.msg_id` of jupyter_client numbers all messages of a process; kernels that are
+    made without it have other ids, and nothing is noticed.
+    """
+
+    def __init__(self) -> None:
+        self._process = ""
+        self._last = 0
+
+    def note(self, message_id: object, waiting: Iterable[Inbox]) -> None:
+        """Take the next message on iopub; who waits for messages learns of a gap before it."""
+        process, _, digits = str(message_id).rpartition("_")
+        if not (process and digits.isdecimal()):
+            return
+        number, last = int(digits), self._last if process == self._process else None
+        self._process, self._last = process, max(number, last or 0)
+        if last is not None and number > last + 1 + _OTHERS:
+            for inbox in waiting:
+                inbox.lost_some = True
 
 
 async def from_socket(channel: Any) -> list[KernelMessage]:

@@ -26,6 +26,7 @@ from jupyter_agent.kernel.channels import (
     Inbox,
     KernelGone,
     KernelMessage,
+    Numbering,
     Received,
     from_queue,
     from_socket,
@@ -67,6 +68,7 @@ class Connection:
         self._receive = receive
         self._on_end = on_end
         self._inboxes: dict[str, Inbox] = {}
+        self._numbering = Numbering()
         self._late: OrderedDict[str, Callable[[Received], None]] = OrderedDict()
         self._running: dict[str, float] = {}
         self._announced = set[str]()
@@ -362,6 +364,7 @@ class Connection:
             raise TypeError(f"the content of a `{kind}` is not a mapping")
         received = Received(channel, kind, content)
         if channel == "iopub":
+            self._numbering.note(message["header"].get("msg_id"), self._inboxes.values())
             self._observe(kind, content, parent)
         elif kind == "kernel_info_reply":
             self._answered.set()
@@ -432,9 +435,8 @@ class Connection:
         self._send_on_shell(request)
 
     def _greet_again(self) -> None:
-        """Send the request again if its answer is overdue: nothing is known to run, and the answer
-        may be lost. The pause doubles, since a kernel that was already busy when we connected
-        answers all of them once it is free.
+        """Send the request again if its answer is overdue, which may be lost. The pause doubles: a
+        kernel that was already busy when we connected answers all of them once it is free.
         """
         waited = time.monotonic() - self._greeted_at
         if not self._free.is_set() and not self._running and waited > self._patience:

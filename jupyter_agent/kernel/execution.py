@@ -222,7 +222,11 @@ class Execution:
                 stack.enter_context(connection.following(inbox))
         if not self._request.get("silent"):
             connection.on_late_message(inbox.request_id, self._take_late)
-        return self._with_losses(self._conclude(connection), connection)
+        reply = self._with_losses(self._conclude(connection), connection)
+        if inbox.lost_some:
+            self._show("stream", {"name": "stderr", "text": f"[{notes.TOO_FAST}]\n"})
+            reply = reply.with_note(notes.TOO_FAST)
+        return reply
 
     async def _reconnect(self) -> Connection | None:
         """A new connection to the same process, where the code continues; None without success."""
@@ -422,12 +426,11 @@ class Execution:
         """The reply with a note if outputs did not reach the cell."""
         if self._lost_outputs:
             status: ExecutionStatus = "error" if reply.status == "ok" else reply.status
-            return replace(reply, status=status, note=f"{reply.note} {notes.LOST_OUTPUTS}".strip())
+            return replace(reply.with_note(notes.LOST_OUTPUTS), status=status)
         final_notes = (notes.BROKE, notes.ENDED_UNHEARD.format(why=self._why))
         unheard = self._broken_once and reply.note not in final_notes
         if unheard or (self._reply is not None and not self._idle and _broke(connection)):
-            missing = notes.MISSING_OUTPUTS.format(why=self._why)
-            return replace(reply, note=f"{reply.note} {missing}".strip())
+            return reply.with_note(notes.MISSING_OUTPUTS.format(why=self._why))
         return reply
 
     def _reply_for_end(self, how: ConnectionEnd) -> ExecutionReply:

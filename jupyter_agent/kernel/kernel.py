@@ -21,7 +21,7 @@ from jupyter_agent.kernel.execution import Execution
 from jupyter_agent.kernel.outputs import OutputSink
 from jupyter_agent.kernel.reply import exit_of
 from jupyter_agent.kernel.scratch import MARK, SCRATCH
-from jupyter_agent.kernel.waiting import wait_settled
+from jupyter_agent.kernel.waiting import restart_process, wait_settled
 from jupyter_agent.kernel.widgets import Widgets
 
 log = logging.getLogger(__name__)
@@ -58,6 +58,7 @@ class Kernel:
         self._start_timeout = start_timeout
         self._connection: Connection | None = None
         self._connecting = asyncio.Lock()
+        self._restarting = asyncio.Lock()
         self._executions: set[Execution] = set()
         self._ready = self._manager.ready
         self._living = True
@@ -220,16 +221,13 @@ class Kernel:
 
     async def restart(self) -> None:
         """Restart the process and wait for the new one. Raises KernelUnavailable."""
-        await wait_settled(self._manager, self._ready, seconds=self._start_timeout)
-        try:
-            # The manager returns a second awaitable, done when the new process answers.
-            if (answered := await ensure_async(self._all.restart_kernel(self.id))) is not None:
-                await answered
-        except asyncio.InvalidStateError:
-            pass  # someone else has begun to restart it, too
-        except START_FAILURES as error:
-            raise KernelUnavailable(f"The kernel could not be restarted: {error}") from error
-        self._look()
+        async with self._restarting:
+            await wait_settled(self._manager, self._ready, seconds=self._start_timeout)
+            try:
+                await restart_process(self._all, self.id)
+            except START_FAILURES as error:
+                raise KernelUnavailable(f"The kernel could not be restarted: {error}") from error
+            self._look()
         if self._connection is not None and not self._connection.ended.done():
             self._end("restarted")  # with a gateway the manager does not report it
         await self.connect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
 from jupyter_agent.kernel.channels import End
@@ -34,6 +34,10 @@ class ExecutionReply:
     def raised_error(self) -> bool:
         """Whether the code raised an error, and not because it was interrupted, as far as known."""
         return self.error is not None and (self.status == "error" or self.maybe_interrupted)
+
+    def with_note(self, sentence: str) -> ExecutionReply:
+        """A copy with one more sentence in its note."""
+        return replace(self, note=f"{self.note} {sentence}".strip())
 
 
 class KernelProcess(Protocol):

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from jupyter_core.utils import ensure_async
+
 from jupyter_agent.kernel.client import Connection
 from jupyter_agent.kernel.reply import KernelProcess
 
@@ -29,6 +31,14 @@ async def connect_when_free(kernel: KernelProcess) -> Connection:
         if waiting is not None:
             waiting.cancel()
     return connection
+
+
+async def restart_process(kernels: Any, kernel_id: str) -> None:
+    """Restart a kernel of a manager and wait until the new process answers."""
+    with suppress(asyncio.InvalidStateError):  # someone else has begun to restart it, too
+        # The manager returns a second awaitable, done when the new process answers.
+        if (answered := await ensure_async(kernels.restart_kernel(kernel_id))) is not None:
+            await answered
 
 
 async def wait_settled(manager: Any, known: Any, *, seconds: float) -> None:

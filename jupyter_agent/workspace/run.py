@@ -391,9 +391,7 @@ class Run:
 
     def resolve_widgets(self, outputs: Sequence[Output]) -> list[Output]:
         """These outputs with the current state of their widgets (Widgets.resolve_widgets)."""
-        return (
-            [*outputs] if self.kernel is None else [*self.kernel.widgets.resolve_widgets(outputs)]
-        )
+        return [*self.kernel.widgets.resolve_widgets(outputs)] if self.kernel else [*outputs]
 
     def attach(self, kernel: Kernel) -> None:
         """Set the kernel that still runs the code after a restart of the server."""

@@ -21,6 +21,7 @@ from jupyter_agent.carriers.tab_link import Tabs
 from jupyter_agent.document.steps import Insert
 from jupyter_agent.document.values import as_shared
 from jupyter_agent.errors import Busy, KernelUnavailable
+from jupyter_agent.kernel import notes
 from jupyter_agent.kernel.channels import KernelMessage, from_socket
 from jupyter_agent.kernel.kernels import Kernels
 from jupyter_agent.kernel.outputs import as_output
@@ -61,6 +62,22 @@ async def test_a_lost_idle_does_not_keep_a_run_for_ever(kernels: Kernels, odd: s
     reply = await asyncio.wait_for(kernel.execute("idle is lost", shown), 20)
     assert (reply.status, shown.text) == ("ok", "ours")
     assert (await asyncio.wait_for(kernel.execute("next", Shown()), 20)).status == "ok"
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["outputs are dropped", pytest.param("the last outputs are dropped", marks=pytest.mark.full)],
+)
+async def test_outputs_that_the_kernel_drops_are_said_to_be_missing(
+    kernels: Kernels, odd: str, code: str
+) -> None:
+    kernel, shown = await kernels.get("a.ipynb", name=odd), Shown()
+    reply = await asyncio.wait_for(kernel.execute(code, shown), 20)
+    assert (reply.status, reply.note) == ("ok", notes.TOO_FAST)
+    assert shown.text.startswith("first ")
+    assert f"[{notes.TOO_FAST}]" in str(shown.events)
+    reply = await asyncio.wait_for(kernel.execute("next", Shown()), 20)
+    assert (reply.status, reply.note) == ("ok", "")
 
 
 async def test_a_request_that_the_kernel_leaves_where_it_is_still_runs(

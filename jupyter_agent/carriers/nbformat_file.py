@@ -49,7 +49,7 @@ def parse(text: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise Unusable("it is not a JSON object")
     major, minor = content.get("nbformat"), content.setdefault("nbformat_minor", 0)
-    if type(major) is not int or type(minor) is not int or abs(minor) > _HIGHEST_MINOR:
+    if type(major) is not int or not _is_minor(minor):
         raise Unusable("it does not say which notebook format it has")
     if major > 4:
         raise Unusable(f"it has the notebook format {major}, and the newest known one is 4")
@@ -203,7 +203,7 @@ def refuse_unwritable(content: Mapping[str, Any], text: str | None = None) -> No
 
 def refuse_odd(content: Mapping[str, Any]) -> None:
     """Raises Unusable unless it has the shape of format 4 as far as we rely on it."""
-    if content.get("nbformat") != 4:
+    if content.get("nbformat") != 4 or not _is_minor(content.get("nbformat_minor", 0)):
         raise Unusable("it is not a notebook of format 4")
     if not isinstance(content.get("metadata", {}), dict):
         raise Unusable("its metadata is not a JSON object")
@@ -213,6 +213,10 @@ def refuse_odd(content: Mapping[str, Any]) -> None:
     for number, cell in enumerate(cells, 1):
         if why := _odd_cell(cell):
             raise Unusable(f"cell {number} {why}")
+
+
+def _is_minor(value: object) -> bool:
+    return type(value) is int and abs(value) <= _HIGHEST_MINOR
 
 
 def _odd_cell(cell: Any) -> str:

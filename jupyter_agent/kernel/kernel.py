@@ -65,6 +65,7 @@ class Kernel:
         self._generation = 0
         self._last_end: End = "restarted"
         self._cause = ""
+        self._dies_at_start = False
         self._leaving: asyncio.Task[None] | None = None
         self._unheard_since: float | None = None
         self._ports: Any = None
@@ -376,8 +377,10 @@ class Kernel:
         """The process ended. The first call counts: a death comes before the restart it causes."""
         if self._living:
             self._living = False
-            if how != "died" or self._has_answered():
-                self._generation += 1
+            # If it never answered, waiting code can run in the next process.
+            silent = getattr(self._manager, "execution_state", None) == "starting"
+            self._dies_at_start = how == "died" and silent and not self._answered
+            self._generation += not self._dies_at_start
             self._answered = False
             self._last_end = how
             self._cause = exit_of(self._manager) if how == "died" else ""
@@ -391,7 +394,7 @@ class Kernel:
             raise KernelUnavailable(self._why_gone())
 
     def _why_gone(self) -> str:
-        if self._last_end == "died" and not self._has_answered():
+        if self._dies_at_start:
             cause = f": {self._cause}" if self._cause else ""
             return f"The kernel dies at its start{cause}. The server's log has its last words."
         return (
@@ -399,10 +402,6 @@ class Kernel:
             if self.is_gone
             else "The kernel died. Restart it."
         )
-
-    def _has_answered(self) -> bool:
-        """Whether the process has ever answered. If not, waiting code can run in the next one."""
-        return self._answered or getattr(self._manager, "execution_state", None) != "starting"
 
     def _ports_now(self) -> Any:
         """The ports of the process; None with a gateway. Its next process may have others."""

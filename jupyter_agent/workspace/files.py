@@ -6,6 +6,7 @@ import asyncio
 import base64
 import fnmatch
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from jupyter_server.services.contents.manager import ContentsManager
@@ -67,7 +68,9 @@ class Files:
 
     async def exists(self, path: str) -> bool:
         """Whether there is a file or folder at this path."""
-        return bool(await ensure_async(self._contents.exists(path.strip("/"))))  # type: ignore[no-untyped-call]
+        with suppress(HTTPError):  # a path out of the root
+            return bool(await ensure_async(self._contents.exists(path.strip("/"))))  # type: ignore[no-untyped-call]
+        return False
 
     async def _get(self, path: str, *, type: str, format: str | None = None) -> Mapping[str, Any]:
         if fault := path_fault(path):

@@ -34,10 +34,13 @@ def make_authority(folder: Path) -> Authority:
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
 
     key = ("-newkey", "rsa:2048", "-nodes", "-days", "1")
+    signs = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # Python 3.13 requires it
     openssl(
-        "req", "-x509", *key, "-subj", "/CN=Corporate CA", "-keyout", "ca.key", "-out", "ca.pem"
-    )
-    (folder / "names").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        "req", "-x509", *key, *signs, "-subj", "/CN=Corporate CA", "-keyout", "ca.key", "-out",
+        "ca.pem",
+    )  # fmt: skip
+    names = "subjectAltName=IP:127.0.0.1,DNS:localhost\nauthorityKeyIdentifier=keyid\n"
+    (folder / "names").write_text(names)
     openssl("req", *key[:3], "-subj", "/CN=model", "-keyout", "server.key", "-out", "server.csr")
     signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names")
     openssl("x509", "-req", "-in", "server.csr", *signed, "-days", "1", "-out", "server.pem")

@@ -92,7 +92,7 @@ class Oracle:
             if ".ipynb_checkpoints" in name and self.mode != "read":
                 continue
             if name not in before and any(each.startswith(f"{name}/") for each in changed):
-                continue  # a folder: what was made in it counts
+                continue  # a folder: the files in it count
             why = self._fault(name, before.get(name), after.get(name), allowed)
             found += [f"{name}: {each}" for each in why]
         return found

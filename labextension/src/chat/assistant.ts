@@ -1,5 +1,6 @@
 import type { IStateDB } from '@jupyterlab/statedb';
-import { type ISignal, Signal } from '@lumino/signaling';
+import type { ISignal } from '@lumino/signaling';
+import { Signal } from '@lumino/signaling';
 import type { Announcements } from '../api/announcements';
 import type { AgentClient } from '../api/client';
 import type { IChange, Mode } from '../api/protocol';
@@ -15,7 +16,8 @@ import type { Instructions } from './instructions';
 import type { Listing } from './listing';
 import type { IModelChoice, Models } from './models';
 import { Modes } from './modes';
-import { type IQueued, Queue } from './queue';
+import type { IQueued } from './queue';
+import { Queue } from './queue';
 import { Remembered } from './remembered';
 import type { Tools } from './tools';
 
@@ -247,9 +249,7 @@ export class Assistant extends Store<IAssistantState> implements IAssistant {
   private async _ask(request: IRequest, id?: string): Promise<void> {
     const asked = this.state.conversation.send(request, id);
     this._remember();
-    if (!(await asked)) {
-      this.queue.putBack(request, id); // another page asked at the same time
-    }
+    await asked;
   }
 
   /** The notebook that the draft is about, or empty. */

@@ -3,7 +3,7 @@ import { UUID } from '@lumino/coreutils';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { Announcements, IAnnouncement } from '../api/announcements';
 import { type AgentClient } from '../api/client';
-import { RequestError, failureOf } from '../api/failure';
+import { failureOf } from '../api/failure';
 import type {
   AgentChunk,
   IApproval,
@@ -12,15 +12,16 @@ import type {
   IStoredConversation,
   IUndone
 } from '../api/protocol';
-import { type Move, moveAbout } from '../bridge/renames';
+import type { Move } from '../bridge/renames';
+import { moveAbout } from '../bridge/renames';
 import type { IRequest, ITurnOptions } from '../api/request';
 import { againOf, bodyOf, messagesBefore, questionIn, questionOf } from '../api/request';
 import { chunks } from '../api/stream';
 import { Store } from '../store';
 import { type ConversationEvent, eventsBetween } from './conversationEvents';
-import { EMPTY, type IConversationState, changeBy } from './conversationState';
+import { EMPTY, type IConversationState } from './conversationState';
 import { moveShown } from './moved';
-import { isEnd, pendingApprovals, withAnswers, withDuration } from './message';
+import { advance, isEnd, pendingApprovals, withAnswers, withDuration, withStart } from './message';
 
 /**
  * One conversation with the assistant, as stored on the server. The server runs the turn: this follows it, reconnects
@@ -75,13 +76,12 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     });
   }
 
-  /** Send a question; a repeated `id` is sent once. Returns at the end of its turn; false if another one has to end first. */
-  async send(request: IRequest, id?: string): Promise<boolean> {
+  /** Send a question; a repeated `id` is sent once, even from several pages. Returns when the turn has ended. */
+  async send(request: IRequest, id?: string): Promise<void> {
     const question = questionOf(request, id);
     const earlier = messagesBefore(this.state.messages, request.replaces?.id);
     this.update({ messages: [...earlier, question] });
-    const body = bodyOf(request, question, { id: this.id, client: this._page });
-    return this._ask(body, !request.replaces);
+    await this._ask(bodyOf(request, question, { id: this.id, client: this._page }));
   }
 
   /** Resend a question (the last by default): unchanged if the server never got it, else for another answer. */
@@ -92,8 +92,9 @@ export class Conversation extends Store<IConversationState> implements IDisposab
       return;
     }
     this.update({ messages: [...messagesBefore(messages, question.id), question] });
-    const again = againOf(options, question, { id: this.id, client: this._page });
-    await this._ask(this._unsent ?? again);
+    await this._ask(
+      this._unsent ?? againOf(options, question, { id: this.id, client: this._page })
+    );
   }
 
   /** Stop the turn, as soon as the server has started it. */
@@ -166,26 +167,13 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     }
   }
 
-  private async _ask(request: ReturnType<typeof bodyOf>, canWait = false): Promise<boolean> {
+  private async _ask(request: ReturnType<typeof bodyOf>): Promise<void> {
     const key = request.trigger ? UUID.uuid4() : request.messages[0].id;
     this._unsent = request;
     this._stopAtStart = false;
     this.update({ progress: 'running', failure: null });
     const connect = (): Promise<Response> => this._client.chat(request, key, this._abort.signal);
-    let waits = false;
-    await this._following(() =>
-      this._follow(connect).catch((error: unknown) => {
-        waits = canWait && error instanceof RequestError && error.reason === 'turn_running';
-        if (!waits) {
-          throw error;
-        }
-      })
-    );
-    if (waits) {
-      this._unsent = null;
-      void this._following(() => this._read());
-    }
-    return !waits;
+    await this._following(() => this._follow(connect));
   }
 
   /** Returns whether `work` has succeeded; no turn that it followed counts as running any more. */
@@ -198,10 +186,6 @@ export class Conversation extends Store<IConversationState> implements IDisposab
       this.update({ progress: 'failed' });
     }
     return done ?? false;
-  }
-
-  private async _read(): Promise<void> {
-    await this._show(await this._client.conversation(this.id));
   }
 
   /** Show what the server has stored, and follow the turn if it is running. */
@@ -232,18 +216,32 @@ export class Conversation extends Store<IConversationState> implements IDisposab
     if (isEnded) {
       await this._onEnded();
     } else if (!this.isDisposed) {
-      await this._read(); // it ended while there was no connection
+      await this._show(await this._client.conversation(this.id)); // it ended while there was no connection
     }
   }
 
   private _apply(chunk: AgentChunk): void {
-    this.update(changeBy(chunk, this.state));
-    if (chunk.type === 'start' && this._unsent) {
-      this._startedAt = Date.now();
-      this._unsent = null;
-      if (this._stopAtStart) {
-        void this.stop();
+    const { messages } = this.state;
+    switch (chunk.type) {
+      case 'start': {
+        this.update({ messages: withStart(messages, chunk) });
+        if (this._unsent) {
+          this._startedAt = Date.now();
+          this._unsent = null;
+          if (this._stopAtStart) {
+            void this.stop();
+          }
+        }
+        break;
       }
+      case 'abort':
+        this.update({ progress: 'stopped' });
+        break;
+      case 'error':
+        this.update({ progress: 'failed', failure: { message: chunk.errorText, reason: 'turn' } });
+        break;
+      default:
+        this.update({ messages: messages.with(-1, advance(messages.at(-1)!, chunk)) });
     }
   }
 

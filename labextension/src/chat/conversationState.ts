@@ -1,7 +1,6 @@
 import type { IFailure } from '../api/failure';
-import type { AgentChunk, AgentMessage, IChange, IUndone } from '../api/protocol';
+import type { AgentMessage, IChange, IUndone } from '../api/protocol';
 import type { Progress } from './conversationEvents';
-import { advance, withStart } from './message';
 
 /** A conversation at one moment; never changed in place. */
 export interface IConversationState {
@@ -28,20 +27,3 @@ export const EMPTY: IConversationState = {
   changes: {},
   undone: {}
 };
-
-/** What a chunk of a turn's stream changes in the conversation. */
-export function changeBy(
-  chunk: AgentChunk,
-  { messages }: IConversationState
-): Partial<IConversationState> {
-  switch (chunk.type) {
-    case 'start':
-      return { messages: withStart(messages, chunk) };
-    case 'abort':
-      return { progress: 'stopped' };
-    case 'error':
-      return { progress: 'failed', failure: { message: chunk.errorText, reason: 'turn' } };
-    default:
-      return { messages: messages.with(-1, advance(messages.at(-1)!, chunk)) };
-  }
-}

@@ -41,11 +41,6 @@ export class Queue extends Store<IQueueState> {
     this._change([...this.state.waiting, { ...request, id }]);
   }
 
-  /** Put a question that could not be sent yet before the others. */
-  putBack(request: IRequest, id: string = UUID.uuid4()): void {
-    this._change([{ ...request, id }, ...this.state.waiting]);
-  }
-
   /** Take a question out of the queue. */
   remove(id: string): void {
     this._change(this.state.waiting.filter(queued => queued.id !== id));

@@ -250,23 +250,6 @@ describe('The assistant', () => {
       expect(assistant.queue.state.held).toBe(true);
     });
 
-    it('keeps it if another page has just asked, and sends it after that turn', async () => {
-      const stream = new LiveStream();
-      const refused = json({ reason: 'turn_running' }, 409);
-      server.routes['GET conversations/b'] = () => stored(asks() ? 'running' : 'done');
-      server.routes['GET chat/b/stream'] = () => stream.response;
-      server.routes['POST chat'] = () => (asks() > 1 ? new LiveStream().response : refused);
-      assistant.show('b');
-      await settled();
-      const { busy, state: shown } = assistant.state.conversation;
-      expect([asks(), busy, shown.failure]).toEqual([1, true, null]);
-      expect(assistant.queue.state).toMatchObject({ waiting: [{ id: 'q' }], held: false });
-      stream.tell(...CHUNKS);
-      stream.end();
-      await settled();
-      expect(server.to('POST chat')[1].body).toMatchObject({ messages: [{ id: 'q' }] });
-    });
-
     it('holds it if the conversation cannot be read', async () => {
       server.routes['GET conversations/b'] = () => json({ message: 'Later.' }, 500);
       assistant.show('b');

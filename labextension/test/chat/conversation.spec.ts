@@ -113,13 +113,6 @@ describe('Conversation', () => {
     expect(server.to('POST chat')).toHaveLength(1);
   });
 
-  it('says that another page was faster, if its question would replace what that one asked', async () => {
-    server.routes['POST chat'] = () => json({ message: '', reason: 'turn_running' }, 409);
-    const replaces = { id: 'q', undo: true };
-    expect(await conversation.send({ text: 'Set y', replaces })).toBe(true);
-    expect(conversation.state.failure?.reason).toBe('turn_running');
-  });
-
   it('continues an answer that a limit ended as that turn was', async () => {
     server.routes['POST chat'] = () => events(goldenStream('server_limit'));
     await conversation.send({ text: 'Set x', notebook: 'sales.ipynb', mode: 'auto' });

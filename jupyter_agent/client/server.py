@@ -55,6 +55,10 @@ class ServerRefused(Exception):
         )
 
 
+UNKNOWN_NAME = "unknown_name"
+"""Reason of Unreachable: the name of the server may become known, or it may be running here."""
+
+
 class Unreachable(ServerRefused):
     """The server is not there, or does not have the assistant."""
 
@@ -223,15 +227,14 @@ def _unreachable(url: str, error: Exception | None = None) -> ServerRefused:
             403,
             "denied",
         )
-    if isinstance(error, socket.gaierror):
-        return ServerRefused(
-            f"The Jupyter server at {url} cannot be reached: this machine does not know that name. "
-            "Start the server with the option `--ip 127.0.0.1`, or add the name to the hosts file.",
-            403,
-            "denied",
-        )
     if isinstance(error, TimeoutError):
         return ServerRefused(f"The Jupyter server at {url} does not answer. Try again, or stop it.")
+    if isinstance(error, socket.gaierror):
+        return Unreachable(
+            f"The Jupyter server at {url} cannot be reached: this machine does not know that name. "
+            "Start the server with the option `--ip 127.0.0.1`, or add the name to the hosts file.",
+            reason=UNKNOWN_NAME,
+        )
     return Unreachable(f"The connection to the Jupyter server at {url} was lost.")
 
 

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from jupyter_core.paths import jupyter_runtime_dir
 from jupyter_server.utils import check_pid
 
-from jupyter_agent.client.server import Server, ServerRefused, Unreachable
+from jupyter_agent.client.server import UNKNOWN_NAME, Server, ServerRefused, Unreachable
 from jupyter_agent.client.stores import TurnFiles, files_of_turn, known_root
 
 ALONE = "--YDocExtension.disable_rtc=True"
@@ -121,6 +121,8 @@ def _has_assistant(server: Server, route: str = "models") -> bool:
     except Unreachable as error:
         if error.status in (401, 403):
             raise _kept_out(server) from None
+        if error.reason == UNKNOWN_NAME:
+            raise ServerRefused(str(error), 403, "denied") from None
         return False
     return True
 

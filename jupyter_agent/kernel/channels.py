@@ -31,7 +31,7 @@ End: TypeAlias = Literal["died", "restarted"]
 ConnectionEnd: TypeAlias = Literal["died", "restarted", "broke"]
 """How a connection ended: with the process, or it broke and the process may continue."""
 _OTHERS = 5
-"""Messages between two on iopub that may go to others: replies, each with two messages on iopub."""
+"""Numbers between two messages on iopub that are not used there: most are those of replies."""
 CHANNELS = ("iopub", "shell", "control")
 FROM_THREADS = ("stream", "display_data", "update_display_data", "clear_output")
 """Kinds of messages that code may send after its end."""
@@ -52,10 +52,13 @@ class Inbox:
         self.request_id = request_id
         self._messages: asyncio.Queue[Received] = asyncio.Queue()
         self._taking_since = 0.0
+        self.has_begun = False
+        """Whether a message about the request has come."""
         self.lost_some = False
         """Whether messages of the kernel were lost in the meantime."""
 
     def put(self, message: Received) -> None:
+        self.has_begun = True
         self._messages.put_nowait(message)
 
     async def next(self, seconds: float) -> Received | None:
@@ -93,7 +96,7 @@ class Numbering:
         self._process, self._last = process, max(number, last or 0)
         if last is not None and number > last + 1 + _OTHERS:
             for inbox in waiting:
-                inbox.lost_some = True
+                inbox.lost_some |= inbox.has_begun  # else others' messages are missing
 
 
 async def from_socket(channel: Any) -> list[KernelMessage]:

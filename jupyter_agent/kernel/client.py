@@ -116,8 +116,7 @@ class Connection:
         except TypeError:  # a gateway's client needs more arguments, and has a websocket
             client = manager.client(session=Session(parent=manager))
             try:
-                # In a thread, since its websocket blocks.
-                await asyncio.to_thread(asyncio.run, start_channels(client))
+                await asyncio.to_thread(asyncio.run, start_channels(client))  # its websocket blocks
             except WebSocketBadStatusException as error:  # its message contains cookies
                 if error.status_code == HTTPStatus.NOT_FOUND:
                     raise KernelGone("it no longer has this kernel") from error
@@ -360,11 +359,12 @@ class Connection:
     def _dispatch(self, channel: str, message: Mapping[str, Any]) -> None:
         parent = message.get("parent_header") or {}
         kind, content = message["header"]["msg_type"], message["content"]
+        if channel == "iopub":
+            self._numbering.note(message["header"].get("msg_id"), self._inboxes.values())
         if not isinstance(content, Mapping):
             raise TypeError(f"the content of a `{kind}` is not a mapping")
         received = Received(channel, kind, content)
         if channel == "iopub":
-            self._numbering.note(message["header"].get("msg_id"), self._inboxes.values())
             self._observe(kind, content, parent)
         elif kind == "kernel_info_reply":
             self._answered.set()

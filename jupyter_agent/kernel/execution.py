@@ -223,9 +223,9 @@ class Execution:
         if not self._request.get("silent"):
             connection.on_late_message(inbox.request_id, self._take_late)
         reply = self._with_losses(self._conclude(connection), connection)
-        if inbox.lost_some:
-            self._show("stream", {"name": "stderr", "text": f"[{notes.TOO_FAST}]\n"})
-            reply = reply.with_note(notes.TOO_FAST)
+        if inbox.lost_some and reply.note != notes.DROPPED:
+            self._show("stream", {"name": "stderr", "text": f"[{notes.LOST_MESSAGES}]\n"})
+            reply = reply.with_note(notes.LOST_MESSAGES)
         return reply
 
     async def _reconnect(self) -> Connection | None:

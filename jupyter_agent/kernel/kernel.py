@@ -388,20 +388,21 @@ class Kernel:
             self._connection.end(self._last_end)
 
     def _refuse_dead(self) -> None:
-        """Raises KernelUnavailable if neither this process nor another one will answer."""
-        died = self._last_end == "died" and not self._living and self._manager.ready is self._ready
-        if self.is_gone or (died and not getattr(self._manager, "autorestart", True)):
+        """Raises KernelUnavailable if neither this process nor another one will answer. A gateway
+        decides itself whether it starts another one.
+        """
+        ended = not self._living and self._leaving is None and self._manager.ready is self._ready
+        is_local = self._ports_now() is not None
+        if self.is_gone or (ended and is_local and not self._manager.autorestart):
             raise KernelUnavailable(self._why_gone())
 
     def _why_gone(self) -> str:
         if self._dies_at_start:
             cause = f": {self._cause}" if self._cause else ""
             return f"The kernel dies at its start{cause}. The server's log has its last words."
-        return (
-            "The kernel is gone. Start it again."
-            if self.is_gone
-            else "The kernel died. Restart it."
-        )
+        if self.is_gone:
+            return "The kernel is gone. Start it again."
+        return "The kernel has ended, and Jupyter starts no other by itself. Restart it."
 
     def _ports_now(self) -> Any:
         """The ports of the process; None with a gateway. Its next process may have others."""

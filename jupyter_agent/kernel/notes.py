@@ -20,7 +20,10 @@ UNSAID = "The kernel does not say how the code ended."
 DROPPED = "The kernel dropped the code because code before it failed. It did not run."
 INTERRUPTED_AHEAD = "Someone interrupted the code before it in the kernel. It did not run."
 MISSING_OUTPUTS = "{why}: outputs may be missing."
-TOO_FAST = "The kernel sent outputs faster than this machine took them: some are missing."
+LOST_MESSAGES = (
+    "Messages of the kernel are missing, probably because they came faster than this machine took "
+    "them: outputs may be missing."
+)
 ENDED_ALL_THE_SAME = (
     "The code was interrupted and ended without an error, as `!` commands do: it may be incomplete."
 )

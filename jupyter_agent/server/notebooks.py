@@ -15,6 +15,7 @@ from urllib.parse import quote
 import nbformat
 from pydantic import BaseModel, ConfigDict, Field
 
+from jupyter_agent import foreign
 from jupyter_agent.agent.options import CallOptions
 from jupyter_agent.carriers.nbformat_file import as_stored
 from jupyter_agent.choices import WhileAway
@@ -331,7 +332,11 @@ def _json(
     block other threads.
     """
     described = [describe_cell(cell, stale=stale.get(cell.id), outputs=outputs) for cell in cells]
-    return "".join(json.JSONEncoder().iterencode({**facts, "cells": described}))
+    answer = {**facts, "cells": described}
+    try:
+        return "".join(json.JSONEncoder(allow_nan=False).iterencode(answer))
+    except ValueError:  # NaN, which only Python reads
+        return foreign.json_text(answer)
 
 
 def describe_cell(cell: Cell, *, stale: str | None = None, outputs: str = "full") -> dict[str, Any]:

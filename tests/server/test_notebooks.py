@@ -56,10 +56,11 @@ async def test_each_answer_is_json_whatever_numbers_a_notebook_has(
     by = {"params": {"by": "script"}}
     edited = await call("PATCH", "notebooks", PATH, "cells", "b2", body={"source": "x = 2"}, **by)
     listed = await call("GET", "notebooks", PATH, "changes")
+    whole = await call("GET", "notebooks", PATH)
     undone = await call("POST", "turns", edited.body["turn_id"], "undo")
     streamed = await call("POST", "chat", body=ask("Three.", notebook=PATH, mode="edit"))
     assert "data-changes" in streamed.text
-    for answer in (edited, listed, undone, streamed):
+    for answer in (edited, listed, whole, undone, streamed):
         assert "NaN" not in answer.text
         assert "Infinity" not in answer.text
     assert edited.body["metadata"] == {"score": None, "best": [None]}

@@ -117,10 +117,12 @@ class Collaboration:
         """
         name = f"{_NOTEBOOKS}{file_id}"
         rooms = self._extension.ywebsocket_server.rooms
+        former = rooms.get(name)
         try:
             await self._extension.get_document(room_id=name, copy=False, create=True)
         except (ArithmeticError, HTTPError, OSError, RuntimeError, ValueError) as error:
-            rooms.pop(name, None)  # a stopped room would be returned again
+            if rooms.get(name) is not former or (former is not None and not former.ready):
+                rooms.pop(name, None)  # a stopped room would be returned again
             raise UnreadableNotebook(
                 "The notebook could not be shared with its other users. It is left unchanged: "
                 f"{error}"

@@ -56,10 +56,12 @@ class RoomContents:
         """
         if not seen or not self._files.has_coarse_times(self.path):
             return False
-        former, self._trace = self._trace, self._files.trace(self.path)
-        if self._trace is not None and self._trace == former:
+        trace = self._files.trace(self.path)
+        if trace is not None and trace == self._trace:
             return False
-        return (await self.get(content=False)).get("hash") != seen
+        differs = (await self.get(content=False)).get("hash") != seen
+        self._trace = trace  # only now: reading may fail
+        return differs
 
     async def load(self) -> dict[str, Any]:
         """The file as the contents manager returns it, with its hash."""

@@ -126,8 +126,7 @@ def _text(done: Verification, view: View) -> str:
     lines = [f"Of {len(done.cells)} code cells {counts} ({where})."]
     if done.lacks_second_run:
         lines.append(
-            "A second kernel could not be started, so what differs may only be different in every "
-            "run."
+            "A second run was not possible, so what differs may only be different in every run."
         )
     for status, group in groupby(done.cells, key=lambda verdict: verdict.status):
         verdicts = list(group)

@@ -272,9 +272,13 @@ def _one_sided_diff(before: Sequence[str], after: Sequence[str]) -> Sequence[Ope
 
 
 def _tears(old: str, start: int, end: int, text: str) -> bool:
-    """Whether the operation inserts or deletes text inside a word."""
+    """Whether the operation inserts or deletes text inside a word. Two words that are joined, as
+    when the line between them is deleted, are not torn.
+    """
     left, right = old[start - 1 : start], old[end : end + 1]
-    return _is_joined(left, right) and (not text or start == end)
+    inserts = start == end
+    within = inserts or (not text and all(map(_is_in_name, old[start:end])))
+    return _is_joined(left, right) and within
 
 
 def _gaps_between(

@@ -164,6 +164,7 @@ def test_unchanged_text_is_never_touched() -> None:
         ("f(x_max)", "f(x_mean, y_max)", (2, 7, "x_mean, y_max")),
         ("color", "colour", (4, 4, "u")),
         ("v00 = 3Typed", "v00 = 4Typed", (6, 7, "4")),
+        ("f(x)abc\nnew = 2typed", "f(x)abctyped", (7, 15, "")),
     ],
     ids=[
         "a-word",
@@ -177,6 +178,7 @@ def test_unchanged_text_is_never_touched() -> None:
         "two-words-for-one",
         "a-letter",
         "a-number-with-a-word-behind-it",
+        "a-line-between-two-words",
     ],
 )
 def test_what_is_added_or_taken_away_tears_no_word(

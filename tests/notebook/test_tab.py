@@ -59,7 +59,7 @@ def file(root: Path) -> Path:
 @pytest.fixture
 def impatient(tabs: Tabs) -> None:
     """For a tab that does not answer, or does not return: no one waits for seconds then."""
-    tabs.timeouts = Timeouts(attach=0.3, sync=0.3, save=0.3, reconnect=0.1)
+    tabs.timeouts = Timeouts(attach=1.0, sync=0.3, save=0.3, reconnect=0.1)
     for link in tabs:
         link.timeouts = tabs.timeouts
 
